@@ -19,7 +19,7 @@ def measured(plan: Plan) -> dict[str, Any]:
         {
             "number": place,
             "operator": node.label,
-            "detail": node.told,
+            "detail": node.explanation,
             "inputs": list(node.inputs),
             "columns": list(node.schema.vars),
             "rows_in": sum(map(figures.rows_out, node.inputs)),
@@ -46,7 +46,7 @@ def tree(plan: Plan, *, analyze: bool = False) -> str:
         again = place in shown and node.operator is not None
         shown.add(place)
         size = "" if node.size is None else f" [{node.size}]"
-        text = f"{node.label} {node.told}".rstrip()
+        text = f"{node.label} {node.explanation}".rstrip()
         columns = " ".join(f"?{name}" for name in node.schema.vars)
         told = " (above)" if again else figures[place]
         lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){told}")

@@ -55,7 +55,7 @@ class ListedAnswer:
 
     deleted = inserted
 
-    def listed(self, kind: EventKind) -> tuple[int, str] | None:
+    def json_rows(self, kind: EventKind) -> tuple[int, str] | None:
         """Return the number of rows and the text of all rows as JSON objects.
 
         Returns None unless the event contains the whole answer.
@@ -65,7 +65,7 @@ class ListedAnswer:
         bound = {name: column for name, column in zip(self.names, self.columns, strict=True) if column}
         return self.number, f"{{{columns_text([*bound], [*bound.values()])}}}" if bound else ""
 
-    def coded(self, *, whole: bool = False) -> None:
+    def id_delta(self, *, whole: bool = False) -> None:
         """Return None, because the rows are texts without term ids."""
 
 

@@ -82,7 +82,7 @@ class AnswerChange:
             self.known = self._answer.rows_after(self)
         return self.known
 
-    def listed(self, kind: EventKind) -> tuple[int, str] | None:
+    def json_rows(self, kind: EventKind) -> tuple[int, str] | None:
         """Return the number and the JSON text of an event's rows, written directly from term ids.
 
         Returns None if the rows were decoded to terms already, or, for the whole answer, if a later step ran.
@@ -93,11 +93,11 @@ class AnswerChange:
             return None
         weights, sign = self._answer.rows if whole else self.delta, -1 if kind == "delete" else 1
         rows = [row for row, weight in weights.items() for _ in range(sign * weight)]
-        return len(rows), f"{{{self._answer.listed(rows)}}}" if rows else ""
+        return len(rows), f"{{{self._answer.json_rows(rows)}}}" if rows else ""
 
-    def coded(self, *, whole: bool = False) -> Delta:
+    def id_delta(self, *, whole: bool = False) -> Delta:
         """Return the delta, or all rows if ``whole``, as term ids in the order of the columns."""
-        return self._answer.coded(self._answer.rows if whole else self.delta)
+        return self._answer.id_delta(self._answer.rows if whole else self.delta)
 
     def decode(self) -> tuple[list[Solution], list[Solution]]:
         """Decode the deleted and the inserted rows to terms, and cache the result."""
@@ -113,8 +113,8 @@ class IncrementalAnswer:
 
     Attributes:
         rows: the plan's output rows with their weights.
-        decode: maps an id row to the answer's columns as terms. ``listed`` writes id rows as JSON
-            (`TermTexts.listed`), ``coded`` reorders the cells of a delta to the order of the columns.
+        decode: maps an id row to the answer's columns as terms. ``json_rows`` writes id rows as JSON
+            (`TermTexts.listed`), ``id_delta`` reorders the cells of a delta to the order of the columns.
     """
 
     def __init__(
@@ -124,9 +124,9 @@ class IncrementalAnswer:
         self.rows: Delta = {}
         self._lock = threading.Lock()
         self.decode = state.decoder(names)
-        self.coded = state.coder_of(names)
+        self.id_delta = state.coder_of(names)
         self._places = state.plan.schema.columns(names)
-        self.listed = partial(state.terms.texts.listed, names, self._places)
+        self.json_rows = partial(state.terms.texts.listed, names, self._places)
         self._ask = ask
         self._ordering = state.top if ordered else None
         self._last_revision = -1
@@ -209,7 +209,7 @@ class IncrementalAnswer:
         """Return True if both answers, perhaps of different plans, have equal rows."""
         if self._ask:
             return bool(self.rows) == bool(other.rows)
-        return self.coded(self.rows) == other.coded(other.rows)
+        return self.id_delta(self.rows) == other.id_delta(other.rows)
 
     def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the id rows of the answer and of changes that callers may still decode."""
@@ -393,7 +393,7 @@ class NativeEvaluator(Evaluator):
         ran = None if loop is None else loop.run(given, version, len(answer.rows))
         if ran is None:
             return None
-        change = answer.step(*ran.told.changes)
+        change = answer.step(*ran.output.changes)
         self.terms.tidy()
         return ran, change
 

@@ -78,10 +78,10 @@ class RecomputedAnswer:
         """The rows that entered the answer since the previous instant."""
         return difference(self.rows, self.before)
 
-    def listed(self, kind: str) -> None:
+    def json_rows(self, kind: str) -> None:
         """Return None: the rows are terms, which the caller formats."""
 
-    def coded(self, *, whole: bool = False) -> None:
+    def id_delta(self, *, whole: bool = False) -> None:
         """Return None, because the rows are terms without term ids."""
 
 

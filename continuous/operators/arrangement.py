@@ -22,27 +22,29 @@ _RECENT = 32
 """Newest changed rows of an arrangement, which joins use to estimate how many rows a probe finds."""
 
 
-def enter(index: dict[Any, dict[Row, int]], columns: tuple[int, ...], change: Mapping[Row, int]) -> int:
+def add_to_index(
+    index: dict[Any, dict[Row, int]], columns: tuple[int, ...], change: Mapping[Row, int]
+) -> int:
     """Add a delta to an index over some columns; return by how many rows the index has grown."""
-    grown, of = 0, key_getter(columns)
+    growth, of = 0, key_getter(columns)
     for row, weight in change.items():
         key = of(row)
         bucket = index.get(key)
         if bucket is None:
             index[key] = {row: weight}
-            grown += 1
+            growth += 1
             continue
         before = bucket.get(row, 0)
         after = before + weight
         if after:
             bucket[row] = after
-            grown += not before
+            growth += not before
         else:
-            grown -= 1
+            growth -= 1
             del bucket[row]
             if not bucket:
                 del index[key]
-    return grown
+    return growth
 
 
 class Arrangement:
@@ -83,7 +85,7 @@ class Arrangement:
                 self.count, self.flat = len(self.flat), None
         return found
 
-    def in_order(self, column: int, number_of: NumberOf) -> RowsInOrder:
+    def sorted_by(self, column: int, number_of: NumberOf) -> RowsInOrder:
         """Return the rows sorted by the number in a column; maintained from the first call on."""
         found = self.ordered.get(column)
         if found is None:
@@ -92,7 +94,7 @@ class Arrangement:
             self.index(())
         return found
 
-    def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
+    def retain(self, keys: Iterable[tuple[int, ...]]) -> None:
         """Retain exactly the indexes over ``keys``, at least one.
 
         Does nothing before the first request of an index.
@@ -113,7 +115,7 @@ class Arrangement:
         known = self.indexes.get(key)
         if known:
             return count / len(known)
-        return estimated([row for row, _ in islice(self.rows(), SAMPLE)], key, count)
+        return estimate_fan_out([row for row, _ in islice(self.rows(), SAMPLE)], key, count)
 
     def update(self, change: Delta) -> None:
         """Add a delta to every index and to the sorted rows."""
@@ -121,10 +123,10 @@ class Arrangement:
         if self.flat is not None:
             merge(self.flat, change)
             return
-        grown = 0
+        growth = 0
         for columns, index in self.indexes.items():
-            grown = enter(index, columns, change)
-        self.count += grown
+            growth = add_to_index(index, columns, change)
+        self.count += growth
         for each in self.ordered.values():
             each.update(change)
 
@@ -153,7 +155,7 @@ class Arrangement:
         return self.count if self.flat is None else len(self.flat)
 
 
-def estimated(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> float:
+def estimate_fan_out(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> float:
     """Return the mean number of rows per value of a key among ``count`` rows, estimated from a sample."""
     values = len(set(map(key_getter(key), sample)))
     # A sample with few distinct values probably has all values; many distinct values grow with the rows.

@@ -47,26 +47,26 @@ class Closure(Operator):
 
     def __post_init__(self) -> None:
         # Rows made in a step, edges crossed since the last budget check, and rows at the next budget check.
-        self._made, self._crossed, self._look = 0, 0, 0
+        self._rows_made, self._edges_crossed, self._check_at = 0, 0, 0
         # The empty context until the first step has added the constants, which are nodes of every graph.
-        self._unsaid: Delta = {} if self.by_context else {(): 1}
+        self._new_contexts: Delta = {} if self.by_context else {(): 1}
 
     def step(self, *changes: Delta) -> Delta:
         """Return the pairs that became connected (+1) and the pairs that lost their connection (-1)."""
         dirty = self._change_nodes(changes) if self.zero else set()
-        turned = self._changed_edges(changes[0])
-        self._made, self._crossed, self._look = 0, 0, self.budget.next_check
+        changed = self._changed_edges(changes[0])
+        self._rows_made, self._edges_crossed, self._check_at = 0, 0, self.budget.next_check
         # Sources of a removed edge are searched before the removal, sources of a new edge after the
         # insertion.
-        dirty |= self._reaching({source for (source, _), present in turned.items() if not present})
-        for (source, target), present in turned.items():
+        dirty |= self._reaching({source for (source, _), present in changed.items() if not present})
+        for (source, target), present in changed.items():
             if present:
                 self._next[source].add(target)
                 self._previous[target].add(source)
             else:
                 _discard(self._next, source, target)
                 _discard(self._previous, target, source)
-        dirty |= self._reaching({source for (source, _), present in turned.items() if present})
+        dirty |= self._reaching({source for (source, _), present in changed.items() if present})
         out: Delta = {}
         for source in dirty:
             before = self._reached.pop(source, set())
@@ -91,28 +91,28 @@ class Closure(Operator):
 
     def _changed_edges(self, change: Delta) -> dict[tuple[Node, Node], bool]:
         """Apply a delta of edges; return the inserted edges as True and the deleted edges as False."""
-        turned: dict[tuple[Node, Node], bool] = {}
+        changed: dict[tuple[Node, Node], bool] = {}
         for row, weight in change.items():
             before = self._weights.get(row, 0)
             add(self._weights, row, weight)
             if (before > 0) != (before + weight > 0):
-                turned[((row[0], *row[2:]), row[1:])] = weight > 0
-        return turned
+                changed[((row[0], *row[2:]), row[1:])] = weight > 0
+        return changed
 
     def _change_nodes(self, changes: Sequence[Delta]) -> set[Node]:
         """Apply deltas of triples and contexts; return the nodes that appeared or disappeared."""
-        contexts, self._unsaid = self._unsaid, {}
+        contexts, self._new_contexts = self._new_contexts, {}
         counted = [(row[:1] + row[3:], weight) for row, weight in changes[1].items()]
         counted += [(row[2:], weight) for row, weight in changes[1].items()]
         for context, weight in (*contexts.items(), *(changes[2].items() if len(changes) > 2 else ())):
             counted += [((constant, *context), weight) for constant in self.constants]
-        turned = set()
+        changed = set()
         for node, weight in counted:
             before = node in self._nodes
             add(self._nodes, node, weight)
             if before != (node in self._nodes):
-                turned.add(node)
-        return turned
+                changed.add(node)
+        return changed
 
     def _reaching(self, targets: set[Node]) -> set[Node]:
         """Return ``targets`` and all nodes from which a path leads to one of them."""
@@ -138,17 +138,17 @@ class Closure(Operator):
                 new = near - found
                 found |= new
                 waiting += new
-                self._made += rows * len(new)
-                self._crossed += len(near)
-                if self._made > self._look or self._crossed > CHECK_EVERY:
+                self._rows_made += rows * len(new)
+                self._edges_crossed += len(near)
+                if self._rows_made > self._check_at or self._edges_crossed > CHECK_EVERY:
                     self._count(0)
         return found
 
     def _count(self, rows: int) -> None:
         """Count rows made by this step; check the budget after enough rows or crossed edges."""
-        self._made += rows
-        if self._made > self._look or self._crossed > CHECK_EVERY:
-            self._look, self._crossed = self.budget.check(self._made, self), 0
+        self._rows_made += rows
+        if self._rows_made > self._check_at or self._edges_crossed > CHECK_EVERY:
+            self._check_at, self._edges_crossed = self.budget.check(self._rows_made, self), 0
 
 
 def _pair(source: Node, target: Node) -> IdRow:

@@ -33,7 +33,7 @@ class GroupState:
 
     rows: int
     accumulators: list[Accumulator]
-    shown: IdRow | None = None
+    emitted: IdRow | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -73,7 +73,7 @@ class GroupAggregate(Operator):
                     accumulator.take(values.id_of(value) if accumulator.by_id else value, weight)
                 else:
                     accumulator.take(tuple([row[each] for each in aggregation.columns]), weight)
-        return self.show(dirty)
+        return self.emit(dirty)
 
     def begin(self) -> dict[IdRow, GroupState]:
         """Return the groups to emit without input: the single group of a keyless first step."""
@@ -89,12 +89,12 @@ class GroupAggregate(Operator):
             group = self.groups[key] = GroupState(0, [each.new() for each in self.aggregations])
         return group
 
-    def show(self, dirty: dict[IdRow, GroupState]) -> Delta:
+    def emit(self, dirty: dict[IdRow, GroupState]) -> Delta:
         """Return the delta of the output rows of changed groups, and delete empty groups."""
         out: Delta = {}
         values = self.values
         for key, group in dirty.items():
-            old = group.shown
+            old = group.emitted
             if group.rows or not self.keys:
                 new: IdRow | None = (*key, *[each.result_id(values) for each in group.accumulators])
             else:
@@ -106,7 +106,7 @@ class GroupAggregate(Operator):
                     out[old] = -1
                 if new is not None:
                     out[new] = 1
-                group.shown = new
+                group.emitted = new
         return out or EMPTY
 
     def referenced_rows(self) -> Iterator[IdRow]:
@@ -114,8 +114,8 @@ class GroupAggregate(Operator):
         for group in list(self.groups.values()):
             for each in group.accumulators:
                 yield tuple(each.ids())
-            if group.shown is not None:
-                yield group.shown
+            if group.emitted is not None:
+                yield group.emitted
 
     def size(self) -> int:
         """Return the number of groups."""

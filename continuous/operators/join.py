@@ -13,7 +13,7 @@ from .arrangement import Arrangement, key_getter
 from .linear import Operator
 from .thresholds import Bound, BoundedRows, NumberOf
 
-_STORE_ROWS = 1_000_000.0
+_STORE_COST = 1_000_000.0
 """Assumed cost, in rows, of a look-up in the store: above any probe in memory, below a cartesian product."""
 
 
@@ -57,16 +57,16 @@ class DeltaJoin(Operator):
         self._number_of: NumberOf = lambda term_id: None
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
 
-    def narrow(self, bounds: Sequence[Sequence[Bound]], number_of: NumberOf) -> None:
+    def set_bounds(self, bounds: Sequence[Sequence[Bound]], number_of: NumberOf) -> None:
         """Set comparisons by input, so that probes without a key read only rows that may satisfy them."""
         self._bounds, self._number_of = tuple(map(tuple, bounds)), number_of
         self.replan()
 
-    def passing(self, probe: Probe) -> BoundedRows:
+    def bounded_rows(self, probe: Probe) -> BoundedRows:
         """Return the rows that a probe by bounds searches."""
         rows = self.arrangements[probe.input]
         return BoundedRows(
-            [(rows.in_order(each.column, self._number_of), each.relation) for each in probe.bounds]
+            [(rows.sorted_by(each.column, self._number_of), each.relation) for each in probe.bounds]
         )
 
     def step(self, *changes: Delta) -> Delta:
@@ -75,7 +75,7 @@ class DeltaJoin(Operator):
         for place, change in enumerate(changes):
             if not change or self.arrangements[place].renewals:
                 continue
-            self._follow(place, change, out)
+            self._join_delta(place, change, out)
             self.arrangements[place].update(change)
         if self.is_due:
             self._renew(changes, out)
@@ -91,13 +91,13 @@ class DeltaJoin(Operator):
         held = [place for place, each in enumerate(self.arrangements) if not each.is_lookup]
         start = min(held, key=lambda place: len(self.arrangements[place]))
         rows = dict(self.arrangements[start].rows())
-        self._follow(start, {row: -weight for row, weight in rows.items()}, out)
+        self._join_delta(start, {row: -weight for row, weight in rows.items()}, out)
         for arrangement, change in zip(self.arrangements, changes, strict=True):
             if arrangement.renewals:
                 arrangement.renew()
                 if change:
                     arrangement.update(change)
-        self._follow(start, rows, out)
+        self._join_delta(start, rows, out)
 
     def replan(self) -> bool:
         """Choose the routes again for the present sizes of the inputs; return True if a route changed.
@@ -109,7 +109,7 @@ class DeltaJoin(Operator):
         self.routes = routes
         if changed:
             for place, arrangement in enumerate(self.arrangements):
-                arrangement.keep(self.keys_of(place))
+                arrangement.retain(self.keys_of(place))
         return changed
 
     def always_keyed(self, places: Collection[int]) -> bool:
@@ -130,7 +130,7 @@ class DeltaJoin(Operator):
                 sure.update(*(self.inputs[place].certain for place in keyed))
         return True
 
-    def look_up(self, place: int, arrangement: Arrangement) -> None:
+    def use_arrangement(self, place: int, arrangement: Arrangement) -> None:
         """Replace the arrangement of an input by a shared one, whose present rows count as processed."""
         arrangements = list(self.arrangements)
         arrangements[place] = arrangement
@@ -153,7 +153,7 @@ class DeltaJoin(Operator):
         """Return the number of rows in the arrangements of all inputs."""
         return sum(map(len, self.arrangements))
 
-    def _follow(self, start: int, change: Delta, out: Delta) -> None:
+    def _join_delta(self, start: int, change: Delta, out: Delta) -> None:
         width = len(self.schema.vars)
         found: list[tuple[list[int], int]] = []
         for row, weight in change.items():
@@ -165,8 +165,8 @@ class DeltaJoin(Operator):
             index: Any = self.arrangements[probe.input].index(probe.key)
             places, key_from = self._places[probe.input], probe.key_from
             if probe.bounds:
-                index = self.passing(probe)
-                key_from = self.schema.positions(each.given for each in probe.bounds)
+                index = self.bounded_rows(probe)
+                key_from = self.schema.positions(each.variable for each in probe.bounds)
             given, found, made, look = found, [], 0, self.budget.next_check
             for result, weight in given:
                 key = [result[place] for place in key_from] if probe.bounds else key_getter(key_from)(result)
@@ -187,13 +187,13 @@ class DeltaJoin(Operator):
         """
         schema, first, target = self.inputs[place], self.inputs[start], self.arrangements[place]
         keyed = [name for name in schema.vars if name in sure and name in schema.certain]
-        if not keyed and self._bounded(place, sure):
+        if not keyed and self._usable_bounds(place, sure):
             return (len(target) / 2, 0)
         if not keyed:
             return (float("inf"), sys.maxsize if target.is_lookup else len(target))
         key, recent = schema.positions(keyed), self.arrangements[start].recent
         if target.is_lookup:
-            return (_STORE_ROWS + target.fan_out(key), -len(keyed))
+            return (_STORE_COST + target.fan_out(key), -len(keyed))
         if recent and set(keyed) <= first.certain:
             # A window would pay for an index only of this estimate with each change, so only static inputs
             # get one.
@@ -229,17 +229,17 @@ class DeltaJoin(Operator):
             take = tuple(column for column in range(len(schema.vars)) if column not in old)
             key_from = tuple(self._places[chosen][column] for column in key)
             check = tuple(column for column in old if column not in key)
-            bounds = () if key else self._bounded(chosen, sure)
+            bounds = () if key else self._usable_bounds(chosen, sure)
             probes.append(Probe(chosen, key, key_from, take, check, bounds))
             seen |= set(schema.vars)
             sure |= schema.certain
         return tuple(probes)
 
-    def _bounded(self, place: int, sure: Collection[str]) -> tuple[Bound, ...]:
+    def _usable_bounds(self, place: int, sure: Collection[str]) -> tuple[Bound, ...]:
         """Return the comparisons that can select rows of an input, given bound variables ``sure``."""
         if self.arrangements[place].is_lookup or self.arrangements[place].now is not None:
             return ()
-        return tuple(each for each in self._bounds[place] if each.given in sure)
+        return tuple(each for each in self._bounds[place] if each.variable in sure)
 
 
 def _merge(result: list[int], other: IdRow, probe: Probe, places: tuple[int, ...]) -> list[int] | None:

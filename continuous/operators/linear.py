@@ -27,7 +27,7 @@ class Operator:
     schema: Schema
     budget = UNLIMITED
     """The limits of one step; only operators that may emit more rows than they receive check the budget."""
-    kept: Collection[IdRow] | None = None
+    stored: Collection[IdRow] | None = None
     """The stored rows, if one collection has all; otherwise `referenced_rows` and `size` are overridden."""
 
     def step(self, *changes: Delta) -> Delta:
@@ -46,11 +46,11 @@ class Operator:
         collection is copied when the iteration reaches it, and rows that other rows are built from come
         first.
         """
-        return () if self.kept is None else list(self.kept)
+        return () if self.stored is None else list(self.stored)
 
     def size(self) -> int | None:
         """Return the number of stored rows; None for an operator that never stores rows."""
-        return None if self.kept is None else len(self.kept)
+        return None if self.stored is None else len(self.stored)
 
 
 class Scan(Operator):
@@ -198,15 +198,15 @@ class ConstantRows(Operator):
 
     def __init__(self, schema: Schema, rows: Delta) -> None:
         self.schema = schema
-        self.kept: Delta = rows
-        self._given = False
+        self.stored: Delta = rows
+        self._is_emitted = False
 
     def step(self, *changes: Delta) -> Delta:
         """Return all rows at the first step, and an empty delta afterwards."""
-        if self._given:
+        if self._is_emitted:
             return EMPTY
-        self._given = True
-        return dict(self.kept)
+        self._is_emitted = True
+        return dict(self.stored)
 
 
 class Deduplicate(Operator):
@@ -220,12 +220,12 @@ class Deduplicate(Operator):
     def __init__(self, schema: Schema, *columns: Sequence[int] | None) -> None:
         self.schema = schema
         self._columns = columns or (None,)
-        self.kept: Delta = {}
+        self.stored: Delta = {}
 
     def step(self, *changes: Delta) -> Delta:
         """Return +1 for rows that appeared, and -1 for rows that disappeared."""
         out: Delta = {}
-        weights = self.kept
+        weights = self.stored
         for columns, change in zip(self._columns, changes, strict=True):
             for row, weight in change.items():
                 if columns is not None:

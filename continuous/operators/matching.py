@@ -61,7 +61,7 @@ class Match(Operator):
             self._overlap = tuple(
                 (left.position(name), right.position(name)) for name in loose if name not in ignored
             )
-        self._left_of, self._right_of = key_getter(self._left_key), key_getter(self._right_key)
+        self._left_key_of, self._right_key_of = key_getter(self._left_key), key_getter(self._right_key)
         self._lefts: Index = {}
         self._right = Arrangement()
         # Without loose columns and residual, all left rows of a key have the same matches.
@@ -69,20 +69,20 @@ class Match(Operator):
         self._counts: dict[IdRow, int] = {}
         self._merges = mode == "left"
         # Cells appended to a left row with a match (True) and without a match (False); None omits the row.
-        self._behind: dict[bool, IdRow | None]
+        self._suffix: dict[bool, IdRow | None]
         match mode:
             case "left":
                 self.schema = Schema((*left.vars, *added), left.certain)
-                self._behind = {True: None, False: (0,) * len(added)}
+                self._suffix = {True: None, False: (0,) * len(added)}
             case "mark":
                 self.schema = Schema((*left.vars, mark), left.certain | {mark})
-                self._behind = {True: (true_id,), False: (false_id,)}
+                self._suffix = {True: (true_id,), False: (false_id,)}
             case "semi":
                 self.schema = left
-                self._behind = {True: (), False: None}
+                self._suffix = {True: (), False: None}
             case _:
                 self.schema = left
-                self._behind = {True: None, False: ()}
+                self._suffix = {True: None, False: ()}
 
     def step(self, *changes: Delta) -> Delta:
         """Match left changes with the old right side, then right changes with the new left side."""
@@ -96,7 +96,7 @@ class Match(Operator):
             self._step_right(right, out)
         return out or EMPTY
 
-    def look_up(self, place: int, arrangement: Arrangement) -> None:
+    def use_arrangement(self, place: int, arrangement: Arrangement) -> None:
         """Replace the right side (place 1) by a shared arrangement; its rows count as processed."""
         assert place == 1, "rows of the left side are given out"
         self._right = arrangement
@@ -116,8 +116,8 @@ class Match(Operator):
 
     def _step_left(self, change: Delta, out: Delta) -> None:
         lefts, rights = self._lefts, self._right.index(self._right_key)
-        left_of, pick, by_key, merges = self._left_of, self._pick, self._by_key, self._merges
-        matched, alone = self._behind[True], self._behind[False]
+        left_of, pick, by_key, merges = self._left_key_of, self._pick, self._by_key, self._merges
+        matched, alone = self._suffix[True], self._suffix[False]
         made, look, counts = 0, self.budget.next_check, self._counts
         loose, residual = self._loose, self._residual
         for row, weight in change.items():
@@ -130,7 +130,7 @@ class Match(Operator):
                     look = self.budget.check(made, self)
                 matches = 0
                 for other, count in bucket.items():
-                    cells = self._agreed(row, other) if loose else row
+                    cells = self._compatible(row, other) if loose else row
                     if cells is None or not (residual is None or residual(cells, other)):
                         continue
                     matches += count
@@ -156,7 +156,7 @@ class Match(Operator):
 
     def _step_right(self, change: Delta, out: Delta) -> None:
         lefts, rights = self._lefts, self._right.index(self._right_key)
-        right_of, pick, by_key, merges = self._right_of, self._pick, self._by_key, self._merges
+        right_of, pick, by_key, merges = self._right_key_of, self._pick, self._by_key, self._merges
         loose, residual, counts = self._loose, self._residual, self._counts
         # A private arrangement is updated in the same loop; a shared arrangement has its own update.
         own, grown = type(self._right) is Arrangement, 0
@@ -174,7 +174,7 @@ class Match(Operator):
                     look = self.budget.check(made, self)
                 behind = pick(other)
                 for row, weight in bucket.items():
-                    cells = self._agreed(row, other) if loose else row
+                    cells = self._compatible(row, other) if loose else row
                     if cells is None or not (residual is None or residual(cells, other)):
                         continue
                     if merges:
@@ -183,7 +183,7 @@ class Match(Operator):
                         known = counts[row]
                         counts[row] = known + count
                         if (known > 0) != (known + count > 0):
-                            self._task(row, weight, known > 0, out)
+                            self._flip(row, weight, known > 0, out)
             if not own:
                 continue
             if rows is None:
@@ -206,9 +206,9 @@ class Match(Operator):
                 del rights[key]
             if by_key and before != bool(rows):
                 for row, weight in lefts.get(key, EMPTY).items():
-                    self._task(row, weight, before, out)
+                    self._flip(row, weight, before, out)
 
-    def _agreed(self, row: IdRow, other: IdRow) -> IdRow | None:
+    def _compatible(self, row: IdRow, other: IdRow) -> IdRow | None:
         """Return the left row with the right row's bindings; None if the rows are incompatible."""
         overlap = self._overlap
         if overlap is not None and not any(row[column] and other[place] for column, place in overlap):
@@ -221,9 +221,9 @@ class Match(Operator):
             cells[column] = mine or theirs
         return tuple(cells)
 
-    def _task(self, row: IdRow, weight: int, before: bool, out: Delta) -> None:
+    def _flip(self, row: IdRow, weight: int, before: bool, out: Delta) -> None:
         """Replace the output of a left row that gained its first match or lost its last match."""
         for matched, sign in ((before, -weight), (not before, weight)):
-            behind = self._behind[matched]
+            behind = self._suffix[matched]
             if behind is not None:
                 add(out, row + behind, sign)

@@ -20,15 +20,15 @@ class _OrderedRows:
     """The ordered rows of one group.
 
     ``sorted`` are the sort keys of the group's rows, up to ``floor``, or of all rows if ``floor`` is None.
-    ``forms`` maps each row in the output to its output columns. ``listed`` has the output rows in order with
-    their counts, and ``shown`` maps each output row to its least key and its total count. ``bar`` is the key
-    of the last row within the limit, None while the group has fewer rows.
+    ``forms`` maps each row in the output to its output columns. ``output_order`` has the output rows in order
+    with their counts, and ``output`` maps each output row to its least key and its total count. ``bar`` is
+    the key of the last row within the limit, None while the group has fewer rows.
     """
 
     sorted: list[SortKey] = field(default_factory=list)
     forms: dict[IdRow, IdRow] = field(default_factory=dict)
-    listed: list[tuple[IdRow, int]] = field(default_factory=list)
-    shown: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
+    output_order: list[tuple[IdRow, int]] = field(default_factory=list)
+    output: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
     bar: SortKey | None = None
     floor: SortKey | None = None
 
@@ -62,7 +62,7 @@ class TopK(Operator):
     by: Sequence[int] = ()
     spare: int = 64
     # Each input row with its key (() if never computed) and its count.
-    kept: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
+    stored: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
     _groups: dict[IdRow, _OrderedRows] = field(default_factory=dict)
     # Sort keys of the output rows in the last delta; the least key of each row.
     _key_of: dict[IdRow, SortKey] = field(default_factory=dict)
@@ -71,112 +71,112 @@ class TopK(Operator):
 
     def __post_init__(self) -> None:
         self._end = None if self.limit is None else self._offset + self.limit
-        self._shows_all = self.limit is None and not self._offset
-        # Number of keys to list; None lists all. With ``by`` all are listed, as `kept` mixes the rows of all
-        # groups.
-        self._listed = None if self._end is None or self.by else self._end + self.spare
+        self._is_unlimited = self.limit is None and not self._offset
+        # Number of keys to list; None lists all. With ``by`` all are listed, as `stored` mixes
+        # the rows of all groups.
+        self._list_limit = None if self._end is None or self.by else self._end + self.spare
 
     def step(self, *changes: Delta) -> Delta:
         """Return the delta of the output rows."""
         out: Delta = {}
-        told: dict[IdRow, SortKey] = {}
+        output_keys: dict[IdRow, SortKey] = {}
         touched: dict[IdRow, _OrderedRows] = {}
-        by, groups, shows_all = self.by, self._groups, self._shows_all
+        by, groups, shows_all = self.by, self._groups, self._is_unlimited
         rows = changes[0].items()
         for row, weight in rows if len(rows) < CHUNK else pausing(rows):
             place = _cells(row, by) if by else ()
             group = groups.get(place)
             if group is None:
                 group = groups[place] = _OrderedRows()
-            key = self._enter(group, row, weight)
+            key = self._apply(group, row, weight)
             if group.bar is None or (key and not group.bar < key):
                 touched[place] = group
             if shows_all:
                 shown = self._form(row)
-                if shown not in told or key < told[shown]:
-                    told[shown] = key
+                if shown not in output_keys or key < output_keys[shown]:
+                    output_keys[shown] = key
                 add(out, shown, weight)
         if not touched:
             return EMPTY
-        moved = [shows_all or self._show(group, told, out) for group in touched.values()]
+        moved = [shows_all or self._refresh(group, output_keys, out) for group in touched.values()]
         for place, group in touched.items():
             if not group.sorted:
                 del groups[place]
-        self._key_of = told
+        self._key_of = output_keys
         self.revision += any(moved)
         return out or EMPTY
 
     def rows(self) -> list[IdRow]:
         """Return the output rows in order, each as often as its count."""
         groups = self._groups.values()
-        if self._shows_all:
+        if self._is_unlimited:
             ordered = [key[-1] for each in groups for key in each.sorted]
-            return [self._form(row) for row in ordered for _ in range(self.kept[row][1])]
-        return [form for each in groups for form, count in each.listed for _ in range(count)]
+            return [self._form(row) for row in ordered for _ in range(self.stored[row][1])]
+        return [form for each in groups for form, count in each.output_order for _ in range(count)]
 
     def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the rows of the input, and the output rows."""
         yield from super().referenced_rows()
         for group in list(self._groups.values()):
-            yield from list(group.shown)
+            yield from list(group.output)
 
     def in_order(self, change: Delta) -> Delta:
         """Return the last delta with its rows in output order."""
         return {row: change[row] for row in sorted_in_slices(change, self._key_of.__getitem__)}
 
-    def _enter(self, group: _OrderedRows, row: IdRow, weight: int) -> SortKey:
+    def _apply(self, group: _OrderedRows, row: IdRow, weight: int) -> SortKey:
         """Apply one changed row to its group; return the row's key, or () for a row after the floor."""
-        known, floor = self.kept.get(row), group.floor
+        known, floor = self.stored.get(row), group.floor
         if known is None:
             begun = self._sort_key(row, floor)
             key = (*begun, row) if begun else ()
-            self.kept[row] = (key, weight)
+            self.stored[row] = (key, weight)
             if key and (floor is None or not floor < key):
                 insort(group.sorted, key)
-                if self._listed is not None and len(group.sorted) > 2 * self._listed:
-                    del group.sorted[self._listed :]
+                if self._list_limit is not None and len(group.sorted) > 2 * self._list_limit:
+                    del group.sorted[self._list_limit :]
                     group.floor = group.sorted[-1]
             return key
         key = known[0]
         if known[1] + weight:
-            self.kept[row] = (key, known[1] + weight)
+            self.stored[row] = (key, known[1] + weight)
         else:
-            del self.kept[row]
+            del self.stored[row]
             if key and (floor is None or not floor < key):
                 del group.sorted[bisect_left(group.sorted, key)]
         return key
 
-    def _show(self, group: _OrderedRows, told: dict[IdRow, SortKey], out: Delta) -> bool:
+    def _refresh(self, group: _OrderedRows, output_keys: dict[IdRow, SortKey], out: Delta) -> bool:
         """Read the output of a group again and set its bar; add the difference to ``out``.
 
-        The keys of old and new output rows are added to ``told``. Returns False if rows and order are
+        The keys of old and new output rows are added to ``output_keys``. Returns False if rows and order are
         unchanged.
         """
         if group.floor is not None and len(group.sorted) <= (self._end or 0):
-            for row, (key, count) in self.kept.items():
-                self.kept[row] = key or (*self._sort_key(row, None), row), count
-            group.sorted = nsmallest(self._listed or 0, [key for key, _ in self.kept.values()])
-            group.floor = group.sorted[-1] if len(group.sorted) < len(self.kept) else None
-        before, listed, forms = group.shown, group.listed, group.forms
+            for row, (key, count) in self.stored.items():
+                self.stored[row] = key or (*self._sort_key(row, None), row), count
+            group.sorted = nsmallest(self._list_limit or 0, [key for key, _ in self.stored.values()])
+            group.floor = group.sorted[-1] if len(group.sorted) < len(self.stored) else None
+        before, listed, forms = group.output, group.output_order, group.forms
         shown: dict[IdRow, tuple[SortKey, int]] = {}
-        group.shown, group.listed, group.forms, group.bar = shown, [], {}, None
+        group.output, group.output_order, group.forms, group.bar = shown, [], {}, None
         place = 0
         for key in group.sorted:
             row = key[-1]
-            first, place = max(place, self._offset), place + self.kept[row][1]
+            first, place = max(place, self._offset), place + self.stored[row][1]
             count = (place if self._end is None else min(place, self._end)) - first
             if count > 0:
                 form = group.forms[row] = forms.get(row) or self._form(row)
                 least, known = shown.get(form, (key, 0))
                 shown[form] = least, known + count
-                group.listed.append((form, count))
+                group.output_order.append((form, count))
             if self._end is not None and place >= self._end:
                 group.bar = key
                 break
-        if group.listed == listed:
+        if group.output_order == listed:
             return False
         for form, (key, _) in (before | shown).items():
-            told[form] = key
+            output_keys[form] = key
             weight = shown.get(form, _ABSENT)[1] - before.get(form, _ABSENT)[1]
             if weight:
                 out[form] = weight

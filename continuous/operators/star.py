@@ -30,27 +30,28 @@ class Star(Operator):
         head = (subject,) if graph is None else (subject, graph)
         names = (*head, *(name for _, _, name in slots if name is not None))
         self.schema = Schema(names, frozenset(names))
-        self._shown = tuple(place for place, (_, _, name) in enumerate(slots) if name is not None)
+        self._output_slots = tuple(place for place, (_, _, name) in enumerate(slots) if name is not None)
         # For each predicate, the slots with that predicate and their constant objects.
         self.places: dict[int, list[tuple[int, int | None]]] = {}
         for place, (predicate, wanted, _) in enumerate(slots):
             self.places.setdefault(predicate, []).append((place, wanted))
-        # Slots by subject, or by subject and graph; ``several`` has the keys with a slot of several objects.
+        # Slots by subject, or by subject and graph; ``multi_valued`` has the keys with a slot of several
+        # objects.
         self.entries: dict[Any, list[Slot]] = {}
-        self.several: set[Any] = set()
+        self.multi_valued: set[Any] = set()
         # Rows that products have made in this step, and rows at the next budget check.
-        self._made, self._look = 0, 0
+        self._rows_made, self._check_at = 0, 0
 
     @property
     def is_plain(self) -> bool:
         """True if a subject with one triple per pattern yields exactly one row."""
-        return self.graph is None and len(self._shown) == self._width == len(self.places)
+        return self.graph is None and len(self._output_slots) == self._width == len(self.places)
 
     def step(self, *changes: Delta) -> Delta:
         """Return the delta of rows of the changed entries."""
         places, entries, width = self.places, self.entries, self._width
         quads = self.graph is not None
-        self._made, self._look = 0, self.budget.next_check
+        self._rows_made, self._check_at = 0, self.budget.next_check
         out: Delta = {}
         touched: dict[Any, list[Slot]] = {}
         for triple, weight in changes[0].items():
@@ -94,7 +95,7 @@ class Star(Operator):
         if type(slot) is int:
             entry[place] = {slot, object_} if weight > 0 else None
             if weight > 0:
-                self.several.add(key)
+                self.multi_valued.add(key)
             return
         assert isinstance(slot, set)
         if weight > 0:
@@ -104,20 +105,20 @@ class Star(Operator):
         if len(slot) == 1:
             entry[place] = slot.pop()
             if set not in map(type, entry):
-                self.several.discard(key)
+                self.multi_valued.discard(key)
 
     def rows(self, key: Any, entry: list[Slot]) -> list[IdRow]:
         """Return the rows of one entry without empty slots."""
         head: IdRow = key if self.graph is not None else (key,)
         objects: list[Any] = entry
-        if len(self._shown) < len(entry):
-            objects = [entry[place] for place in self._shown]
-        if key not in self.several:
+        if len(self._output_slots) < len(entry):
+            objects = [entry[place] for place in self._output_slots]
+        if key not in self.multi_valued:
             return [(*head, *objects)]
         choices: Any = [slot if isinstance(slot, set) else (slot,) for slot in objects]
-        self._made += prod(map(len, choices))
-        if self._made > self._look:
-            self._look = self.budget.check(self._made, self)
+        self._rows_made += prod(map(len, choices))
+        if self._rows_made > self._check_at:
+            self._check_at = self.budget.check(self._rows_made, self)
         return [(*head, *objects) for objects in product(*choices)]
 
     def referenced_rows(self) -> Iterator[IdRow]:

@@ -22,11 +22,11 @@ from ..rows import Delta, IdRow
 NumberOf: TypeAlias = Callable[[int], float | None]
 """Returns the number for a term id; None for a term that is not a finite number."""
 Relation: TypeAlias = OneOf["<", ">", "="]
-_SLACK = 1e-6
+_RELATIVE_TOLERANCE = 1e-6
 """Relative tolerance of comparisons, wider than the rounding of a single-precision number."""
-_LEAST = 1e-30
+_ABSOLUTE_TOLERANCE = 1e-30
 """Absolute tolerance of comparisons, for numbers near zero."""
-_MANY = 32
+_SORT_ABOVE = 32
 """Added rows above which one sort of the whole list replaces single insertions."""
 _FIRST: Any = (-inf,)
 _LAST: Any = (inf,)
@@ -35,11 +35,11 @@ _LAST: Any = (inf,)
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A comparison of column ``column`` of an input's rows with variable ``given`` of another input."""
+    """A comparison of column ``column`` of an input's rows with variable ``variable`` of another input."""
 
     column: int
     relation: Relation
-    given: str
+    variable: str
 
 
 class RowsInOrder:
@@ -70,7 +70,7 @@ class RowsInOrder:
                 del self.numbered[bisect_left(self.numbered, (number, row))]
             else:
                 added.append((number, row))
-        if len(added) > _MANY:
+        if len(added) > _SORT_ABOVE:
             self.numbered += added
             self.numbered.sort()
         else:
@@ -79,7 +79,7 @@ class RowsInOrder:
 
     def span(self, relation: str, number: float) -> tuple[int, int]:
         """Return the range of positions whose numbers may be in the given relation to ``number``."""
-        slack = abs(number) * _SLACK + _LEAST
+        slack = abs(number) * _RELATIVE_TOLERANCE + _ABSOLUTE_TOLERANCE
         begin = 0 if relation == "<" else bisect_left(self.numbered, (number - slack, _FIRST))
         end = None if relation == ">" else bisect_right(self.numbered, (number + slack, _LAST))
         return begin, len(self.numbered) if end is None else end

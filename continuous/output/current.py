@@ -43,7 +43,7 @@ class CurrentAnswer:
     step: Evaluation | None
     version: int
     answer: ChangedAnswer
-    made: tuple[tuple[Evaluation, int], str] | None = None
+    cached: tuple[tuple[Evaluation, int], str] | None = None
 
     def __call__(self) -> str | None:
         """Return the line of the newest evaluation with this answer; None before the first evaluation."""
@@ -52,13 +52,13 @@ class CurrentAnswer:
             if self.step is None:
                 return None
             newer = self.step, self.version
-        made = self.made
-        if made is None or made[0] != newer:
+        cached = self.cached
+        if cached is None or cached[0] != newer:
             step, version = newer
             marks = None if self.sources is None else self.sources.marks()
             moment = EvaluationInfo(step.at, version, step.window, None, marks)
-            made = self.made = newer, self.emission.current(moment, self.answer)
-        return made[1]
+            cached = self.cached = newer, self.emission.current(moment, self.answer)
+        return cached[1]
 
 
 def emission_of(
@@ -69,11 +69,11 @@ def emission_of(
     non_empty: bool,
     emit_element: EmitElement | None,
     columns: Sequence[Var],
-    most_kept: int,
+    max_kept: int,
 ) -> Emission:
     """Return the relation-to-stream operator of a query.
 
-    ``non_empty`` suppresses empty answers. ``most_kept`` is the number of keys and rows that ONCE PER may
+    ``non_empty`` suppresses empty answers. ``max_kept`` is the number of keys and rows that ONCE PER may
     remember, 0 for any number.
     """
     ordered = has_order(query.root)
@@ -91,4 +91,4 @@ def emission_of(
     if once is None:
         return inner
     places = tuple(columns.index(each) for each in once.variables)
-    return OnceEmission(inner, places, once.every_ms, most_kept)
+    return OnceEmission(inner, places, once.every_ms, max_kept)

@@ -52,11 +52,11 @@ class ChangedAnswer(Protocol):
     @property
     def boolean(self) -> bool | None: ...  # noqa: D102
 
-    def listed(self, kind: EventKind) -> tuple[int, str] | None:
+    def json_rows(self, kind: EventKind) -> tuple[int, str] | None:
         """Return number and JSON text of an event's rows; None if the caller must format terms."""
         ...
 
-    def coded(self, *, whole: bool = False) -> Delta | None:
+    def id_delta(self, *, whole: bool = False) -> Delta | None:
         """Return the delta, or all rows if ``whole``, as ids in column order; None if the rows are terms."""
         ...
 
@@ -120,7 +120,7 @@ def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
     return left
 
 
-def refuse(size: int, most: int) -> None:
+def raise_too_large(size: int, most: int) -> None:
     """Raise BudgetError, because the events of one evaluation exceed their limit in bytes."""
     message = f"one evaluation tells {size} bytes, the limit is {most} (max_evaluation_bytes)"
     raise BudgetError(message, limit=most)
@@ -147,7 +147,7 @@ class SelectEmission:
     empty: dict[str, Any] = field(init=False)
     head: str = field(init=False)
     # The ordered rows that were written last, with their text: an unchanged answer needs no new text.
-    _told: tuple[Sequence[Solution], str] = ((), "")
+    _last_text: tuple[Sequence[Solution], str] = ((), "")
 
     def __post_init__(self) -> None:
         self.empty = {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
@@ -158,44 +158,44 @@ class SelectEmission:
         found: list[Event] = []
         for kind in _KINDS[self.output]:
             # Rows without ORDER BY are written directly from ids if the answer supports that.
-            told = None if self.ordered else answer.listed(kind)
-            number, listed = told or self._of_terms(_rows_of(kind, answer))
+            direct = None if self.ordered else answer.json_rows(kind)
+            number, listed = direct or self._json_of_terms(_rows_of(kind, answer))
             if number or (kind == "answer" and not (moment.skipped or self.non_empty)):
                 self.counts.add(kind, number)
-                found.append((kind, self._around(moment, listed)))
+                found.append((kind, self._line(moment, listed)))
         return found
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
         """Return all rows of the answer with the evaluation's members, as one line of JSON."""
-        return self._around(moment, self._of_terms(answer.rows)[1])
+        return self._line(moment, self._json_of_terms(answer.rows)[1])
 
-    def _around(self, moment: EvaluationInfo, listed: str) -> str:
+    def _line(self, moment: EvaluationInfo, listed: str) -> str:
         return f"{moment.head()}{self.head}{listed}]}}}}"
 
-    def _of_terms(self, rows: Sequence[Solution]) -> tuple[int, str]:
+    def _json_of_terms(self, rows: Sequence[Solution]) -> tuple[int, str]:
         if not self.ordered:
             rows = in_fixed_order(rows, PAUSE)
-        elif self._told[0] == rows:
-            return len(rows), self._told[1]
+        elif self._last_text[0] == rows:
+            return len(rows), self._last_text[1]
         listed = rows_text(self.names, rows)
         if self.ordered:
-            self._told = rows, listed
+            self._last_text = rows, listed
         return len(rows), listed
 
 
 @dataclass(slots=True)
 class AskEmission:
-    """Emits the boolean of ASK at each change; ``told`` is the last emitted boolean."""
+    """Emits the boolean of ASK at each change; ``emitted`` is the last emitted boolean."""
 
-    told: bool | None = None
+    emitted: bool | None = None
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     empty: dict[str, Any] = field(default_factory=lambda: {"head": {}, "boolean": False})
 
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
         """Return one answer event if the boolean has changed since the last event."""
-        if answer.boolean == self.told:
+        if answer.boolean == self.emitted:
             return []
-        self.told = answer.boolean
+        self.emitted = answer.boolean
         self.counts.answers += 1
         return [("answer", self.current(moment, answer))]
 
@@ -237,13 +237,13 @@ class ConstructEmission:
         """Return one event for each kind with quads; RSTREAM also emits an empty answer."""
         at, skipped, repeats = moment.at, moment.skipped, moment.repeats
         if self.counts_quads:
-            delta = answer.coded()
+            delta = answer.id_delta()
             if delta is None:
                 delta = self.quads.coded(answer.deleted, answer.inserted)
             return self.changed(at, moment.head(), delta, skipped=skipped, repeats=repeats)
         kind: EventKind = "insert" if self.output == "istream" else "answer"
         quads = self._quads(_rows_of(kind, answer), at)
-        return self._told(at, moment.head(), [(kind, quads)], skipped=skipped, repeats=repeats)
+        return self._emit(at, moment.head(), [(kind, quads)], skipped=skipped, repeats=repeats)
 
     def changed(
         self, at: int, head: str, delta: Delta, *, skipped: bool = False, repeats: bool = False
@@ -253,7 +253,7 @@ class ConstructEmission:
         signs: list[tuple[EventKind, list[Quad]]] = [("delete", deleted)]
         if self.output == "changes":
             signs.append(("insert", inserted))
-        return self._told(at, head, signs, skipped=skipped, repeats=repeats)
+        return self._emit(at, head, signs, skipped=skipped, repeats=repeats)
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
         """Return the quads of all rows with the evaluation's members, as one line of JSON."""
@@ -262,10 +262,10 @@ class ConstructEmission:
     def resume(self, answer: ChangedAnswer) -> None:
         """Count the quads of an answer that was emitted before a restart."""
         if self.counts_quads:
-            delta = answer.coded(whole=True)
+            delta = answer.id_delta(whole=True)
             self.quads.change(self.quads.coded((), answer.rows) if delta is None else delta, ordered=True)
 
-    def _told(
+    def _emit(
         self,
         at: int,
         head: str,

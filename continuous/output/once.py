@@ -36,10 +36,10 @@ class EmittedAnswer:
         """The emitted rows still in the answer, built on demand because most outputs ignore them."""
         return tuple(self.standing.elements())
 
-    def listed(self, kind: EventKind) -> None:
+    def json_rows(self, kind: EventKind) -> None:
         """Return None, because the rows are terms without term ids."""
 
-    def coded(self, *, whole: bool = False) -> None:
+    def id_delta(self, *, whole: bool = False) -> None:
         """Return None, because the rows are terms without term ids."""
 
 
@@ -47,7 +47,7 @@ class EmittedAnswer:
 class OnceSnapshot:
     """Keys with the instants of their last emissions, oldest first, and emitted rows still in the answer."""
 
-    told: list[tuple[Solution, int]]
+    emitted_at: list[tuple[Solution, int]]
     standing: list[tuple[Solution, int]]
 
 
@@ -55,15 +55,15 @@ class OnceSnapshot:
 class OnceEmission:
     """Suppresses repeated keys, and passes the other rows to ``inner``, which writes the events.
 
-    ``places`` are the positions of the key in a row. ``most`` bounds the remembered keys and rows; 0 for no
-    bound.
+    ``places`` are the positions of the key in a row. ``max_entries`` bounds the remembered keys and rows; 0
+    for no bound.
     """
 
     inner: SelectEmission | ConstructEmission
     places: tuple[int, ...]
     every_ms: int | None
-    most: int = 0
-    told: OrderedDict[Solution, int] = field(default_factory=OrderedDict)
+    max_entries: int = 0
+    emitted_at: OrderedDict[Solution, int] = field(default_factory=OrderedDict)
     standing: Counter[Solution] = field(default_factory=Counter)
 
     @property
@@ -79,14 +79,14 @@ class OnceEmission:
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
         """Return one event for each kind with rows that pass ONCE PER."""
         self._forget(moment.at)
-        deleted = [row for row in answer.deleted if self._leaves(row)]
+        deleted = [row for row in answer.deleted if self._retract(row)]
         rows = answer.inserted if self.inner.ordered else in_fixed_order(answer.inserted)
-        inserted = [row for row in rows if self._is_news(row, moment.at)]
-        if 0 < self.most < len(self.told) + len(self.standing):
+        inserted = [row for row in rows if self._passes(row, moment.at)]
+        if 0 < self.max_entries < len(self.emitted_at) + len(self.standing):
             raise BudgetError(
-                f"ONCE PER remembers {len(self.told)} keys and {len(self.standing)} rows, "
-                f"the limit is {self.most} (max_answer_rows); say EVERY with a shorter time",
-                limit=self.most,
+                f"ONCE PER remembers {len(self.emitted_at)} keys and {len(self.standing)} rows, "
+                f"the limit is {self.max_entries} (max_answer_rows); say EVERY with a shorter time",
+                limit=self.max_entries,
             )
         return self.inner.events(moment, EmittedAnswer(deleted, inserted, self.standing))
 
@@ -96,26 +96,26 @@ class OnceEmission:
 
     def snapshot(self) -> OnceSnapshot:
         """Return the remembered keys and rows for a checkpoint."""
-        return OnceSnapshot(list(self.told.items()), list(self.standing.items()))
+        return OnceSnapshot(list(self.emitted_at.items()), list(self.standing.items()))
 
     def restore(self, kept: OnceSnapshot) -> None:
         """Restore the remembered keys and rows from a checkpoint."""
-        self.told, self.standing = OrderedDict(kept.told), Counter(dict(kept.standing))
+        self.emitted_at, self.standing = OrderedDict(kept.emitted_at), Counter(dict(kept.standing))
         if isinstance(self.inner, ConstructEmission):
             self.inner.resume(EmittedAnswer((), (), self.standing))
 
-    def _is_news(self, row: Solution, at: int) -> bool:
+    def _passes(self, row: Solution, at: int) -> bool:
         key = tuple(row[place] for place in self.places)
-        last = self.told.get(key)
+        last = self.emitted_at.get(key)
         if last is not None and (self.every_ms is None or last > at - self.every_ms):
             return False
-        self.told[key] = at
-        self.told.move_to_end(key)
+        self.emitted_at[key] = at
+        self.emitted_at.move_to_end(key)
         if self.inner.output == "changes":
             self.standing[row] += 1
         return True
 
-    def _leaves(self, row: Solution) -> bool:
+    def _retract(self, row: Solution) -> bool:
         many = self.standing.get(row, 0)
         if many > 1:
             self.standing[row] = many - 1
@@ -125,6 +125,6 @@ class OnceEmission:
 
     def _forget(self, at: int) -> None:
         """Forget keys whose last emission was at least EVERY milliseconds before instant ``at``."""
-        told, every = self.told, self.every_ms
-        while every is not None and told and next(iter(told.values())) <= at - every:
-            told.popitem(last=False)
+        emitted_at, every = self.emitted_at, self.every_ms
+        while every is not None and emitted_at and next(iter(emitted_at.values())) <= at - every:
+            emitted_at.popitem(last=False)

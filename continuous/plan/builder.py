@@ -230,7 +230,7 @@ class PlanBuilder:
         operator.pinned = tuple(each.is_table for each in nodes)
         bounds = [[bound for each in conditions for bound in _bounds(each, node)] for node in nodes]
         if any(bounds):
-            operator.narrow(bounds, self.compilation.context.values.number)
+            operator.set_bounds(bounds, self.compilation.context.values.number)
         return self.add("join", operator, inputs)
 
     def union(self, left: PlanOutput, right: PlanOutput) -> PlanOutput:

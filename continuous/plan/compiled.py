@@ -361,7 +361,7 @@ class _Writer:
         out = self._out
         arrangement = join.arrangements[probe.input]
         if probe.bounds:
-            return out.name_of(join.passing(probe), "passing")
+            return out.name_of(join.bounded_rows(probe), "passing")
         if arrangement.now is None and often:
             return out.name_of(arrangement.index(probe.key), "index")
         index = out.fresh("look")
@@ -382,7 +382,9 @@ class _Writer:
         """Write one probe as a loop over the rows it finds; without ``last``, count them as intermediate."""
         out = self._out
         names = join.inputs[probe.input].vars
-        texts = [slots[each.given] for each in probe.bounds] or [slots[names[column]] for column in probe.key]
+        texts = [slots[each.variable] for each in probe.bounds] or [
+            slots[names[column]] for column in probe.key
+        ]
         key = (
             f"[{', '.join(texts)}]"
             if probe.bounds
@@ -392,10 +394,12 @@ class _Writer:
         )
         number = probe.input
         by = "".join(f" ?{names[column]}" for column in probe.key)
-        by = by or "".join(f" ?{names[each.column]} {each.relation} ?{each.given}" for each in probe.bounds)
-        told = f"look-up in #{node.inputs[number]} by{by}" if by else f"all of #{node.inputs[number]}"
+        by = by or "".join(
+            f" ?{names[each.column]} {each.relation} ?{each.variable}" for each in probe.bounds
+        )
+        comment = f"look-up in #{node.inputs[number]} by{by}" if by else f"all of #{node.inputs[number]}"
         found = f"found{number}"
-        out.line(f"{found} = {index}.get({key}, EMPTY)  # {told}")
+        out.line(f"{found} = {index}.get({key}, EMPTY)  # {comment}")
         met = f"{found}.items()"
         if out.in_loop and join.arrangements[probe.input].now is not None:
             # A single row of weight 1 may stand in place of a dictionary of rows.
@@ -451,5 +455,5 @@ class _Writer:
         operator = self._nodes[last].operator
         if isinstance(operator, GroupAggregate):
             group = self._out.name_of(operator, "group")
-            self._out.line(f"d{last} = {group}.show(t{last}) if t{last} else EMPTY")
+            self._out.line(f"d{last} = {group}.emit(t{last}) if t{last} else EMPTY")
         self._count(last)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..expressions.compile import ExpressionEmitter
 from ..expressions.emitter import block, fill
-from ..output.emission import ConstructEmission, Event, SelectEmission, refuse
+from ..output.emission import ConstructEmission, Event, SelectEmission, raise_too_large
 from ..rows import Delta
 from .plan_state import PlanState
 
@@ -34,14 +34,14 @@ class EventCode:
     def members(self, out: ExpressionEmitter, delta: str, label: int) -> str:
         """Return the lines for a delta with rows of several members."""
         tested = {"istream": "if w > 0: ", "dstream": "if w < 0: "}.get(self.emission.output, "")
-        told = "mine.at, mine.place = due, steps - left"
-        rows = self.rows(out, "share", "mine.events", "mine.counts", told)
+        after = "member.at, member.place = due, steps - remaining"
+        rows = self.rows(out, "share", "member.events", "member.counts", after)
         return fill(_MEMBERS, delta=delta, tested=tested, label=label, rows=rows)
 
-    def rows(self, out: ExpressionEmitter, delta: str, events: str, counts: str, told: str) -> str:
-        """Return the lines for one delta; the code ``told`` runs if the delta has events."""
+    def rows(self, out: ExpressionEmitter, delta: str, events: str, counts: str, after: str) -> str:
+        """Return the lines for one delta; the code ``after`` runs if the delta has events."""
         if isinstance(self.emission, ConstructEmission):
-            return self._quads(out, self.emission, delta, events, told)
+            return self._quads(out, self.emission, delta, events, after)
         signs = _SIGNS[self.emission.output]
         if not signs:
             return ""
@@ -50,7 +50,7 @@ class EventCode:
         refused = self._refused(out, [f"{kind}_line" for kind in kinds])
         sorted_ = block(fill(_SORTED, kind=kind, sign=sign, than="<>"[sign > 0]) for kind, _, sign in signs)
         counted = {
-            kind: fill(_COUNTED, kind=kind, counts=counts, counted=counted, events=events, told=told)
+            kind: fill(_COUNTED, kind=kind, counts=counts, counted=counted, events=events, after=after)
             for kind, counted, _ in signs
         }
         if len(signs) == 1:
@@ -69,7 +69,7 @@ class EventCode:
         )
 
     def _quads(
-        self, out: ExpressionEmitter, emission: ConstructEmission, delta: str, events: str, told: str
+        self, out: ExpressionEmitter, emission: ConstructEmission, delta: str, events: str, after: str
     ) -> str:
         """Return the lines for the quads of a delta, for a query with a private plan."""
         changed, coded = emission.changed, self.state.coder_of(emission.names)
@@ -77,14 +77,16 @@ class EventCode:
         def events_of(at: int, head: str, delta: Delta) -> list[Event]:
             return changed(at, head, coded(delta))
 
-        made, refused = out.name_of(events_of, "events"), out.name_of(refuse, "refuse")
-        return fill(_QUADS, made=made, begin=_BEGIN, delta=delta, refuse=refused, events=events, told=told)
+        made, refused = out.name_of(events_of, "events"), out.name_of(raise_too_large, "raise_too_large")
+        return fill(
+            _QUADS, made=made, begin=_BEGIN, delta=delta, raise_too_large=refused, events=events, after=after
+        )
 
     def _refused(self, out: ExpressionEmitter, lines: Sequence[str]) -> str:
         """Return the lines that test the size of events, and store the rows of a refused member."""
         size = " + ".join(f"len({line})" for line in lines)
         if self.label is None:
-            return f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)"
+            return f"if {size} > heavy: {out.name_of(raise_too_large, 'raise_too_large')}({size}, heavy)"
         return fill(_REFUSED, size=size, label=self.label)
 
     def whole(self, out: ExpressionEmitter, top: str | None) -> str:
@@ -130,8 +132,8 @@ for row, w in delta.items():
     ${tested}shares.setdefault(row[$label], {})[row] = w
     if w := net.pop(row, 0) + w: net[row] = w
 for label, share in shares.items():
-    mine = telling[label]
-    middle = mine.middle
+    member = outputs[label]
+    middle = member.middle
     $rows
 """
 _SORTED = """
@@ -141,7 +143,7 @@ elif w $than 0: $kind.extend([row] * abs(w))
 _COUNTED = """
 $counts.$counted += len($kind)
 $events.append(('$kind', ${kind}_line))
-$told
+$after
 """
 _ONE_KIND = """
 $kind = []
@@ -170,10 +172,10 @@ if insert:
 _QUADS = """
 lines = $made(due, f'$begin', $delta)
 size = sum([len(line) for _, line in lines])
-if size > heavy: $refuse(size, heavy)
+if size > heavy: $raise_too_large(size, heavy)
 if lines:
     $events.extend(lines)
-    $told
+    $after
 """
 _REFUSED = """
 if $size > heavy:
@@ -188,8 +190,8 @@ line = $line
 $refused
 if $test:
     $counts.answers += 1
-    told.append(($kind, line))
-    last, told_at = True, due
+    emitted.append(($kind, line))
+    last, emitted_at = True, due
 """
 _LINE = """
 if len($kind) == 1:

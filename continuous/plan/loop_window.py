@@ -168,7 +168,7 @@ class WindowCode:
     operator: WindowOperator
 
     @property
-    def stays(self) -> bool:
+    def expires(self) -> bool:
         """True if elements leave the window by time."""
         return self.window.stay is not None
 
@@ -176,11 +176,11 @@ class WindowCode:
         """Fill a template with the window's number and other parts."""
         return fill(template, n=self.number, stay=self.window.stay, **parts)
 
-    def opened(self) -> str:
+    def setup_lines(self) -> str:
         """Return the lines before the loop."""
         window, kept = self.window, []
         self.out.names[f"window{self.number}"] = self.operator
-        if self.stays:
+        if self.expires:
             kept += [self.filled("held$n = window$n.state.elements"), self.filled(_OLDEST)]
         elif window.triples is not None:
             kept.append(self.filled("newest$n = window$n.state.newest"))
@@ -189,10 +189,10 @@ class WindowCode:
             kept.append(self.filled("entries$n = $star.entries", star=star))
         return self.filled(_OPENED, held="counts" if window.star is None else "alone", kept=block(kept))
 
-    def left(self) -> str:
+    def expiry_lines(self) -> str:
         """Return the lines that remove expired elements."""
         changes = "change" if self.window.star is None else "rows"
-        if not self.stays:
+        if not self.expires:
             return self.filled("$changes$n = {}", changes=changes)
         return self.filled(_LEFT, changes=changes, oldest=self.filled(_OLDEST), leave=self._leave())
 
@@ -203,9 +203,9 @@ class WindowCode:
         fresh = "if key in change$n: del change$n[key]; continue" if self.window.triples is not None else ""
         return self.filled(_LEAVE_KEYS, unwanted=self._unwanted(), fresh=self.filled(fresh))
 
-    def entered(self) -> str:
+    def entry_lines(self) -> str:
         """Return the lines that add elements."""
-        held = self.filled(_HELD) if self.stays else ""
+        held = self.filled(_HELD) if self.expires else ""
         if self.window.star is not None:
             picks = self.out.name_of(_Picks(self.window.star[1], self.window.wanted), "picks")
             otherwise = self.filled(_OTHERWISE, method="add")

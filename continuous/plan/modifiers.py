@@ -92,13 +92,13 @@ def top_k(
             built = builder.add("first", TopK(built.schema, tuple, key, 0, 1, by=by), [built])
     form, key = order(conditions, names, built.schema.vars, parts.late)
     schema = Schema(names, built.schema.certain & frozenset(names))
-    told = f"offset {parts.offset} limit {'all' if parts.limit is None else parts.limit}"
+    detail = f"offset {parts.offset} limit {'all' if parts.limit is None else parts.limit}"
     if context:
-        told += f" for each {_listed(sorted(context))}"
+        detail += f" for each {_listed(sorted(context))}"
     if parts.late:
-        told += f", then {_listed([each.var.name for each in parts.late])}"
+        detail += f", then {_listed([each.var.name for each in parts.late])}"
     operator = TopK(schema, form, key, parts.offset, parts.limit, by=built.schema.positions(sorted(context)))
-    return builder.add("order", operator, [built], told)
+    return builder.add("order", operator, [built], detail)
 
 
 def _listed(names: Sequence[str]) -> str:

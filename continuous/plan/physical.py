@@ -359,16 +359,18 @@ class _Planner:
         if condition is None or not has_exists(condition):
             return self.builder.left_join(left, right, condition)
         names = left.schema.vars
-        told = [name for name in names if name in left.schema.certain]
+        identifying = [name for name in names if name in left.schema.certain]
         for name in names:
             if name not in left.schema.certain:
-                told.append(self.builder.fresh("left").name)
+                identifying.append(self.builder.fresh("left").name)
                 copy = Call("COALESCE", (Var(name), Constant(UNBOUND)))
-                left = self.builder.extend(left, told[-1], copy)
+                left = self.builder.extend(left, identifying[-1], copy)
         joined = self._with_condition(self.builder.join(left, right), condition, scope)
         absent = self.builder.without(
-            self.builder.project(left, [*told, *(each for each in left.schema.vars if each not in told)]),
-            self.builder.project(joined, told),
+            self.builder.project(
+                left, [*identifying, *(each for each in left.schema.vars if each not in identifying)]
+            ),
+            self.builder.project(joined, identifying),
         )
         shown = (*names, *(name for name in right.schema.vars if name not in names))
         return self.builder.union(self.builder.project(joined, shown), self.builder.project(absent, names))

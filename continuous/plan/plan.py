@@ -53,7 +53,7 @@ class PlanNode:
     static: bool = False
 
     @property
-    def told(self) -> str:
+    def explanation(self) -> str:
         """The node's detail and its condition or computed value, as EXPLAIN shows them."""
         texts = [write_expression(each) for each in self.exprs if each] if self.label in _WRITTEN else []
         return " := ".join(filter(None, (self.detail, *texts)))
@@ -117,12 +117,12 @@ class Plan:
             if node.operator is not None:
                 node.operator.budget = budget
 
-    def told(self, operator: Any) -> str:
+    def explain(self, operator: Any) -> str:
         """Return an operator and its inputs as EXPLAIN shows them."""
         place = next(place for place, node in enumerate(self.nodes) if node.operator is operator)
         below = [self.nodes[each] for each in self.nodes[place].inputs]
-        of = "; ".join(f"{each.label} {each.told}".rstrip() for each in below)
-        return f"#{place} {self.nodes[place].label} {self.nodes[place].told}".rstrip() + f" ({of})"
+        of = "; ".join(f"{each.label} {each.explanation}".rstrip() for each in below)
+        return f"#{place} {self.nodes[place].label} {self.nodes[place].explanation}".rstrip() + f" ({of})"
 
     @property
     def schema(self) -> Schema:

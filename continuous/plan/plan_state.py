@@ -155,7 +155,7 @@ class PlanState:
                 continue
             for join, _, number in self.plan.joins(part.name) or ():
                 made = statics.arrangement(place)
-                join.look_up(number, made)
+                join.use_arrangement(number, made)
                 if isinstance(made, SharedArrangement):
                     shared.append((join, number, made))
                 else:
@@ -221,13 +221,13 @@ class PlanState:
                 return self.plan.step(given)
             return self.compiled.step(given)
         except BudgetError as error:
-            self.tell_where(error)
+            self.add_location(error)
             raise
 
-    def tell_where(self, error: BudgetError) -> None:
+    def add_location(self, error: BudgetError) -> None:
         """Add to an error's message the operator at which the evaluation exceeded its limits."""
         if error.where is not None:
-            error.message += f", in {self.plan.told(error.where)}"
+            error.message += f", in {self.plan.explain(error.where)}"
 
     def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the rows that the next steps need, in the order in which ids flow."""

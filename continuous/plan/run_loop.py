@@ -88,7 +88,7 @@ class RunResult:
     entered: bool = False
     before: tuple[int, bool] = (0, False)
     entering: bool = False
-    told: RunOutput = field(default_factory=RunOutput)
+    output: RunOutput = field(default_factory=RunOutput)
     error: Exception | None = None
     net: Delta = field(default_factory=dict)
     refused: dict[int, Delta] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class RunLoop:
     emission: SelectEmission | ConstructEmission
     check: Callable[..., int]
     label: int | None = None
-    head: str = "def run(given, steps, telling, rows):"
+    head: str = "def run(given, steps, outputs, rows):"
     source: str = ""
     sources: Mapping[SourceKey, str] = field(init=False)
     only: Mapping[SourceKey, int] = field(init=False)
@@ -156,22 +156,22 @@ class RunLoop:
     ran: RunResult = field(default_factory=RunResult)
     _middle: tuple[int, str] = (-1, "")
     _function: Any = None
-    _made_for: int = -1
-    _telling: EventCode = field(init=False)
+    _generated_for: int = -1
+    _event_code: EventCode = field(init=False)
 
     def __post_init__(self) -> None:
-        self._telling = EventCode(self.state, self.emission, self.label)
+        self._event_code = EventCode(self.state, self.emission, self.label)
         self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
         rows = {f"rows{number}": each.star for number, each in enumerate(self.windows)}
         self.stars = {star[0]: name for name, star in rows.items() if star is not None}
         self.only = {each.source: each.only for each in self.windows if each.only is not None}
 
     def run(
-        self, given: Sequence[Transaction], telling: int | Mapping[int, MemberOutput], rows: int
+        self, given: Sequence[Transaction], outputs: int | Mapping[int, MemberOutput], rows: int
     ) -> RunResult | None:
         """Process the first of several transactions; None if the next one must be evaluated separately.
 
-        ``telling`` is the version of the dataset, or the outputs of members by label. ``rows`` is the number
+        ``outputs`` is the version of the dataset, or the outputs of members by label. ``rows`` is the number
         of rows in the answer; for a shared plan, an upper bound of the members' rows.
         """
         state, ran = self.state, self.ran
@@ -183,18 +183,18 @@ class RunLoop:
         steps = state.plain_steps()
         if steps <= 0 or not given:
             return None
-        if self._made_for != compiled.renewals:
+        if self._generated_for != compiled.renewals:
             self.source, self._function = compiled.loop(self)
-            self._made_for = compiled.renewals
-        if type(telling) is int and self._middle[0] != telling:
-            self._middle = telling, f',"version":{telling}{self.emission.head}'
+            self._generated_for = compiled.renewals
+        if type(outputs) is int and self._middle[0] != outputs:
+            self._middle = outputs, f',"version":{outputs}{self.emission.head}'
         ran.done, ran.instants, ran.error = 0, 0, None
         try:
-            self._function(given, steps, telling if self.label is not None else self._middle[1], rows)
+            self._function(given, steps, outputs if self.label is not None else self._middle[1], rows)
         except Exception as failure:
             ran.error = failure
             if isinstance(failure, BudgetError):
-                state.tell_where(failure)
+                state.add_location(failure)
         state.plan.figures.steps += ran.instants
         return ran if ran.done or ran.instants or ran.error else None
 
@@ -210,29 +210,31 @@ class RunLoop:
             WindowCode(out, number, each, operator)
             for number, (each, operator) in enumerate(zip(self.windows, self.timeline.windows, strict=True))
         ]
-        opened = [each.opened() for each in windows]
-        left = [each.left() for each in windows]
+        opened = [each.setup_lines() for each in windows]
+        expired = [each.expiry_lines() for each in windows]
         entered = []
         for stream in sorted({each.stream for each in self.windows}):
             out.names[f"view{stream}"] = views[stream]
             test = "entering" if len(views) == 1 else f"entering and view is view{stream}"
-            inside = [each.entered() for each in windows if each.window.stream == stream]
+            inside = [each.entry_lines() for each in windows if each.window.stream == stream]
             entered.append(fill("if $test:\n    $inside", test=test, inside=block(inside)))
         alone = self.label is None
         out.line(
             *fill(
                 _LOOP,
                 opened=block(opened),
-                begun="middle = telling" if alone else "net, refused = {}, {}",
-                earliest=block([each.filled(EARLIEST) for each in windows if each.stays]),
-                left=block(left),
+                begun="middle = outputs" if alone else "net, refused = {}, {}",
+                earliest=block([each.filled(EARLIEST) for each in windows if each.expires]),
+                expired=block(expired),
                 entered=block(entered),
                 changed=block([each.filled(CHANGED) for each in windows if each.window.star]),
                 changes=" or ".join([*self.sources.values(), *self.stars.values()]),
                 steps=steps(),
                 delta=delta,
-                told=self._told(out, delta),
-                whole=self._telling.whole(out, self._top(out)) if self.emission.output == "rstream" else "",
+                events=self._event_lines(out, delta),
+                whole=self._event_code.whole(out, self._top(out))
+                if self.emission.output == "rstream"
+                else "",
                 over="" if alone else _OVER,
                 failed="" if alone else fill(_FAILED, changes=block([each.filled(KEPT) for each in windows])),
                 sizes=block([each.filled(SIZE) for each in windows]),
@@ -243,26 +245,26 @@ class RunLoop:
     def _top(self, out: ExpressionEmitter) -> str | None:
         return None if self.state.top is None else out.name_of(self.state.top, "op")
 
-    def _told(self, out: ExpressionEmitter, delta: str) -> str:
+    def _event_lines(self, out: ExpressionEmitter, delta: str) -> str:
         """Return the lines that write the events for a delta of the answer."""
         top = self._top(out)
         check = out.name_of(self.check, "check")
         if self.label is not None:
-            members = self._telling.members(out, delta, self.label)
+            members = self._event_code.members(out, delta, self.label)
             return fill(_MEMBERS, check=check, delta=delta, members=members)
         counts = out.name_of(self.emission.counts, "counts")
         ordered = delta if top is None else f"{top}.in_order({delta})"
-        rows = self._telling.rows(out, ordered, "told", counts, "last, told_at = True, due")
+        rows = self._event_code.rows(out, ordered, "emitted", counts, "last, emitted_at = True, due")
         return fill(_ROWS, check=check, delta=delta, rows=rows)
 
 
 # In the template, ``room`` is the number of rows that may be added before the answer's limit is checked.
 _LOOP = """
 first = entered = entering = last = over = False
-done = taken = worked = told_at = grown = 0
+done = taken = last_instant = emitted_at = grown = 0
 $opened
 room = (budget.limits.kept or most) - rows
-told, changes, left, heavy = [], [], steps, budget.limits.bytes or most
+emitted, changes, remaining, heavy = [], [], steps, budget.limits.bytes or most
 $begun
 try:
     for at, view, elements in given:
@@ -272,9 +274,9 @@ try:
             $earliest
             entering = due == until
             if entering and not elements: break
-            if not left: return
+            if not remaining: return
             timeline.instant = due
-            $left
+            $expired
             $entered
             $changed
             last = False
@@ -283,11 +285,11 @@ try:
                 $steps
                 if $delta:
                     grown += len($delta)
-                    $told
+                    $events
             $whole
-            left -= 1
+            remaining -= 1
             $over
-            worked, entered = due, entering
+            last_instant, entered = due, entering
             if entering: break
         taken += len(elements)
         done += 1
@@ -297,7 +299,7 @@ finally:
     budget.since = 0.0
     $sizes
     timeline.inputs.taken += taken
-    ran.done, ran.instants, ran.at, ran.entered = done, steps - left, worked, entered
+    ran.done, ran.instants, ran.at, ran.entered = done, steps - remaining, last_instant, entered
     $result
 """
 _ROWS = """
@@ -311,7 +313,7 @@ $members
 """
 _OVER = """
 if over:
-    ran.before, worked, entered = (worked, entered), due, entering
+    ran.before, last_instant, entered = (last_instant, entered), due, entering
     if entering: taken, done = taken + len(elements), done + 1
     return
 """
@@ -324,6 +326,6 @@ except BaseException:
 """
 _RESULT = "ran.entering, ran.net, ran.refused = entering, net, refused"
 _OWN_RESULT = """
-whole = ran.told
-whole.events, whole.changes, whole.at, whole.last = told, changes, told_at, last
+output = ran.output
+output.events, output.changes, output.at, output.last = emitted, changes, emitted_at, last
 """

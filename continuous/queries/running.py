@@ -21,7 +21,14 @@ from ..errors import reason_of
 from ..evaluate.evaluator import Evaluator, Windows
 from ..inputs import StreamInput
 from ..output.current import CurrentAnswer, emission_of
-from ..output.emission import ChangedAnswer, EmitElement, EvaluationInfo, Event, SelectEmission, refuse
+from ..output.emission import (
+    ChangedAnswer,
+    EmitElement,
+    EvaluationInfo,
+    Event,
+    SelectEmission,
+    raise_too_large,
+)
 from ..plan.plan_state import PlanState
 from ..settings import EngineSettings
 from ..slices import RUN, pause
@@ -325,7 +332,7 @@ class RunningQuery:
         for _, line in events:
             size += len(line)
         if 0 < most < size:
-            refuse(size, most)
+            raise_too_large(size, most)
         if self.view is not None:
             update_view(self.evaluator.construct, self.view, answer.deleted, answer.inserted, step.at)
         self.publish(step, version, events, answer, now_ms, step.at)
@@ -432,7 +439,7 @@ def _evaluate_run(
     result, answer = run
     if result.instants:
         cause: Cause = "elements" if result.entered else "time"
-        last, output = tuple.__new__(Evaluation, (result.at, cause, None, False, False)), result.told
+        last, output = tuple.__new__(Evaluation, (result.at, cause, None, False, False)), result.output
         running.last.evaluations += result.instants - 1
         running.publish(last, version, output.events, answer, now_ms, output.at)
         if not output.last:

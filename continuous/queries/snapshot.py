@@ -104,7 +104,7 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
         AnswerSnapshot(
             list(running.evaluator.checkpoint_rows),
             [],
-            emission.told if isinstance(emission, AskEmission) else None,
+            emission.emitted if isinstance(emission, AskEmission) else None,
             running.last.answer_id,
             once,
         ),
@@ -143,7 +143,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int =
             emission.restore(answer.once)
         emission = emission.inner
     if isinstance(emission, AskEmission):
-        emission.told = answer.boolean
+        emission.emitted = answer.boolean
     emission.counts = snapshot.counts.emitted
     running.last.evaluations, static.refreshes = snapshot.counts.evaluations, snapshot.counts.refreshes
     running.results.total = snapshot.counts.results

@@ -25,7 +25,7 @@ from quadrill.store.errors import ConflictError
 from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..operators.arrangement import Arrangement, Key, enter, key_getter
+from ..operators.arrangement import Arrangement, Key, add_to_index, key_getter
 from ..remote.dataset import Reader
 from ..rows import Delta, IdRow, Solution, add, merge, negate
 from .keyed_rows import rows_of
@@ -90,7 +90,7 @@ class KeyCache:
         self.buckets.clear()
         self.ahead.clear()
         self.size = 0
-        enter(self.ahead, self.columns, ahead)
+        add_to_index(self.ahead, self.columns, ahead)
 
 
 class Lookup(Arrangement):
@@ -149,7 +149,7 @@ class Lookup(Arrangement):
         merge(stretch.ahead, weights)
         if stretch is self._stretches[0]:
             for cache in self._caches.values():
-                enter(cache.ahead, cache.columns, weights)
+                add_to_index(cache.ahead, cache.columns, weights)
 
     def renew(self) -> None:
         """The query takes commits that replaced everything, as many as `renewals`."""
@@ -172,7 +172,7 @@ class Lookup(Arrangement):
                 cache.begin(self._stretches[0].ahead)
         return cache
 
-    def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
+    def retain(self, keys: Iterable[tuple[int, ...]]) -> None:
         """Have exactly these keys."""
         wanted = set(keys)
         for key in [each for each in self._caches if each not in wanted]:

@@ -19,7 +19,7 @@ from pyoxigraph import Triple
 
 from quadrill.store.dictionary import TermDictionary
 
-from ..operators.arrangement import SAMPLE, Arrangement, Index, Key, estimated, key_getter
+from ..operators.arrangement import SAMPLE, Arrangement, Index, Key, estimate_fan_out, key_getter
 from ..rows import EMPTY, Delta, IdRow, Solution, merge, negate
 from ..slices import SLICE
 from ..windows.encoded import EngineTerms
@@ -333,7 +333,7 @@ class SharedArrangement(Arrangement):
         self.now[key] = found
         return found
 
-    def keep(self, keys: Iterable[Columns]) -> None:
+    def retain(self, keys: Iterable[Columns]) -> None:
         """Use exactly these indexes."""
         wanted = set(keys)
         self.prepare(wanted)
@@ -352,7 +352,7 @@ class SharedArrangement(Arrangement):
             return count / len(known)
         with self.shared.lock:
             some = list(islice(self.shared.rows, SAMPLE))
-        return estimated(some, key, count)
+        return estimate_fan_out(some, key, count)
 
     def update(self, change: Delta) -> None:
         """The query takes a change of the part."""

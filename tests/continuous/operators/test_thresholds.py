@@ -52,7 +52,7 @@ def test_no_row_is_missed_and_those_found_are_there(
     arrangement, held = Arrangement(), dict[Any, int]()
     found = BoundedRows(
         [
-            (arrangement.in_order(1 + place, engine.values.number), relation)
+            (arrangement.sorted_by(1 + place, engine.values.number), relation)
             for place, (relation, _) in enumerate(asked)
         ]
     )
@@ -93,7 +93,7 @@ def test_few_rows_are_found_where_few_pass() -> None:
     arrangement.update(rows)
 
     def found(relation: Relation, number: str) -> int:
-        bounds = [(arrangement.in_order(1, engine.values.number), relation)]
+        bounds = [(arrangement.sorted_by(1, engine.values.number), relation)]
         return len(BoundedRows(bounds).get([ids[literal(number, "integer")]], EMPTY))
 
     assert [found("<", "5"), found(">", "990"), found("=", "500"), found("<", "-1")] == [6, 10, 1, 0]

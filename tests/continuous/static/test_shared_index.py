@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadrill.continuous.operators.arrangement import Index, enter
+from quadrill.continuous.operators.arrangement import Index, add_to_index
 from quadrill.continuous.rows import Delta, merge
 from quadrill.continuous.static.shared_rows import Columns, SharedIndex
 
@@ -21,7 +21,7 @@ def test_it_finds_the_rows_of_a_key_behind_each_change(given: list[Delta], colum
         change = {row: n for row, weight in each.items() if (n := max(weight, -all_rows.get(row, 0)))}
         merge(all_rows, change)
         index.enter(change)
-        enter(expected, columns, change)
+        add_to_index(expected, columns, change)
         assert {key: index.get(key) for key in index.rows} == expected
         assert len(index) == len(expected)
     assert index.get(99) == {}
