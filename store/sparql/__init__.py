@@ -1,1 +1,1 @@
-"""One-shot SPARQL: texts checked, queries and updates evaluated."""
+"""One-shot SPARQL: checks texts, evaluates queries and derives the changes of updates."""

@@ -1,6 +1,7 @@
-r"""Code point escapes of SPARQL texts: ``\u0078`` and ``\U00000078`` anywhere, not in strings and IRIs only.
+r"""Code point escapes of SPARQL texts (``\u0078``, ``\U00000078``) outside of strings and IRIs.
 
-Oxigraph reads them in strings and IRIs; the others are replaced here, before anything else reads the text.
+Oxigraph decodes escapes only in strings and IRIs; SPARQL allows escapes anywhere. `without_escapes` decodes
+the other escapes before any other module reads the text.
 Source: SPARQL 1.1 Query, section 19.2.
 """
 
@@ -21,9 +22,9 @@ _MAY_HAVE = re.compile(r"\\[uU]")
 
 
 def without_escapes(text: str) -> str:
-    r"""The text with the escapes replaced that stand outside of strings and IRIs.
+    r"""Return the text with all escapes decoded that stand outside of strings and IRIs.
 
-    Blanks behind a shortened name keep all that follows at its place, for messages that tell one.
+    Spaces pad each shortened name to its old length, so that positions in error messages stay right.
 
     >>> without_escapes(r"SELECT (:e\u0078ample AS ?x) {}")
     'SELECT (:example      AS ?x) {}'
@@ -41,5 +42,5 @@ def _replaced(match: re.Match[str]) -> str:
 
 def _character(match: re.Match[str]) -> str:
     code = int(match[1] or match[2], 16)
-    # A surrogate or a number beyond Unicode stays, and is refused as what it is.
+    # A surrogate or a number beyond Unicode keeps its escape, so that Oxigraph refuses the text.
     return match[0] if code > 0x10FFFF or 0xD800 <= code < 0xE000 else chr(code)

@@ -1,8 +1,9 @@
 """Extensions: Python modules that register functions, aggregates, windows and more when they are imported.
 
-The operator names them (the setting ``extensions``), or an installed distribution does by an entry point of
-the group `GROUP`. Every process that evaluates loads the same ones: a worker process gets their names on its
-command line (`loaded`), a forked one has them already. docs/extending.md says what they register.
+The setting ``extensions`` names extensions, and so do entry points of the group `GROUP` in installed
+distributions. Every process that evaluates queries loads the same extensions: a worker process gets the names
+on its command line (`loaded`), a forked process inherits the modules. docs/extending.md says what extensions
+register.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from importlib.metadata import entry_points
 from ..errors import ReportedError
 
 GROUP = "quadrill.extensions"
-"""The group of entry points that name extensions."""
+"""The name of the entry point group by which installed distributions name their extensions."""
 
 _loaded: dict[str, None] = {}
 
@@ -28,13 +29,13 @@ class ExtensionError(ReportedError):
 
 
 def load(names: Iterable[str]) -> None:
-    """Load the extensions of installed distributions, then those with these names; each is loaded once.
+    """Load the extensions of installed distributions, then the extensions ``names``; each is loaded once.
 
     Args:
-        names: ``module``, or ``module:function`` for one that is called without arguments.
+        names: ``module``, or ``module:function`` for a function that is called without arguments.
 
     Raises:
-        ExtensionError: one cannot be imported, or raises an exception.
+        ExtensionError: an extension cannot be imported, or raises an exception.
     """
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         place = f"the entry point {point.name}"
@@ -44,17 +45,17 @@ def load(names: Iterable[str]) -> None:
 
 
 def load_named(names: Iterable[str]) -> None:
-    """Load the extensions with these names, in a worker process.
+    """Load the extensions ``names`` in a worker process.
 
     Raises:
-        ExtensionError: as `load`.
+        ExtensionError: an extension cannot be imported, or raises an exception.
     """
     for name in names:
         _load(name, "the server")
 
 
 def load_built_in(module: str) -> None:
-    """Load an extension that is a package of this distribution; one that is not installed is passed over."""
+    """Import an extension that is part of this distribution; do nothing if the module is not installed."""
     if module in sys.modules:
         return
     try:
@@ -65,12 +66,15 @@ def load_built_in(module: str) -> None:
 
 
 def loaded() -> list[str]:
-    """The names of all extensions that this process has loaded, in their order."""
+    """Return the names of all extensions that this process has loaded, in the order of loading."""
     return list(_loaded)
 
 
 def worker_environment() -> dict[str, str] | None:
-    """The environment in which a worker process finds the same modules; None for this process's own."""
+    """Return the environment variables for a worker process, with this process's module path.
+
+    None if no extension is loaded: the worker process then inherits the environment.
+    """
     if not _loaded:
         return None
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folder or os.getcwd() for folder in sys.path)}

@@ -1,14 +1,17 @@
-"""What is checked of a text before Oxigraph gets it: length, nesting, and calls that would reach the network.
+"""The guard: checks the length, nesting and network calls of a SPARQL text before Oxigraph gets the text.
 
 Oxigraph's parser and evaluator recurse: a text of 10 KB with 2,300 nested braces overflows a thread's 8 MB
-stack and ends the process, and so do long chains of UNION, OPTIONAL or ``||`` (they nest to one side). So the
-height of a text is measured first; over `TextLimits.inline_height` it is evaluated in a thread with a big
-stack, over `TextLimits.height` it is refused. SERVICE reaches any host by default, so it is found here by its
-token. The tokens are ours and the grammar is Oxigraph's; where the two may read a text differently
-(`tokens.is_doubtful`), the worse reading counts.
+stack and ends the process, and so do long chains of UNION, OPTIONAL or ``||`` (Oxigraph nests them to one
+side).
+The guard therefore measures the height of a text: the depth of its syntax tree. A text higher than
+`TextLimits.inline_height` is evaluated in a thread with a big stack, a text higher than `TextLimits.height`
+is refused. By default Oxigraph's SERVICE reaches any host, so the guard finds SERVICE tokens. Quadrill's
+tokeniser and Oxigraph's grammar may read a text differently (`tokens.is_doubtful`); then the more dangerous
+reading counts.
 
-Oxigraph's keywords need no border: it reads ``SERVICE:x {}``, ``SERVICESILENT<x>{}`` and ``trueSERVICE<x>{}``
-as calls. Whatever could be a call and is not written as a plain one is refused.
+Oxigraph's keywords need no white space around them: Oxigraph reads ``SERVICE:x {}``, ``SERVICESILENT<x>{}``
+and ``trueSERVICE<x>{}`` as calls. The guard refuses every possible call that is not written with its own
+tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from .tokens import Token, TokenKind, excerpt_at, line_and_column
 
 _CALL_WORD = re.compile("service|load", re.IGNORECASE)
 _SPACE = r"[ \t\r\n]*+"
-# Nothing is read twice: a name that holds another call word, or a comment in between, counts as a call.
+# No character is matched twice: a name that contains a call word, or a comment in between, counts as a call.
 _HERE = "(?:service|load)"
 _PREFIXED = rf"(?:(?!{_HERE})[^\s{{}}<>\"'?$:])*+:"
 _NAMED = rf"(?:<[^<>]*+>|[?$]\w++|{_PREFIXED}(?:(?!{_HERE})[^\s{{}}<>\"'#\\]|\\.)*+)"
@@ -41,11 +44,11 @@ class TextLimits:
     """Limits on one query or update text.
 
     Attributes:
-        characters: length of the text.
-        height: nesting, chains of operators and group members counted in.
-        inline_height: up to here a text is evaluated in the calling thread; the smallest texts that overflow
-            an 8 MB stack are above 2,000.
-        quads: of INSERT DATA and DELETE DATA together, counted by the signs between them.
+        characters: maximum length of the text.
+        height: maximum height of the syntax tree; chains of operators and of group members count as levels.
+        inline_height: maximum height of a text that is evaluated in the calling thread; the smallest texts
+            that overflow an 8 MB stack are higher than 2,000.
+        quads: maximum number of quads in INSERT DATA and DELETE DATA together, counted by separators.
     """
 
     characters: int = 128 * 1024 * 1024
@@ -55,14 +58,14 @@ class TextLimits:
 
     @property
     def tokens(self) -> int:
-        """How many a text may have: a quad has a dozen at most. Reading them is what costs time."""
+        """Maximum number of tokens of a text: at least a million, and 16 for each allowed quad."""
         return max(1_000_000, 16 * self.quads)
 
 
 class ServiceCall(NamedTuple):
-    """A SERVICE call of a text: the token of its endpoint, from ``start`` to ``end``.
+    """A SERVICE call of a text: ``token`` is the token of its endpoint, from ``start`` to ``end``.
 
-    ``nested``: it stands within the group of another one, whose endpoint evaluates it.
+    A ``nested`` call stands inside another SERVICE call, whose endpoint evaluates the nested call.
     """
 
     token: str
@@ -74,12 +77,12 @@ class ServiceCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextFacts:
-    """The findings of the guard about a text.
+    """The findings of the guard about a SPARQL text.
 
     Attributes:
-        height: nesting; 0 when the text is too short to matter.
-        services: the IRI tokens that SERVICE names.
-        calls: the same calls with their places.
+        height: height of the syntax tree; 0 if the text is too short to need a measurement.
+        services: the tokens of the endpoints that SERVICE calls name.
+        calls: the SERVICE calls with their positions.
     """
 
     height: int
@@ -88,10 +91,10 @@ class TextFacts:
 
 
 def check_length(text: str, limits: TextLimits) -> None:
-    """Refuse a text that is too long.
+    """Check the length of a SPARQL text.
 
     Raises:
-        LimitError: it is.
+        LimitError: the text is longer than ``limits.characters``.
     """
     if len(text) > limits.characters:
         raise LimitError(
@@ -101,19 +104,19 @@ def check_length(text: str, limits: TextLimits) -> None:
 
 
 def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str], str]) -> None:
-    """Refuse a text whose SERVICE calls, SILENT ones excepted, reach other hosts than those allowed.
+    """Check the hosts of SERVICE calls, except for SILENT calls that are not nested.
 
     Args:
-        facts: what `inspect_text` found.
+        facts: the result of `inspect_text` for the text.
         hosts: the allowed hosts.
-        resolve: IRI token to absolute IRI (prefixes and base applied).
+        resolve: maps the token of an endpoint to its absolute IRI (prefixes and base applied).
 
     Raises:
-        NetworkRefusedError: a host is not allowed.
+        NetworkRefusedError: a SERVICE call names a host that is not allowed.
     """
     for call in facts.calls:
         if call.silent and not call.nested:
-            continue  # its host is checked when it is called: SILENT hides a refusal, too
+            continue  # the host is checked at the call: SILENT must hide a refusal as well
         token = call.token
         if not hosts:
             raise NetworkRefusedError(
@@ -124,7 +127,7 @@ def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str
 
 
 def may_call(text: str) -> bool:
-    """False for a text that has no call; every query passes here, so the usual ones need no regex."""
+    """Return False if a text cannot contain SERVICE or LOAD; fast, because every query is checked."""
     if text.isascii():
         small = text.lower()
         return "service" in small or "load" in small
@@ -132,10 +135,10 @@ def may_call(text: str) -> bool:
 
 
 class CallFinder:
-    """Collects the calls of a text, token by token.
+    """Finds the SERVICE and LOAD calls of a text, token by token.
 
     Attributes:
-        services: the SERVICE calls.
+        services: the SERVICE calls found so far.
     """
 
     def __init__(self, text: str) -> None:
@@ -143,18 +146,18 @@ class CallFinder:
         self._text = text
         self._seen: set[int] = set()
         self._after_service = self._silent = False
-        # The depth outside of the group of an outer call, whose brace may be still to come.
+        # The brace depth around the outermost open SERVICE call; the brace of its group may follow later.
         self._outside: int | None = None
         self._suspect: Token | None = None
         self._last: Token | None = None
         self._depth = 0
 
     def add_token(self, token: Token) -> None:
-        """Read the next token.
+        """Inspect the next token of the text.
 
         Raises:
-            UnsupportedError: SERVICE with a variable.
-            QueryTextError: a SERVICE without a border.
+            UnsupportedError: SERVICE has a variable for its endpoint.
+            QueryTextError: Oxigraph would read a SERVICE call inside a longer word.
         """
         word = token.word
         if self._after_service and word != "SILENT":
@@ -189,10 +192,10 @@ class CallFinder:
         self._last = token
 
     def require_nothing_hidden(self) -> None:
-        """Refuse a text with a possible call not seen as one; for texts with a doubtful ``<``.
+        """Check a text with a doubtful ``<`` for SERVICE and LOAD calls that the tokeniser may have missed.
 
         Raises:
-            NetworkRefusedError: there is one.
+            NetworkRefusedError: the text may contain such a call.
         """
         for match in _CALL.finditer(self._text):
             if match.start() not in self._seen:
@@ -205,7 +208,8 @@ class CallFinder:
                 )
 
     def _may_be_service(self, token: Token) -> bool:
-        # ``service:x {`` is a call unless it names a graph: GRAPH inside braces, FROM and DESCRIBE outside.
+        # Oxigraph reads ``service:x {`` as a call, unless ``service:x`` names a graph: after GRAPH inside
+        # braces, or after FROM and DESCRIBE outside of braces.
         if token.kind is not TokenKind.PNAME or self._depth == 0:
             return False
         if not _SERVICE_PREFIX.search(token.text.partition(":")[0]):

@@ -1,4 +1,4 @@
-"""The height of the tree that a recursive parser and evaluator would build for a text."""
+"""The height of the syntax tree that a recursive parser and evaluator build for a SPARQL text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CLOSERS = frozenset(_PAIRS.values())
 
 
 class HeightMeter:
-    """Measures a text token by token, from brackets and chains.
+    """Measures the height of a text token by token, from brackets and chains of operators.
 
-    height(group) = 1 + links of its own chain + the greatest height among its inner groups.
+    height(group) = 1 + links of the group's own chain + the greatest height among its inner groups.
 
     Raises:
-        LimitError: by `add_token`, where the height goes over the limit.
+        LimitError: `add_token` raises the error as soon as the height exceeds the limit.
     """
 
     def __init__(self, text: str, limit: int) -> None:
@@ -31,12 +31,12 @@ class HeightMeter:
         self._links = [0]
         self._inner_heights = [0]
         self._brackets = [""]
-        self._open_height = 0  # depth plus the chains of all open groups
+        self._open_height = 0  # depth of the open groups plus the links of their chains
         self._last: Token | None = None
-        self._data_depth: int | None = None  # inside INSERT DATA and DELETE DATA, which are flat
+        self._data_depth: int | None = None  # depth at INSERT DATA and DELETE DATA, which are flat
 
     def add_token(self, token: Token) -> None:
-        """Read the next token."""
+        """Add the next token of the text to the measurement."""
         kind, text = token.kind, token.text
         if kind is TokenKind.PUNCT:
             if text in _PAIRS:
@@ -52,19 +52,21 @@ class HeightMeter:
         self._last = token
 
     def measured(self) -> int:
-        """The height of the whole text; nothing is taken afterwards."""
-        while len(self._links) > 1:  # a text that leaves brackets open nests all the same
+        """Return the height of the whole text; call once, after the last token."""
+        while len(self._links) > 1:  # brackets that are never closed count as well
             self._close()
         return self._links[0] + self._inner_heights[0]
 
     def _separates_patterns(self, text: str) -> bool:
-        # The triple patterns of a group are joined to one side; arguments and IN lists are flat.
+        # Oxigraph joins the triple patterns of a group to one side, so each adds a level; arguments and IN
+        # lists are flat.
         return text in (".", ";") or (text == "," and self._brackets[-1] in ("{", "["))
 
     def _lengthens(self, token: Token) -> bool:
         if token.word in _CHAIN_WORDS:
             return True
-        # Members of a collection become triples; in ?a-1 the sign of the subtraction is part of the number.
+        # Each member of a collection becomes triples, and so adds a level. In ?a-1 the minus sign is part of
+        # the number token, so two operands in a row are a subtraction.
         last = self._last
         return (
             self._brackets[-1] == "("
@@ -74,7 +76,7 @@ class HeightMeter:
         )
 
     def _open(self, bracket: str) -> None:
-        # Groups side by side join to one side, and so they nest; other brackets side by side do not.
+        # Oxigraph joins consecutive groups to one side, so each group adds a level; other brackets do not.
         if bracket == "{" and self._data_depth is None:
             if self._last is not None and self._last.word == "DATA":
                 self._data_depth = len(self._links)
@@ -101,7 +103,7 @@ class HeightMeter:
 
 
 def too_high(text: str, limit: int, offset: int) -> LimitError:
-    """The error for a text that is higher than ``limit`` at ``offset``."""
+    """Return the error for a text whose height exceeds ``limit`` at the character ``offset``."""
     line, column = line_and_column(text, offset)
     return LimitError(
         f"the text nests deeper than {limit:,} levels at line {line}, column {column}",

@@ -1,4 +1,4 @@
-"""The IRI that a token of a text stands for, as Oxigraph resolves it."""
+"""Resolution of IRI tokens of SPARQL texts, by Oxigraph's own parser."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
 
 
 def resolve_iri(token: str, prologue: str, **options: Any) -> NamedNode:
-    """An IRI token, relative or prefixed, behind a prologue; ``options`` are Oxigraph's.
+    """Return the absolute IRI of a relative or prefixed token; ``options`` go to Oxigraph's ``query``.
 
     Raises:
-        QueryTextError: it is none, its prefix is not declared, or it is relative to nothing.
+        QueryTextError: the token is no IRI, its prefix is not declared, or a relative IRI has no base.
     """
     try:
         if _ABSOLUTE.fullmatch(token):

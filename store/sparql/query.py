@@ -1,8 +1,8 @@
-"""One-shot SPARQL queries: results that know their version and never leave the thread that made them.
+"""One-shot SPARQL queries: results that know the version of the store and stay in the thread that made them.
 
-Oxigraph's iterators hold a snapshot and may be used only in their creating thread; touching one elsewhere
-ends the process. `QueryResult` refuses that with an error instead. Texts that nest deeply are evaluated in a
-thread with a big stack and come back drained.
+Oxigraph's iterators hold a snapshot and may be used only in the thread that created them; the use of an
+iterator in another thread ends the process. `QueryResult` raises an error instead. Deeply nested texts are
+evaluated in a thread with a big stack, which returns the complete result.
 """
 
 from __future__ import annotations
@@ -49,27 +49,28 @@ _UNKNOWN_FUNCTION = re.compile(r"The custom (?:aggregate )?function <([^>]*)> is
 
 
 class QueryFailedError(StoreError):
-    """A query failed while it was evaluated."""
+    """The evaluation of a query failed."""
 
     code = "query-failed"
 
 
 class QueryRequest(NamedTuple):
-    """One query with the parameters of the protocol.
+    """A SPARQL query with the parameters of the SPARQL 1.1 Protocol.
 
     Attributes:
-        text: SPARQL Query.
-        base_iri: resolves relative IRIs where the text has no BASE.
-        prefixes: declared before the text's own.
-        default_graphs: ``default-graph-uri``. With ``named_graphs`` they are the whole dataset and override
-            FROM (SPARQL 1.1 Protocol 2.1.4); a list that is None beside a given one is empty.
-        named_graphs: ``named-graph-uri``.
-        union: the default graph is the union of all graphs; not together with ``default_graphs``.
-        custom_functions: extension functions.
+        text: the SPARQL query text.
+        base_iri: resolves relative IRIs if the text has no BASE.
+        prefixes: prefix declarations that precede those of the text.
+        default_graphs: the graphs of ``default-graph-uri``. ``default_graphs`` and ``named_graphs`` together
+            are the whole dataset and override FROM (SPARQL 1.1 Protocol 2.1.4); if only one is None, it is
+            empty.
+        named_graphs: the graphs of ``named-graph-uri``.
+        union: True if the default graph is the union of all graphs; ignored if graphs are given.
+        custom_functions: extension functions by their IRIs.
         custom_aggregates: extension aggregates: factories of objects with ``accumulate`` and ``finish``.
-        text_facts: what the guard says of the text, where that is known (`alike`).
-        check: called behind each row and at the end; raises what a custom function had to refuse.
-        ended: tells whether the evaluation was stopped, called in other threads: SERVICE calls end then.
+        text_facts: the guard's findings about the text, if known (`scan.SimilarTexts`).
+        check: called at each row and at the end; raises the error that a custom function could not raise.
+        ended: returns True if the evaluation was stopped, so that SERVICE calls end; called in other threads.
     """
 
     text: str
@@ -86,11 +87,11 @@ class QueryRequest(NamedTuple):
 
 
 class QueryResult:
-    """The result of one query; a context manager, used and closed in the thread that made it.
+    """The result of one query; a context manager that only the thread that made it may use and close.
 
     Attributes:
-        version: the version of the dataset that the result shows, exactly.
-        boolean: of an ASK, else None.
+        version: the version of the store that the result shows (see `StoreReader.query` for its exactness).
+        boolean: the value of an ASK query; None for other query forms.
     """
 
     def __init__(
@@ -113,19 +114,19 @@ class QueryResult:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables of a SELECT, in order; the result must be open."""
+        """The variables of a SELECT query, in order; the result must be open."""
         raw = self._own()
         return tuple(variable.value for variable in raw.variables) if isinstance(raw, QuerySolutions) else ()
 
     @property
     def kind(self) -> str:
-        """``solutions``, ``boolean`` or ``graph``."""
+        """The kind of the result: ``solutions``, ``boolean`` or ``graph``."""
         if self.boolean is not None:
             return "boolean"
         return "solutions" if isinstance(self._raw, QuerySolutions) else "graph"
 
     def rows(self) -> Iterator[Solution]:
-        """The solutions of a SELECT, in the order of ``variables``."""
+        """Iterate over the solutions of a SELECT query; each is a tuple in the order of ``variables``."""
         raw = self._own()
         if not isinstance(raw, QuerySolutions):
             raise StoreError(f"the query gives a {self.kind}, not solutions")
@@ -142,7 +143,7 @@ class QueryResult:
             raise self._failure(error) from error
 
     def triples(self) -> Iterator[Triple]:
-        """The triples of a CONSTRUCT or DESCRIBE."""
+        """Iterate over the triples of a CONSTRUCT or DESCRIBE query."""
         raw = self._own()
         if isinstance(raw, (QuerySolutions, QueryBoolean)):
             raise StoreError(f"the query gives {self.kind}, not a graph")
@@ -160,16 +161,16 @@ class QueryResult:
         *,
         prefixes: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the whole result in blocks of some kilobytes; an exception of ``writer.write`` stops it.
+        """Write the whole result in blocks of some kilobytes; an exception of ``writer.write`` ends the call.
 
         Args:
             writer: any object with ``write(bytes)``.
             format: a results format for SELECT and ASK, an RDF format for CONSTRUCT and DESCRIBE.
-            prefixes: used where the RDF format has prefixes.
+            prefixes: prefixes for RDF formats that have prefixes.
 
         Raises:
-            QueryFailedError: evaluation failed on the way.
-            NotExpressibleError: the RDF format has no form for a term of the graph.
+            QueryFailedError: the evaluation failed after the first row.
+            NotExpressibleError: the RDF format cannot express a term of the graph.
         """
         raw = self._own()
         try:
@@ -194,12 +195,12 @@ class QueryResult:
             self.close()
 
     def _failure(self, error: Exception) -> ReportedError:
-        """An evaluation error as ours: that of a SERVICE call where one has failed."""
+        """Return the error of a failed SERVICE call, or else ``error`` as an error of the store."""
         failed = None if self._calls is None else self._calls.take_failure()
         return failed or evaluation_error(error)
 
     def close(self) -> None:
-        """Let go of the snapshot; in the creating thread."""
+        """Release the snapshot; does nothing in any thread but the one that made the result."""
         if threading.get_ident() == self._thread:
             self._raw = None
 
@@ -226,7 +227,7 @@ _Drained: TypeAlias = "list[Triple]"
 
 
 class Querier:
-    """Evaluates queries on one Oxigraph store."""
+    """Evaluates SPARQL queries on one Oxigraph store."""
 
     def __init__(self, store: Store, limits: TextLimits, hosts: AllowedHosts) -> None:
         self._store = store
@@ -234,24 +235,24 @@ class Querier:
         self._hosts = hosts
 
     def use(self, store: Store) -> None:
-        """Evaluate on another store from now on; results that are open keep the old one."""
+        """Evaluate later queries on another Oxigraph store; open results keep their snapshots."""
         self._store = store
 
     def evaluate(self, request: QueryRequest, version: int) -> QueryResult:
-        """Start a query on the dataset, which is at ``version`` or later.
+        """Start the evaluation of a query on the store, which is at ``version`` or later.
 
         Raises:
-            QueryTextError: the text is wrong, with its place.
-            UnsupportedError: an extension function that is not known, SERVICE with a variable.
-            LimitError: the text nests too deeply.
+            QueryTextError: the text has a syntax error; the error has line and column.
+            UnsupportedError: the text calls an unknown function, or SERVICE with a variable.
+            LimitError: the text is too long or nests too deeply.
             NetworkRefusedError: SERVICE names a host that is not allowed.
-            QueryFailedError: evaluation failed at once.
+            QueryFailedError: the evaluation failed before the first row.
         """
         facts = request.text_facts or inspect_text(request.text, self._limits)
         calls: ServiceCalls | None = None
         if facts.services:
             if request.text_facts is not None:
-                facts = inspect_text(request.text, self._limits)  # for the places of the calls
+                facts = inspect_text(request.text, self._limits)  # for the positions of calls
             prologue = query_prologue(request.text)
 
             def resolve(token: str) -> str:
@@ -269,7 +270,7 @@ class Querier:
         return QueryResult(parse_query_results(data, QueryResultsFormat.JSON), version)
 
     def _drained(self, request: QueryRequest, calls: ServiceCalls | None) -> tuple[str, bytes]:
-        """The whole result as bytes, for another thread to read."""
+        """Return the kind and the serialised result, which another thread can read."""
         result = QueryResult(self._start(request, calls), 0, request.check, calls)
         kind = result.kind
         buffer = io.BytesIO()
@@ -303,17 +304,18 @@ class Querier:
     def _start_with_calls(
         self, request: QueryRequest, calls: ServiceCalls, options: dict[str, Any]
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
-        """Start a query whose SERVICE calls go to the relay; raises as ``Store.query``."""
+        """Start a query whose SERVICE calls go to the relay; raises the errors of ``Store.query``."""
         try:
             return self._store.query(calls.text, base_iri=request.base_iri, **options)
         except SyntaxError:
-            # The text as it came tells the right places; it is refused before anything is evaluated.
+            # Endpoints were replaced, so positions in this error are wrong: parse the original text for the
+            # error.
             Store().query(request.text, base_iri=request.base_iri, **options)
             raise
 
 
 def both(first: Callable[[], None], second: Callable[[], None] | None) -> Callable[[], None]:
-    """Both checks, one after the other."""
+    """Return a function that calls the first check, then the second check unless it is None."""
 
     def check() -> None:
         first()
@@ -328,10 +330,10 @@ _PLAIN = QueryRequest("")[2:]
 
 
 def _options(request: QueryRequest) -> dict[str, Any]:
-    """The arguments for Oxigraph beside the text and its base."""
+    """Return Oxigraph's keyword arguments for a query, except for the text and its base IRI."""
     options: dict[str, Any] = {}
     if request.default_graphs is not None or request.named_graphs is not None:
-        # Oxigraph would take a graph that is named twice for two.
+        # Oxigraph would count the rows of a graph twice if the graph were named twice.
         options["default_graph"] = list(dict.fromkeys(request.default_graphs or ()))
         options["named_graphs"] = list(dict.fromkeys(request.named_graphs or ()))
     elif request.union:
@@ -346,7 +348,7 @@ def _options(request: QueryRequest) -> dict[str, Any]:
 
 
 def evaluation_error(error: Exception) -> StoreError | UnsupportedError:
-    """Oxigraph's evaluation error as ours."""
+    """Return Oxigraph's evaluation error as an error of the store."""
     unknown = _UNKNOWN_FUNCTION.search(str(error))
     if unknown is not None:
         return UnsupportedError(f"the function <{unknown.group(1)}>")
@@ -356,5 +358,5 @@ def evaluation_error(error: Exception) -> StoreError | UnsupportedError:
 
 
 def drain(result: QueryResult) -> tuple[list[str], list[Solution]]:
-    """Variables and all solutions of a SELECT."""
+    """Return the variables and all solutions of a SELECT query."""
     return list(result.variables), list(result.rows())

@@ -1,16 +1,17 @@
-"""A process that evaluates queries on a copy of the store, so that an evaluation can be killed.
+"""The worker process: evaluates queries on a copy of the store, so that the server can kill an evaluation.
 
-Oxigraph cannot be interrupted within a process. A worker opens a checkpoint (hard links to the database
-files) read-only, or loads a dump of a store in memory, and answers one query at a time over a socket. Its
-parent ends it to stop a query; it ends itself when the parent is gone.
+Oxigraph's evaluation cannot be interrupted within a process. A worker process opens a checkpoint of the
+database (hard links to the files) read-only, or loads a dump of an in-memory store, and answers one query at
+a time over a socket. The parent process kills the worker to stop a query; the worker exits when the parent
+has ended.
 
-Messages are frames: one byte of kind, four bytes of length, the payload.
+Messages are frames: one byte for the kind, four bytes for the length, then the payload.
 
-    parent -> worker   Q  JSON: the request (`WorkerRequest`), or an update (`update_worker.UpdateTask`)
-    worker -> parent   H  JSON: kind of result, format, version; then the result
-                       D  a block of the serialised result
+    parent -> worker   Q  JSON: a query (`WorkerRequest`) or an update (`update_worker.UpdateTask`)
+    worker -> parent   H  JSON: kind of the result, format, version; precedes the result of a query
+                       D  a block of the serialised result, or of the change of an update
                        E  the end of the result
-                       X  JSON: the error, in place of H or of a further D
+                       X  JSON: the error, in place of H, D or E
 """
 
 from __future__ import annotations
@@ -82,20 +83,21 @@ PREFIXED = frozenset({"ttl", "trig", "rdf"})
 
 @dataclass(frozen=True, slots=True)
 class WorkerRequest:
-    """One query for a worker.
+    """One query for a worker process.
 
     Attributes:
-        copy: the folder of the copy: a checkpoint, or a dump with `DUMP_FILE`.
-        version: the version that the copy holds.
-        text: SPARQL Query.
-        results_format: short name of the format of solutions and booleans, None when none is acceptable.
-        graph_format: short name of the format of graphs, None when none is acceptable.
-        base_iri, default_graphs, named_graphs, union: as in `sparql.QueryRequest`, graphs by `graph_key`.
-        prefixes: what graphs are written with, where the format has prefixes.
-        extension: ``module:function`` that gives, for a text and its base IRI, the text that the store takes
-            and the functions and aggregates that it calls; None for a text that is evaluated as it stands.
-        height, hosts: the limit on nesting and the hosts that SERVICE may reach.
-        remote_seconds, remote_bytes: the limits of one SERVICE call.
+        copy: the folder of the copy: a checkpoint of the database, or a dump with `DUMP_FILE`.
+        version: the version of the store that the copy holds.
+        text: the SPARQL query text.
+        results_format: short name of the format for solutions and booleans; None if the client accepts none.
+        graph_format: short name of the format for graphs; None if the client accepts none.
+        base_iri, default_graphs, named_graphs, union: as in `query.QueryRequest`; graphs are given as
+            `graph_key`.
+        prefixes: prefixes for RDF formats that have prefixes.
+        extension: ``module:function`` of an `Extension`, which corrects the text and provides its functions;
+            None to evaluate the text unchanged.
+        height, hosts: the limit on the height of the text, and the hosts that SERVICE may reach.
+        remote_seconds, remote_bytes: the limits of one SERVICE call in seconds and bytes.
     """
 
     copy: str
@@ -115,12 +117,12 @@ class WorkerRequest:
     extension: str | None = None
 
     def encode(self) -> bytes:
-        """The request as a frame's payload."""
+        """Return the request as the payload of a frame."""
         return json.dumps(asdict(self)).encode()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve one parent: ``SOCKET_FD LIFE_FD MEMORY_BYTES EXTENSION...``."""
+    """Answer one parent process's requests; arguments: ``SOCKET_FD LIFE_FD MEMORY_BYTES EXTENSION...``."""
     socket_fd, life_fd, memory = (int(argument) for argument in arguments[:3])
     load_named(arguments[3:])
     _limit_memory(memory)
@@ -134,7 +136,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Copies:
-    """The copy opened last; a request for another one lets it go."""
+    """The copy of the store that was opened last; the next request for another copy closes it."""
 
     def __init__(self) -> None:
         self._path = ""
@@ -171,13 +173,13 @@ def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any])
     except ReportedError as error:
         send_frame(connection, b"X", json.dumps(_error_members(error), default=str).encode())
     except MemoryError:
-        raise  # the process ends, as where Oxigraph gets none
+        raise  # the process ends, as it does when Oxigraph runs out of memory
     except (OSError, ValueError, RuntimeError) as error:
         send_frame(connection, b"X", json.dumps({"class": "StoreError", "message": str(error)}).encode())
 
 
 def _answer_update(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Answer an update with its change; the copy is its own, and let go of at the end."""
+    """Send the change that an update makes; the update has a separate copy of the store."""
     functions = aggregates = None
     if message["extension"] is not None:
         request = _extended(QueryRequest(message["text"], message["base_iri"]), message["extension"])
@@ -221,20 +223,20 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
 
 
 def _extended(request: QueryRequest, extension: str) -> QueryRequest:
-    """The request with what its text calls; that is not the store's own, so it is looked up by name."""
+    """Return the request with corrected text and its functions, from the `Extension` of this name."""
     extend: Extension = _import_name(extension)
     text, functions, aggregates, check = extend(request.text, request.base_iri or "")
     return request._replace(text=text, custom_functions=functions, custom_aggregates=aggregates, check=check)
 
 
 def _import_name(place: str) -> Any:
-    """What stands at ``module:name``."""
+    """Import and return the object ``module:name``."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 class _FrameWriter:
-    """Collects what a serialiser writes into frames of `BLOCK_BYTES`."""
+    """Collects the output of a serialiser and sends it in frames of at least `BLOCK_BYTES`."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -247,7 +249,7 @@ class _FrameWriter:
         return len(data)
 
     def flush(self) -> None:
-        """Blocks go out when they are full."""
+        """Do nothing: a block is sent when it is full."""
 
     def finish(self) -> None:
         if self._pending:
@@ -256,7 +258,7 @@ class _FrameWriter:
 
 
 def read_frame(connection: socket.socket) -> tuple[bytes, bytes] | None:
-    """The next frame's kind and payload; None when the other side is gone."""
+    """Return the kind and the payload of the next frame; None if the other process closed the socket."""
     header = _read(connection, HEADER.size)
     if header is None:
         return None
@@ -266,12 +268,12 @@ def read_frame(connection: socket.socket) -> tuple[bytes, bytes] | None:
 
 
 def send_frame(connection: socket.socket, kind: bytes, payload: bytes) -> None:
-    """Send one frame."""
+    """Send one frame of this kind over the socket."""
     connection.sendall(HEADER.pack(kind, len(payload)) + payload)
 
 
 def error_from(described: dict[str, Any]) -> ReportedError:
-    """The error that a worker described, as the exception that the store itself would have raised."""
+    """Return the exception for the error members that a worker sent; an unknown class is a StoreError."""
     name, message = str(described["class"]), str(described["message"])
     hint = described.get("hint")
     place = {key: described.get(key) for key in ("line", "column", "excerpt")}
@@ -319,7 +321,7 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
 
 
 def _end_with_parent(life_fd: int) -> None:
-    """The parent holds the other end open for as long as it lives; an evaluation cannot hold this up."""
+    """End this process when the parent process ends, whose end of the pipe then closes; runs in a thread."""
     os.read(life_fd, 1)
     os._exit(1)
 

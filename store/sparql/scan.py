@@ -1,7 +1,7 @@
-"""The tokens of texts: the one place where they are read, and what is asked of them.
+"""Scans of the tokens of SPARQL texts: the guard's inspection, and facts about texts that no parser reads.
 
-Every text is measured on its way to Oxigraph (guard.py); the outer form of an update is read from the tokens
-that pass by then. The other questions are those that must be answered for texts that no parser reads.
+Every text is inspected on its way to Oxigraph (guard.py). The splitter of updates reads the same token
+stream, so that an update is tokenised once.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ _ROW = re.compile(rf"\({_TERM}(?: {_TERM})*\)")
 _TERMS = re.compile(_TERM)
 _HOLE = "()"
 _MOST_READ = 100_000
-"""Tokens that are looked through for a better explanation than the parser's."""
+"""Maximum number of tokens that are searched for an error message better than the parser's."""
 _SCHEME = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:")
 _DECLARATIONS = {"BASE": 1, "PREFIX": 2, "VERSION": 1}
-"""So many tokens follow the word of a declaration."""
+"""The number of tokens that follow the keyword of a prologue declaration."""
 
 
 def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lambda: None) -> TextFacts:
-    """Measure a query or update text; ``check`` as for `Inspection`.
+    """Return the guard's findings about a query or update text.
+
+    ``check`` is called between tokens now and then, and may raise an error to end the inspection.
 
     Raises:
         LimitError: the text is too long or nests too deeply.
-        UnsupportedError: SERVICE with a variable; the host could not be checked.
-        NetworkRefusedError: the text may hide a SERVICE or LOAD from this check.
+        UnsupportedError: SERVICE has a variable, so that its host cannot be checked.
+        NetworkRefusedError: the text may hide a SERVICE or LOAD call from the guard.
     """
     if needs_no_scan(text, limits):
         return _SHORT
@@ -49,15 +51,24 @@ def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lamb
 
 
 def needs_no_scan(text: str, limits: TextLimits) -> bool:
-    """True for a text that is too short to be high, since each step needs a character, and calls nobody."""
+    """Return True for a text without SERVICE and LOAD that is shorter than the height limits.
+
+    Each level of height needs at least one character, so a short text cannot be too high.
+    """
     return len(text) <= limits.inline_height and len(text) <= limits.height and not may_call(text)
 
 
 class Inspection:
-    """Reads the tokens of a text, and measures it while they pass by on their way to somebody else."""
+    """Passes the tokens of a text on to a caller, and inspects each token on the way."""
 
     def __init__(self, text: str, limits: TextLimits, check: Callable[[], None] = lambda: None) -> None:
-        """Nothing is read yet; ``check`` is called now and then, and ends the reading by an error."""
+        """Prepare the inspection of a text.
+
+        Args:
+            text: a SPARQL query or update.
+            limits: limits on the text.
+            check: called every `TOKENS_BETWEEN_CHECKS` tokens; an error that it raises ends the inspection.
+        """
         self._text = text
         self._check = check
         self._limits = limits
@@ -66,10 +77,12 @@ class Inspection:
         self._doubtful = False
 
     def tokens(self) -> Iterator[Token]:
-        """All tokens of the text, each measured before it is given.
+        """Iterate over all tokens of the text; each token is inspected before it is yielded.
 
         Raises:
-            LimitError, UnsupportedError, QueryTextError: as `inspect_text`.
+            LimitError: the text nests too deeply or has too many tokens.
+            UnsupportedError: SERVICE has a variable.
+            QueryTextError: Oxigraph would read a SERVICE call inside a longer word.
         """
         token_stream = tokens(self._text)
         return token_stream if needs_no_scan(self._text, self._limits) else self._measured(token_stream)
@@ -92,10 +105,11 @@ class Inspection:
             yield token
 
     def facts(self) -> TextFacts:
-        """What was found, when all have passed.
+        """Return the findings about the text, after the caller has read all tokens.
 
         Raises:
-            LimitError, NetworkRefusedError: as `inspect_text`.
+            LimitError: the text may nest too deeply.
+            NetworkRefusedError: the text may hide a SERVICE or LOAD call from the guard.
         """
         text, limit, measured = self._text, self._limits.height, self._height.measured()
         if self._doubtful:
@@ -109,14 +123,13 @@ class Inspection:
 
 
 class SimilarTexts:
-    """Texts that differ in rows of inline data alone, as the program writes them: judged once, not each time.
+    """A cache of the guard's findings for generated texts that differ only in their rows of inline data.
 
-        SELECT ... WHERE { VALUES (?x) { (<a>) (<b>) } ?x <p> ?y }        judged:  SELECT ... { (<a>) } ...
-        SELECT ... WHERE { VALUES (?x) { (<c>) ("d"@en) } ?x <p> ?y }     known
+        SELECT ... WHERE { VALUES (?x) { (<a>) (<b>) } ?x <p> ?y }        inspected:  SELECT ... { (<a>) } ...
+        SELECT ... WHERE { VALUES (?x) { (<c>) ("d"@en) } ?x <p> ?y }     found in the cache
 
-    A row whose every term is one token by the strict forms here opens nothing, closes nothing and calls
-    nothing, and rows stand side by side, so the height of a text and the calls in it do not depend on them.
-    Not thread-safe.
+    A row is cached for only if each of its terms is one token of a strict form: such a row opens no bracket
+    and calls no service, so the height and the calls of a text do not depend on its rows. Not thread-safe.
     """
 
     def __init__(
@@ -125,12 +138,12 @@ class SimilarTexts:
         most: int = 500,
         inspect: Callable[[str, TextLimits], TextFacts] = inspect_text,
     ) -> None:
-        """Know nothing yet.
+        """Make an empty cache.
 
         Args:
-            limits: of each text.
-            most: how many texts without their rows are remembered.
-            inspect: judges a text.
+            limits: limits on each text.
+            most: maximum number of cached texts (without their rows).
+            inspect: the function that inspects a text.
         """
         self._limits = limits
         self._most = most
@@ -138,14 +151,14 @@ class SimilarTexts:
         self._known: dict[str, TextFacts] = {}
 
     def facts_of(self, text: str, rows: Sequence[str]) -> TextFacts | None:
-        """What `inspect_text` tells of a text; None when it must be asked for this very text.
+        """Return the guard's findings about a text; None if the caller must inspect this very text.
 
         Args:
             text: a query.
-            rows: rows of inline data, as they stand in it one behind the other with a space between.
+            rows: the rows of inline data as the text has them, joined by single spaces.
 
         Raises:
-            LimitError, UnsupportedError, NetworkRefusedError: as `inspect_text`.
+            LimitError, UnsupportedError, NetworkRefusedError: the errors of `inspect_text`.
         """
         if not rows or len(text) > self._limits.characters or not all(map(_ROW.fullmatch, rows)):
             return None
@@ -155,20 +168,23 @@ class SimilarTexts:
         if facts is None:
             if len(self._known) >= self._most:
                 self._known.clear()
-            # No term makes a row higher than an IRI does.
+            # A row of IRIs is as high as a row of any other terms, so one inspection holds for all rows.
             highest = "(" + " ".join(["<x:x>"] * len(_TERMS.findall(rows[0]))) + ")"
             facts = self._known[frame] = self._inspect(text.replace(block, highest), self._limits)
         return facts
 
 
 def query_form(source: str) -> str:
-    """The form of a query by its first keyword that names one, of a text that nobody can parse, too."""
+    """Return the query form of a text (``select``, ``construct`` ...), even of a malformed text.
+
+    The first keyword that names a form decides; a text without one is a ``select``.
+    """
     forms = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
     return next((token.word.lower() for token in tokens(source) if token.word in forms), "select")
 
 
 def query_prologue(text: str) -> str:
-    """The declarations that a query begins with, as they stand there."""
+    """Return the prologue of a query: the text before its first token that is no declaration."""
     left = 0
     for token in tokens(text):
         if left:
@@ -181,7 +197,7 @@ def query_prologue(text: str) -> str:
 
 
 def occurrences(text: str) -> tuple[Counter[str], bool]:
-    """How often each variable occurs in a text, in its order; and whether a SELECT shows all of its own."""
+    """Return how often each variable occurs in a text, in order, and whether the text has a ``SELECT *``."""
     counts: Counter[str] = Counter()
     select = everything = False
     for token in tokens(text):
@@ -193,7 +209,10 @@ def occurrences(text: str) -> tuple[Counter[str], bool]:
 
 
 def first_mistake(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, str] | None:
-    """The first token that is wrong whatever stands around it, what it is, and how to mend it."""
+    """Return the first undeclared prefix or relative IRI without base: its token, the mistake, and a hint.
+
+    None if the first `_MOST_READ` tokens have no such mistake.
+    """
     declared = set(prefixes)
     previous: Token | None = None
     for token in islice(tokens(text), _MOST_READ):

@@ -1,11 +1,11 @@
-"""SERVICE calls of one text, fetched by the store's own client in place of Oxigraph's.
+"""SERVICE calls of a query text, fetched by Quadrill's HTTP client instead of Oxigraph's.
 
     SERVICE <http://far/sparql> { … }   ->   SERVICE <http://127.0.0.1:PORT/KEY/0> { … }
 
-A relay on the loopback interface takes what Oxigraph sends for a call. It asks the endpoint with the limits
-and the rules of redirects that LOAD has. It gives the blank nodes of each answer labels of their own, since
-they are local to one document (SPARQL 1.1 Query Results JSON Format 3.2.2). It keeps the error that Oxigraph
-would reduce to a text. The key is a secret of one evaluation; the relay forgets it with the evaluation.
+Oxigraph sends each call to a relay on the loopback interface. The relay queries the endpoint with the limits
+and redirect rules of LOAD. The relay relabels the blank nodes of each answer, because labels are local to one
+document (SPARQL 1.1 Query Results JSON Format 3.2.2), and stores the error that Oxigraph would reduce to a
+message. KEY is a secret of one evaluation, valid until the evaluation ends.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _JSON = "application/sparql-results+json"
 
 
 class ServiceCalls:
-    """The SERVICE calls of one evaluation.
+    """The SERVICE calls of one evaluation, which the relay answers.
 
     Attributes:
-        text: the text whose calls go to the relay.
+        text: the query text with the relay's addresses as endpoints.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class ServiceCalls:
         hosts: AllowedHosts,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Replace the endpoints of a text.
+        """Register the calls with the relay, and replace their endpoints in the text.
 
         Args:
-            text: the text that ``calls`` were found in.
-            calls: its SERVICE calls; those within another one are left to its endpoint.
-            resolve: gives the absolute IRI of a token.
-            hosts: those that may be reached.
-            ended: tells whether the evaluation was stopped; calls end then, SILENT ones by an error too.
-                It is called in threads of the relay.
+            text: the text that contains ``calls``.
+            calls: the SERVICE calls of the text; a nested call stays for the endpoint of the outer call.
+            resolve: returns the absolute IRI of an endpoint's token.
+            hosts: the hosts that calls may reach.
+            ended: returns True if the evaluation was stopped; all calls, even SILENT ones, then end with an
+                error. Called in threads of the relay.
         """
         self._failure: ReportedError | None = None
         self._client = RemoteClient(hosts, max_bytes=hosts.max_bytes, ended=ended)
@@ -64,35 +64,37 @@ class ServiceCalls:
         address = _relay().register(self)
         pieces, at = [], 0
         for number, call in enumerate(call for call in calls if not call.nested):
-            # With spaces around it: the text may have none.
+            # Spaces separate the address from its neighbours, as the text may have no white space around the
+            # IRI.
             pieces += [text[at : call.start], f" <{address}/{number}> "]
             at = call.end
         self.text = "".join([*pieces, text[at:]])
 
     def require_success(self) -> None:
-        """Raise the first error of a call that is not SILENT."""
+        """Raise the first error that a call without SILENT had, if any."""
         failure = self.take_failure()
         if failure is not None:
             raise failure
 
     def take_failure(self) -> ReportedError | None:
-        """Return the error that `require_success` would raise, once.
+        """Return and remove the error that `require_success` would raise; None if no call failed.
 
-        It is not kept: an error that is raised refers to the evaluation, whose iterators must end in the
-        thread that made them and not in the one that collects cycles.
+        The error must not stay: a raised error refers to the evaluation, whose iterators must be freed in the
+            thread
+        that made them and not in the thread that runs the garbage collector.
         """
         failure, self._failure = self._failure, None
         return failure
 
     def fail(self, error: ReportedError) -> None:
-        """Keep the error of a call, unless there is an earlier one."""
+        """Store the error of a call, unless an earlier call has failed already."""
         if self._failure is None:
             self._failure = error.with_traceback(None)
 
     def answer(self, number: int, query: str) -> bytes | None:
-        """The answer of a call as SPARQL Results JSON, None where it failed.
+        """Return the answer of a call as SPARQL Results JSON; None if the call failed.
 
-        It is fetched once, however often the evaluation needs it: its blank nodes stay the same.
+        Each answer is fetched once and cached for the evaluation, so that its blank nodes stay the same.
         """
         with self._lock:
             if (number, query) not in self._answers:
@@ -110,14 +112,14 @@ class ServiceCalls:
 
 
 def with_fresh_blank_nodes(document: Fetched) -> bytes:
-    """The solutions of an endpoint's answer as JSON; its blank nodes have new labels.
+    """Return the solutions of an endpoint's answer as SPARQL Results JSON with new blank node labels.
 
-    Raises: FetchError when it is no SPARQL result of a SELECT.
+    Raises: FetchError if the answer is no SPARQL result of a SELECT query.
     """
     try:
         return _with_fresh_labels(document)
     except (SyntaxError, ValueError) as error:
-        # Without its frames, which hold an iterator that must end in this thread.
+        # Drop the traceback: its frames hold an iterator that must be freed in this thread.
         raise FetchError(
             f"<{document.iri}> answered with a malformed SPARQL result: {error}"
         ) from error.with_traceback(None)
@@ -148,7 +150,7 @@ def _relabelled(term: Term, nodes: dict[str, BlankNode]) -> Term:
 
 
 class _ServiceRelay:
-    """A server on the loopback interface that Oxigraph asks; one for the process, from the first call on."""
+    """The HTTP server on the loopback interface to which Oxigraph sends SERVICE calls; one per process."""
 
     def __init__(self) -> None:
         self._evaluations: WeakValueDictionary[str, ServiceCalls] = WeakValueDictionary()
@@ -163,7 +165,7 @@ class _ServiceRelay:
         threading.Thread(target=self._server.serve_forever, name="quadrill-service", daemon=True).start()
 
     def register(self, calls: ServiceCalls) -> str:
-        """The address of an evaluation's calls, for as long as the evaluation lives."""
+        """Register the calls of an evaluation; return their address, valid while ``calls`` lives."""
         key = secrets.token_urlsafe(24)
         self._evaluations[key] = calls
         return f"http://127.0.0.1:{self._server.server_port}/{key}"
@@ -174,7 +176,7 @@ _relay = cache(_ServiceRelay)
 
 class _RelayHandler(http.server.BaseHTTPRequestHandler):
     timeout = 30
-    """Seconds that a client may be silent."""
+    """Seconds without data after which the relay closes a connection."""
 
     def calls(self, key: str) -> ServiceCalls | None:
         raise NotImplementedError
@@ -198,4 +200,4 @@ class _RelayHandler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Log nothing: addresses hold keys."""
+        """Log nothing, because request addresses contain secret keys."""

@@ -1,11 +1,11 @@
-r"""A SPARQL text as a skeleton and the constants that stand in its holes.
+r"""SPARQL texts split into a skeleton and the constants that stand in its holes.
 
     SELECT ?o { <http://e/a> ex:p ?o, "c", 12 }  ->  SELECT ?o { <> ex: ?o, "", 0 }  <http://e/a> :p "c" 12
 
-Texts that differ in constants alone have one skeleton, and what does not depend on constants is worked out
-once for it. A skeleton is SPARQL as well: the emptied constants are tokens of the same kinds. The prologue,
-functions, datatypes and languages stay in it. Where a comment, an escape or a quotation mark of another kind
-makes it doubtful where constants begin and end, the text is its own skeleton.
+Texts that differ only in constants have equal skeletons and share one analysis. A skeleton is SPARQL as well:
+an emptied constant is a token of the same kind. The prologue, functions, datatypes and language tags stay in
+the skeleton. If a comment, an escape or a single quotation mark makes the ends of constants doubtful, the
+whole text is its own skeleton.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MOST_CHARACTERS = 40_000
-"""Longer texts are their own skeletons, and nothing parses them before Oxigraph does."""
+"""Maximum length of a text that is split; a longer text is its own skeleton."""
 
 _IN_IRI = r"[^<>\"{}|^`\\\x00-\x20]"
 _ANY_IRI = rf"<{_IN_IRI}*+>"
@@ -24,8 +24,8 @@ _PROLOGUE = re.compile(
 )
 _MAY_BEGIN = "PpBb \t\r\n\f\v"
 _DECLARES = re.compile(r"(?<![\w?$:])(?:prefix|base)(?!\w)", re.IGNORECASE)
-# All alternatives begin with one set of characters, by which the search goes from one to the next.
-# An IRI without // holds none of the signs that two comparisons would need between them: ?a<b:c&&?d>e:f.
+# All alternatives begin with one set of characters, so that the regular expression search skips other text
+# fast. An IRI without // may hold no operator sign: ?a<b:c&&?d>e:f is two comparisons and no IRI.
 _CONSTANT = re.compile(
     rf"""([<":0-9](?:
     (?<=<)(?:(?:[A-Za-z][A-Za-z0-9+.\-]*+:(?://{_IN_IRI}*+|[^<>"{{}}|^`\\\x00-\x20(),&=!?$]*+))?+>(?:\s*+\()?+
@@ -39,12 +39,12 @@ _CONSTANT = re.compile(
 
 
 class SplitText(NamedTuple):
-    """A text in parts.
+    """A SPARQL text split into prologue, body and constants.
 
     Attributes:
-        prologue: its declarations.
-        body: what stands behind, with holes.
-        constants: of the body: an IRI, a string, a name with the colon before it, or a number.
+        prologue: the PREFIX and BASE declarations of the text.
+        body: the text after the prologue, with emptied constants.
+        constants: the constants of the body in order: IRIs, strings, local names with their colon, integers.
     """
 
     prologue: str
@@ -53,11 +53,11 @@ class SplitText(NamedTuple):
 
     @property
     def skeleton(self) -> tuple[str, str]:
-        """What texts that are alike have in common."""
+        """The prologue and the body, which are equal for all texts that differ only in constants."""
         return self[:2]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the constants stand in the text that was cut."""
+        """Return (start, end) of each constant in ``text``, the text that was split."""
         if not self.constants:
             return []
         places, at = [], len(self.prologue)
@@ -70,7 +70,7 @@ class SplitText(NamedTuple):
 
 
 def split_constants(text: str) -> SplitText:
-    """Cut a text.
+    """Split a SPARQL text into its skeleton and its constants.
 
     >>> split_constants('BASE <http://e/> ASK { <http://e/a> ex:p "c"@en }')
     Cut(prologue='BASE <http://e/> ', body='ASK { <> ex: ""@en }', constants=('<http://e/a>', ':p', '"c"'))
@@ -78,12 +78,12 @@ def split_constants(text: str) -> SplitText:
     return SplitText("", text, ()) if len(text) > MOST_CHARACTERS else _split_constants(text)
 
 
-# A request asks several questions about one text, and clients repeat texts.
+# One request splits the same text several times, and clients repeat texts: hence a cache.
 @lru_cache(maxsize=64)
 def _split_constants(text: str) -> SplitText:
     if "\\" in text:
         return SplitText("", text, ())
-    # The pattern takes any text; most have no prologue.
+    # Most texts have no prologue, and the first character says so without a regular expression.
     prologue = _PROLOGUE.match(text)[0] if text[:1] in _MAY_BEGIN else ""  # type: ignore[index]
     parts = _CONSTANT.split(text[len(prologue) :] if prologue else text)
     constants = []
@@ -106,9 +106,9 @@ def _split_constants(text: str) -> SplitText:
 
 
 def _without_constant(part: str) -> tuple[str, str]:
-    """A token without its constant, and that; empty where all of it stays."""
+    """Return a token without its constant, and the constant, which is empty if the token stays."""
     first, last = part[0], part[-1]
-    if first == "<":  # with its bracket, it is a function
+    if first == "<":  # an IRI with its bracket is a function call
         return ("<>", part) if last == ">" else (part, "")
     if first == '"':
         end = part.rindex('"') + 1

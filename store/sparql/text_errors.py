@@ -1,4 +1,4 @@
-"""Oxigraph's syntax errors as errors that a person can use."""
+"""Oxigraph's syntax errors as errors with line, column, excerpt and hint."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .tokens import excerpt_at, line_and_column
 def text_error(
     text: str, message: str, *, base_iri: str | None = None, prefixes: Iterable[str] = ()
 ) -> QueryTextError:
-    """Oxigraph's syntax error as ours: line, column, excerpt and, for the usual slips, a hint.
+    """Return Oxigraph's syntax error with line, column, excerpt and, for frequent mistakes, a hint.
 
-    Its parser backtracks, so its place may lie behind the slip; an undeclared prefix or a relative IRI
-    without a base is found here by its token and told at its own place.
+    Oxigraph's parser backtracks, so its position may lie after the mistake. An undeclared prefix or a
+    relative IRI without a base is therefore searched by its token and reported at that token.
 
     Args:
         text: the text that the user sent.
         message: the parser's message, ``error at line:column: expected ...``.
-        base_iri: the base given beside the text.
-        prefixes: the prefixes given beside the text.
+        base_iri: the base IRI that the request gives outside of the text.
+        prefixes: the prefixes that the request declares outside of the text.
     """
     line, column, expected = _place(message)
     slip = first_mistake(text, base_iri is not None, prefixes)
@@ -59,7 +59,7 @@ def _shorten(expected: str) -> str:
     ):
         if plain in expected:
             return plain[0].lower() + plain[1:]
-    # The parser's character classes say nothing to a person.
+    # Leave out the names of character classes, which only authors of grammars understand.
     names = [name.strip() for name in expected.removeprefix("expected ").removeprefix("one of ").split(", ")]
     shown = [name for name in names if name and not name.startswith("[") and "|" not in name]
     return f"expected {' or '.join(shown)}" if shown else "unexpected text"

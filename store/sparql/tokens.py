@@ -1,9 +1,9 @@
-r"""The tokens of SPARQL, enough of them to find brackets, operations, templates and SERVICE calls.
+r"""The tokeniser of SPARQL texts, exact enough to find brackets, operations, templates and SERVICE calls.
 
-Nothing here judges a text: Oxigraph's parser does. What is cut here must only be cut at the same places
-as there, for every text that Oxigraph accepts. Source: SPARQL 1.1 section 19.8 (terminals) and the RDF 1.2
-brackets of SPARQL 1.2. Oxigraph reads ``\u`` escapes inside IRIs and strings only, never in keywords,
-so no escape can hide a keyword or a bracket.
+The tokeniser refuses no text: Oxigraph's parser does. For every text that Oxigraph accepts, tokens must begin
+and end at the same positions as in Oxigraph. Source: SPARQL 1.1 section 19.8 (terminals) and the RDF 1.2
+brackets of SPARQL 1.2. Oxigraph decodes ``\u`` escapes only inside IRIs and strings, never in keywords, so no
+escape can hide a keyword or a bracket.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TOKENS_BETWEEN_CHECKS = 4096
 
 
 class TokenKind(Enum):
-    """The kinds of tokens."""
+    """The kinds of SPARQL tokens."""
 
     IRI = "iri"
     PNAME = "pname"
@@ -31,7 +31,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """One token and its place: ``text`` is ``source[start:end]``."""
+    """A token and its position in the source: ``text`` is ``source[start:end]``."""
 
     kind: TokenKind
     text: str
@@ -40,11 +40,11 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The keyword in upper case; empty for every other kind."""
+        """The text of a word token in upper case; empty for every other kind of token."""
         return self.text.upper() if self.kind is TokenKind.WORD else ""
 
 
-# Characters of names are all but some of ASCII: written so, an expression is made in no time.
+# Names may have all characters except some of ASCII: a negated class compiles fast, Unicode ranges do not.
 _NO_WORD = r"\x00-/:-@\[-^`{-\x7f"
 _NAME = r"[^\x00-,./:-@\[-^`{-\x7f]"
 _PREFIX = rf"[^\x00-@\[-`{{-\x7f](?:{_NAME}++|\.++(?={_NAME}))*+"
@@ -53,9 +53,9 @@ _AFTER_COLON = rf":(?:{_LOCAL}(?:{_NAME}++|{_LOCAL}|\.++(?={_LOCAL}))*+)?+"
 
 
 def _expression(prefixed: str) -> re.Pattern[str]:
-    """The tokens, with the two kinds that begin with a letter: names with a prefix, and those without.
+    """Return the regular expression of one token; ``prefixed`` holds the alternatives for prefixed names.
 
-    Nothing gives back what it took (possessive quantifiers): a match takes linear time and no memory.
+    Possessive quantifiers never backtrack, so a match takes linear time and constant memory.
     """
     return re.compile(
         r"(?P<skip>(?:[ \t\r\n]++|\#[^\r\n]*+)++)"
@@ -86,20 +86,20 @@ _CLOSERS = frozenset(")]}") | {">>", "|}"}
 
 
 def tokens(source: str, start: int = 0) -> Iterator[Token]:
-    """The tokens of a query or an update from ``start`` on, white space and comments left out.
+    """Iterate over the tokens of a query or an update from ``start`` on, without white space and comments.
 
-    ``<`` opens an IRI or compares. The terminals decide (the longest match is an IRI) except between the
-    parentheses of an expression, where a text such as ``(?a<?b&&?c>?d)`` is a comparison: an operand stands
-    before the sign and what follows cannot begin an absolute IRI.
+    The sign ``<`` opens an IRI or compares. Usually the longest match decides, which is an IRI. Inside the
+    parentheses of an expression ``(?a<?b&&?c>?d)`` is a comparison: an operand stands before the sign, and
+    the next character cannot begin an absolute IRI.
     """
     at = start
-    brackets = bytearray()  # of each open one, whether it is a parenthesis
+    brackets = bytearray()  # for each open bracket, whether it is a parenthesis
     previous: Token | None = None
     loose_until = 0
     hopeless: dict[str, int] = {}
     while at < len(source):
         match = (_TOKEN if at >= loose_until else _LOOSE_TOKEN).match(source, at)
-        if match is None:  # cannot happen: the last alternative takes any character
+        if match is None:  # cannot happen: the last alternative matches any character
             raise AssertionError(f"no token at {at}")
         group = match.lastgroup or "punct"
         end = match.end()
@@ -107,7 +107,7 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
             at = end
             continue
         if group == "loose":
-            loose_until = end  # no colon ends it, so nothing in it is a prefix
+            loose_until = end  # no colon follows this name, so no part of the name is a prefix
             continue
         text = match.group()
         if group == "quote":
@@ -127,10 +127,10 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
 
 
 def _string_end(source: str, at: int, hopeless: dict[str, int]) -> int:
-    """The end of the string that begins with a quote; that of the quote alone when none does.
+    """Return the end of the string literal that begins at ``at``; ``at + 1`` if the quote opens no literal.
 
-    What follows an opening without an end cannot be the beginning of a string that ends, so ``hopeless``
-    keeps how far each opening was followed in vain, and no text is read twice.
+    An unclosed quote reaches to the end of its search, and the same quote within that range is unclosed too.
+    ``hopeless`` stores the end of the range for each kind of quote, so that no text is searched twice.
     """
     quote = source[at]
     for opening in (quote * 3, quote):
@@ -146,10 +146,10 @@ _HIERARCHICAL = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*://")
 
 
 def is_doubtful(source: str, token: Token, previous: Token | None, signs: str = "'#") -> bool:
-    """True for a ``<`` that may open an IRI or compare, where a misreading hides one of ``signs``.
+    """Return True for a ``<`` that may open an IRI or compare, if a misreading would hide a sign.
 
-    Oxigraph decides by its grammar, we by the tokens around; a hostile text could use that to hide
-    brackets and keywords from us. What no expression can look like (``<scheme://``) is never in doubt.
+    Oxigraph decides by its grammar, the tokeniser by the neighbouring tokens. A hostile text could use the
+    difference to hide brackets and keywords from the guard. ``<scheme://`` is never doubtful.
     """
     if token.text[:1] != "<" or previous is None:
         return False
@@ -157,7 +157,7 @@ def is_doubtful(source: str, token: Token, previous: Token | None, signs: str = 
         return False
     if previous.kind is TokenKind.WORD and previous.word not in ("TRUE", "FALSE"):
         return False
-    # ``?a<<x:y>`` compares with an IRI.
+    # In ``?a<<x:y>`` the first sign compares and the second opens an IRI.
     match = _IRI.match(source, token.start + (token.text == "<<"))
     if match is None or _HIERARCHICAL.match(match.group()):
         return False
@@ -172,13 +172,16 @@ def _compares(text: str, previous: Token | None, brackets: bytearray) -> bool:
 
 
 def line_and_column(source: str, offset: int) -> tuple[int, int]:
-    """The line and column of an offset, both from 1."""
+    """Return the line and the column of a character offset, both counted from 1."""
     before = source[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def excerpt_at(source: str, line: int, column: int) -> str | None:
-    """The source line with a caret line under the column; long lines are cut around it."""
+    """Return a line of the source with a caret under the column; at most 120 characters around the column.
+
+    None if the source has no such line.
+    """
     lines = source.split("\n")
     if not 1 <= line <= len(lines):
         return None

@@ -1,4 +1,4 @@
-"""The dataset of a WHERE part: the graphs that USING, or the parameters of the request, name."""
+"""The dataset of a WHERE part: the graphs named by USING clauses or by the request's parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Graphs = tuple[list[NamedNode], list[NamedNode]]
 
 
 def dataset_of(request: UpdateRequest, action: Modify, iri: Callable[[str], NamedNode]) -> Graphs | None:
-    """The default and the named graphs, each once; None where neither text nor request names any."""
+    """Return the default graphs and the named graphs of a WHERE part, without duplicates.
+
+    None if neither the text nor the request names a graph. Parameters of the request override USING clauses.
+    """
     if request.using_graphs is not None or request.using_named_graphs is not None:
         default, named = request.using_graphs or (), request.using_named_graphs or ()
     elif action.using or action.using_named:
@@ -24,17 +27,17 @@ def dataset_of(request: UpdateRequest, action: Modify, iri: Callable[[str], Name
 
 
 def using_text(graphs: Graphs | None) -> str:
-    """The clauses of an update with this dataset."""
+    """Return the USING clauses for a dataset; empty for None."""
     if graphs is None:
         return ""
     default, named = graphs
     if not default and not named:
-        return f"USING <{ABSENT}>"  # both given and empty: an empty dataset
+        return f"USING <{ABSENT}>"  # both lists are empty: the dataset is empty
     return " ".join([*(f"USING {iri}" for iri in default), *(f"USING NAMED {iri}" for iri in named)])
 
 
 def unused_variable(wish: str, taken: Iterable[str]) -> str:
-    """Return the name that is wished for, made longer until nothing has it."""
+    """Return ``wish``, followed by as many underscores as make it differ from every name in ``taken``."""
     names = set(taken)
     while wish in names:
         wish += "_"

@@ -1,6 +1,6 @@
-"""An update that a worker process works out on a copy of the store: what it is told, and the change it gives.
+"""Updates in a worker process: the task, and the change that the process derives on a copy of the store.
 
-The change goes back as N-Quads, what is removed before what is added; blank nodes keep their labels.
+The worker returns the change as N-Quads, removed quads before added quads; blank nodes keep their labels.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _QUADS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class UpdateTask:
-    """One update for a worker; ``update`` tells it from a query.
+    """An update for a worker process; the member ``update`` distinguishes the task from a query.
 
-    ``where_parts`` is ``module:function`` of an `update_plan.WhereParts`. The other fields are
-    those of `query_worker.WorkerRequest` and of `update_plan.UpdateRequest`.
+    ``where_parts`` is ``module:function`` of an `update_plan.WhereParts`. The other fields have the meaning
+    of the fields of `query_worker.WorkerRequest` and `update_plan.UpdateRequest`.
     """
 
     text: str
@@ -52,7 +52,7 @@ class UpdateTask:
     update: bool = True
 
     def encode(self) -> bytes:
-        """The task as a frame's payload."""
+        """Return the task as the payload of a frame."""
         return json.dumps(asdict(self)).encode()
 
 
@@ -63,14 +63,16 @@ def derive_encoded_change(
     aggregates: Mapping[NamedNode, Callable[[], Any]] | None,
     where_parts: WhereParts = unknown_part,
 ) -> Iterator[bytes]:
-    """The change that an update makes, in pieces: a line of JSON that says how to read the others, first.
+    """Derive the change of an update and yield it in pieces: a line of JSON, then N-Quads.
+
+    The JSON has the number of removed quads, and the created and dropped graphs.
 
     Args:
         message: the fields of an `UpdateTask`.
-        open_copy: opens the copy at a path; True when it is to be written to as well.
+        open_copy: opens the copy at a path, for writing if the second argument is True.
         functions: the functions that the text may call.
-        aggregates: the aggregates that it may call.
-        where_parts: reads its WHERE parts.
+        aggregates: the aggregates that the text may call.
+        where_parts: analyses the WHERE parts of the update.
     """
     limits = TextLimits(height=message["height"], quads=message["quads"])
     hosts = hosts_of(message)
@@ -86,7 +88,8 @@ def derive_encoded_change(
         custom_aggregates=aggregates,
     )
     plan = plan_update(request, limits, hosts)
-    # Operations behind the first see what was changed before, by an update that is rolled back.
+    # A second operation must see the changes of the first: it is evaluated inside an update of the copy that
+    # is rolled back, so the copy must be writable.
     store = open_copy(Path(message["copy"]), len(plan.operations) > 1)
     pending = PendingChanges(StoreView(store))
 
@@ -112,13 +115,13 @@ def derive_encoded_change(
 
 
 def hosts_of(message: dict[str, Any]) -> AllowedHosts:
-    """The hosts that a task may reach, with the limits of one exchange."""
+    """Return the hosts that a task may reach, with the limits of one HTTP exchange."""
     seconds, most = message["remote_seconds"], message["remote_bytes"]
     return AllowedHosts(message["hosts"], seconds=seconds, max_bytes=most)
 
 
 def decode_change(data: bytes) -> NetChange:
-    """The change that `derive_encoded_change` told."""
+    """Decode the change from the joined pieces of `derive_encoded_change`."""
     line, _, lines = data.partition(b"\n")
     head = json.loads(line)
     quads = tuple(parse_stored_quads(lines))
