@@ -1,10 +1,11 @@
-"""The exact changes of a SPARQL update, worked out before anything is applied.
+"""Derivation of the exact changes of a SPARQL update, before any change is applied.
 
-Oxigraph tells no one what an update changed, so the changes are derived by its own evaluator: the WHERE part
-runs as a SELECT of the variables that the templates use, the templates run in a scratch store with the
-solutions handed in by number, and what comes out is folded into the pending changes. An operation that must
-see earlier pending changes runs its WHERE inside an update that makes them, records the solutions through a
-function and then fails on purpose, so that everything is rolled back and no reader ever saw it.
+Oxigraph does not report what an update changed, so Oxigraph's evaluator derives the changes: the WHERE part
+runs as a SELECT of the variables of the templates, the templates run in a scratch store on the numbered
+solutions, and the resulting quads are added to the pending changes. An operation that must see earlier
+pending changes runs its WHERE part inside an update of the store that first makes these changes. A custom
+function records the solutions; then the update fails on purpose and is rolled back, so that no reader ever
+sees the pending changes.
 Source: SPARQL 1.1 Update section 3; docs/decisions/0010-exact-change-sets.md.
 """
 
@@ -48,22 +49,22 @@ from .update_text import (
 
 log = logging.getLogger(__name__)
 
-# Names that no request uses.
+# IRIs that no request uses.
 _UNBOUND = NamedNode("urn:quadrill:unbound")
 _RECORD = NamedNode("urn:quadrill:record")
 _BATCH = 20_000
 _ROWS_BETWEEN_CHECKS = 256
 _MAY_NAME_TAGGED_TYPE = re.compile(r"angString|syntax-ns#[A-Za-z]|\\").search
-"""Finds how a text can name rdf:langString: whole, by a prefix that ends within the name, or by escapes."""
+"""Finds the ways in which a text can name rdf:langString: in full, by a prefix, or with escapes."""
 
 
 def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetcher: Fetcher) -> None:
-    """Fold the effective changes of the update into ``pending``, a layer over the committed ``store``.
+    """Add the effective changes of an update to ``pending``, which is based on the committed ``store``.
 
-    Deterministic up to fresh blank nodes, RAND, UUID and NOW, each of which is evaluated once.
+    The result is deterministic up to new blank nodes, RAND, UUID and NOW.
 
     Raises:
-        UpdateError: an operation failed (CREATE of a graph that exists, DROP of one that does not ...).
+        UpdateError: an operation failed, for instance CREATE of an existing graph or DROP of a missing graph.
         QueryTextError: Oxigraph refuses the text.
     """
     engine = UpdateEngine(plan.request, store)
@@ -75,7 +76,7 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
         except SyntaxError as error:
             raise engine.syntax_error(operation, error) from error
         except FetchEndedError:
-            plan.request.check()  # raises the error that has stopped the update
+            plan.request.check()  # raises the error that stopped the update
             raise
         except (RuntimeError, OSError, ValueError) as error:
             if derivation.calls is not None:
@@ -89,10 +90,10 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
 
 
 class _Derivation:
-    """One operation, folded into the pending changes.
+    """The derivation of one operation's changes, which are added to the pending changes.
 
     Attributes:
-        calls: the SERVICE calls of its WHERE part, None before it is evaluated and without any.
+        calls: the SERVICE calls of the operation's WHERE part; None without calls and before the evaluation.
     """
 
     def __init__(
@@ -147,17 +148,18 @@ class _Derivation:
         scratch = Store()
         text = action.quads.text
         if action.remove:
-            # Judged as what it is, then read as data: blank nodes are not allowed in it.
+            # DELETE DATA allows no blank nodes: Oxigraph checks that here; INSERT DATA below only reads the
+            # quads.
             scratch.update(f"{self._prologue} DELETE DATA {text}", **self._engine.options)
         scratch.update(f"{self._prologue} INSERT DATA {text}", **self._engine.options)
         for quad in scratch if action.remove else self._checked(scratch):
             change(quad)
 
     def _checked(self, quads: Iterable[Quad]) -> Iterable[Quad]:
-        """Quads to insert, without a literal that no format can express.
+        """Return the quads to insert, after a check of their literals.
 
         Raises:
-            QueryTextError: a literal has a datatype of language strings and no language tag.
+            QueryTextError: a literal with the datatype of language strings has no language tag.
         """
         if _MAY_NAME_TAGGED_TYPE(self._engine.request.text) is None:
             return quads
@@ -193,7 +195,7 @@ class _Derivation:
         variables: tuple[str, ...],
         rows: list[Solution],
     ) -> Iterator[Quad]:
-        """The quads that a template yields: Oxigraph fills it in, in scratch stores, with new blank nodes."""
+        """Yield the quads of a template for ``rows``; Oxigraph fills the template in scratch stores."""
         if template is None:
             return
         batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
@@ -265,7 +267,7 @@ class _Derivation:
         return rows
 
     def _where(self, action: Modify) -> str:
-        """The WHERE part, with its SERVICE calls fetched by `ServiceCalls`."""
+        """Return the text of the WHERE part, with the relay's addresses as endpoints of SERVICE calls."""
         text, plan = action.where.text, self._plan
         calls = inspect_text(text, plan.limits).calls if "service" in text.lower() else ()
         if not calls:
@@ -275,9 +277,10 @@ class _Derivation:
         return self.calls.text
 
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
-        """The solutions over the store with the pending changes made, by an update that is rolled back.
+        """Return the solutions of a WHERE part on the store with the pending changes, from a rolled-back update.
 
-        Pending blank-node graphs that are empty are not seen by ``GRAPH ?g {}``: no text can create them.
+        ``GRAPH ?g {}`` misses pending empty graphs with blank node names, because no text can create such
+        graphs.
         """
         request = self._engine.request
         rows: list[Solution] = []
@@ -292,7 +295,7 @@ class _Derivation:
                 try:
                     part.require_row_limit(len(rows))
                 except BufferedRowsError as error:
-                    # Oxigraph would take it for an error of the expression.
+                    # Oxigraph would treat a raised error as an expression error, so the error is stored.
                     limit_errors.append(error)
                     rows.clear()
             return Literal(True)
@@ -300,7 +303,8 @@ class _Derivation:
         steps: list[str] = []
         functions: Functions = {**(request.custom_functions or {}), _RECORD: record}
         for at, layer in enumerate(self._pending.layers()):
-            # Everything by number: the text stands behind the request's prologue.
+            # The change text refers to terms by number, so that the request's prologue cannot alter their
+            # meaning.
             text, layer_functions = change_text(layer, by_number=True, names=f"layer{at}")
             steps.append(text)
             functions.update(layer_functions)
@@ -333,7 +337,7 @@ class _Derivation:
     def _select(
         self, action: Modify, variables: tuple[str, ...], store: Store | None, where: str
     ) -> tuple[str, dict[NamedNode, Any]]:
-        """The WHERE part as a SELECT behind the prologue, as Oxigraph should read it, and what it calls."""
+        """Return the WHERE part as a corrected SELECT without prologue, and the functions that the text calls."""
         request = self._engine.request
         count = unused_variable("n", (*variables, *action.where.variables))
         projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
@@ -359,7 +363,7 @@ class _Derivation:
         except ReportedError as error:
             if not action.silent or isinstance(error, FetchEndedError):
                 raise
-            # SPARQL 1.1 Update 3.1.4: the request succeeds; the operator is told what it did not do.
+            # SPARQL 1.1 Update 3.1.4: the request succeeds; the log reports that nothing was loaded.
             log.warning("LOAD SILENT of <%s> loaded nothing: %s", without_secrets(source), error.code)
             return
         for quad in quads:
@@ -395,8 +399,9 @@ class _Derivation:
     def _transfer(self, action: Transfer) -> None:
         """Execute ADD, COPY or MOVE (SPARQL 1.1 Update 3.2.3 to 3.2.5).
 
-        A source that does not exist is an error, as in DROP: the specification leaves it open, and COPY would
-        empty the target. With SILENT the operation then changes nothing.
+        A missing source graph is an error, as in DROP: the specification leaves the choice, and COPY of a
+            missing
+        graph would empty the target. With SILENT, an operation with a missing source changes nothing.
         """
         source, target = self._graph(action.source), self._graph(action.target)
         if source == target:
@@ -427,10 +432,12 @@ class _Derivation:
 
 
 def _triples_for(name: GraphName, quads: list[Quad], source: str) -> list[Quad]:
-    """The quads of a document to load into one graph; into the default graph also those of named graphs.
+    """Return a loaded document's quads, with triples moved into the graph ``name``.
+
+    Named graphs of the document are allowed only if ``name`` is the default graph.
 
     Raises:
-        UpdateError: the document has quads of another named graph.
+        UpdateError: the document has quads of another named graph than ``name``.
     """
     moved = quads_in_graph(quads, name)
     if not isinstance(name, DefaultGraph):

@@ -1,4 +1,4 @@
-"""An update checked whole before any of it is evaluated: length, nesting, hosts, dataset, syntax."""
+"""Plans of updates: the whole text is checked before Quadrill evaluates the first operation."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from .tokens import excerpt_at, line_and_column
 from .update_text import Data, Load, Modify, UpdateOperation, split_update
 
 ABSENT = "urn:quadrill:absent"
-"""A graph that never exists: dropping it makes an update fail on purpose."""
+"""The IRI of a graph that never exists; DROP GRAPH of the IRI makes an update fail on purpose."""
 
 _DISTINCT = re.compile(r"(\((?:\s|#[^\r\n]{0,200}+[\r\n])*+)(DISTINCT)", re.IGNORECASE)
-"""DISTINCT in calls by IRI, which Oxigraph's grammar does not have: a text that is only parsed loses it."""
+"""Matches DISTINCT in calls of aggregates by IRI, which Oxigraph's grammar lacks; removed before parsing."""
 
 
 class BufferedRowsError(LimitError):
-    """A WHERE part may need more memory than the update may take within this process; nothing is applied."""
+    """A WHERE part may need more memory or time than the server process allows; no change was applied."""
 
 
 class WherePart:
-    """A WHERE part of which nothing is known: it is evaluated as it is. Above the store more is known."""
+    """A WHERE part that is evaluated without analysis; a subclass in the app package analyses the part."""
 
     def require_valid(self, text: str, start: int) -> None:
-        """Raise QueryTextError, with its place in the text, for a part that Oxigraph should have refused."""
+        """Raise QueryTextError for an invalid WHERE part that Oxigraph accepts; ``start`` is its offset."""
 
     def look_up(self, names: tuple[str, ...], store: Store) -> list[Solution] | None:
-        """The values of variables for a part over the default graph, where that takes less than Oxigraph."""
+        """Return the solutions of a WHERE part that index look-ups can answer; None for any other part."""
         return None
 
     def require_in_process(self, pending: int) -> None:
-        """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
+        """Raise BufferedRowsError if the part must not run in this process, after ``pending`` added quads."""
 
     def require_row_limit(self, rows: int) -> None:
-        """Raise HeldBackError when it gives too many rows."""
+        """Raise BufferedRowsError if the WHERE part has more than the allowed number of rows."""
 
     def corrected(
         self, select: str, base_iri: str | None, merged: bool, store: Store | None
     ) -> tuple[str, Functions] | None:
-        """A SELECT with the part, without its prologue, as Oxigraph should read it, and what it calls.
+        """Return the corrected text of a SELECT with this WHERE part, and the functions that the text calls.
 
-        ``merged``: its default graph is merged from several graphs; ``store``: the one whose default graph
-        it reads, where that is known. None: it is right as it stands.
+        ``merged`` is True if the default graph is merged from several graphs. ``store`` is the store whose
+        default graph the part reads, or None if unknown. Return None if the text needs no correction.
         """
         return None
 
 
 WhereParts: TypeAlias = Callable[[str, str], WherePart]
-"""Reads a WHERE part: its prologue, and its text."""
+"""A function that makes a `WherePart` from the prologue and the text of a WHERE part."""
 
 
 def unknown_part(_prologue: str, _where: str) -> WherePart:
-    """A part that nobody reads before Oxigraph does."""
+    """Return a `WherePart` without analysis."""
     return _UNKNOWN_PART
 
 
@@ -71,20 +71,20 @@ _UNKNOWN_PART = WherePart()
 
 
 class UpdateRequest(NamedTuple):
-    """One update with the parameters of the protocol.
+    """A SPARQL update with the parameters of the SPARQL 1.1 Protocol.
 
     Attributes:
-        text: SPARQL Update.
-        base_iri: resolves relative IRIs where the text has no BASE.
-        prefixes: declared before the text's own.
-        using_graphs: ``using-graph-uri``; with ``using_named_graphs`` the dataset of every WHERE (None: not
-            given).
-        using_named_graphs: ``using-named-graph-uri``.
+        text: the SPARQL Update text.
+        base_iri: resolves relative IRIs if the text has no BASE.
+        prefixes: prefix declarations that precede those of the text.
+        using_graphs: the graphs of ``using-graph-uri``, with ``using_named_graphs`` the dataset of every
+            WHERE part; None if the request has no such parameter.
+        using_named_graphs: the graphs of ``using-named-graph-uri``; None if absent.
         custom_functions: extension functions for the WHERE parts.
-        custom_aggregates: extension aggregates for them, as in `query.QueryRequest`.
-        check: called now and then between operations and between solutions; an error that it raises ends the
-            update, and nothing of it is applied; and between tokens, before anything is evaluated.
-        where_parts: reads its WHERE parts, each once.
+        custom_aggregates: extension aggregates for the WHERE parts, as in `query.QueryRequest`.
+        check: called between tokens, operations and solutions now and then; an error that it raises ends the
+            update, and no change is applied.
+        where_parts: makes the `WherePart` of each WHERE part, once.
     """
 
     text: str
@@ -98,7 +98,7 @@ class UpdateRequest(NamedTuple):
     custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
 
     def is_stopped(self) -> bool:
-        """Return True when the update is to end by an error; called in threads of fetches too."""
+        """Return True if ``check`` raises an error; also called in threads that fetch documents."""
         try:
             self.check()
         except Exception:
@@ -107,15 +107,15 @@ class UpdateRequest(NamedTuple):
 
 
 class UpdatePlan(NamedTuple):
-    """A checked update, ready to be derived.
+    """A checked update, whose change can be derived.
 
     Attributes:
         request: the update.
-        operations: what it does, one after the other.
-        height: of its text.
-        parts: its WHERE parts, by the places where they start.
-        limits: of its text.
-        hosts: that it may reach.
+        operations: the operations of the update, in order.
+        height: height of the syntax tree of the text.
+        parts: the WHERE parts by their offsets in the text.
+        limits: limits on the text.
+        hosts: hosts that the update may reach.
     """
 
     request: UpdateRequest
@@ -127,13 +127,13 @@ class UpdatePlan(NamedTuple):
 
 
 def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts) -> UpdatePlan:
-    """Check the whole text before any of it is evaluated. Needs no lock and no store.
+    """Check an update's text, hosts and dataset parameters; needs no lock and no store. See `check_syntax`.
 
     Raises:
-        QueryTextError: it is not an update, or ``using-graph-uri`` meets USING or WITH.
-        LimitError: it nests too deeply.
+        QueryTextError: the text is no update, or has USING or WITH besides ``using-graph-uri``.
+        LimitError: the text is too long, nests too deeply or has too many quads.
         NetworkRefusedError: SERVICE or LOAD names a host that is not allowed.
-        UnsupportedError: SERVICE with a variable.
+        UnsupportedError: SERVICE has a variable.
     """
     check_length(request.text, limits)
     inspection = Inspection(request.text, limits, request.check)
@@ -159,21 +159,22 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
 
 
 def check_syntax(plan: UpdatePlan) -> None:
-    """Let Oxigraph parse each operation: a slip in the last is found before the first is evaluated.
+    """Let Oxigraph parse every operation, so that all syntax errors are found before the first evaluation.
 
-    Each operation stands alone behind its prologue: Oxigraph 0.5 accepts no prologue after a ``;``, which
-    SPARQL allows. A DROP of a graph that does not exist goes before it, so nothing is evaluated.
+    Each operation is parsed separately after its prologue, because Oxigraph 0.5 accepts no prologue after a
+    ``;``, which SPARQL allows. A DROP of a missing graph precedes the operation, so that Oxigraph evaluates
+    nothing.
 
     Raises:
-        QueryTextError: with the position in the text as the user sent it.
+        QueryTextError: an operation has a syntax error; the position refers to the text that the user sent.
     """
     if len(plan.operations) == 1 and isinstance(plan.operations[0].action, Data):
-        return  # evaluated in a scratch store at once, which says the same
+        return  # the evaluation in a scratch store finds the same errors
     parse_all(plan)
 
 
 def parse_all(plan: UpdatePlan) -> None:
-    """Let Oxigraph parse each operation; raises QueryTextError as `check_syntax` does."""
+    """Let Oxigraph parse every operation; raise QueryTextError for the first syntax error."""
     engine = UpdateEngine(plan.request, Store())
     for operation in plan.operations:
         engine.parse(operation)
@@ -203,7 +204,7 @@ def _check_blank_labels(text: str, operations: Sequence[UpdateOperation]) -> Non
 
 
 def _check_dataset_parameters(request: UpdateRequest, operations: Sequence[UpdateOperation]) -> None:
-    # SPARQL 1.1 Protocol 2.2.3: the parameters may not meet USING, USING NAMED or WITH.
+    # SPARQL 1.1 Protocol 2.2.3: an update with these parameters may not have USING, USING NAMED or WITH.
     if request.using_graphs is None and request.using_named_graphs is None:
         return
     for operation in operations:
@@ -216,7 +217,7 @@ def _check_dataset_parameters(request: UpdateRequest, operations: Sequence[Updat
 
 
 class UpdateEngine:
-    """Oxigraph with the parameters of one request: evaluates single operations and resolves IRIs."""
+    """Oxigraph with the parameters of one update: parses single operations and resolves IRIs."""
 
     def __init__(self, request: UpdateRequest, store: Store) -> None:
         self.request = request
@@ -227,15 +228,15 @@ class UpdateEngine:
             self.options["custom_aggregate_functions"] = dict(request.custom_aggregates)
 
     def iri(self, token: str, prologue: str) -> NamedNode:
-        """An IRI token, relative or prefixed, as the parser reads it."""
+        """Return the absolute IRI of a relative or prefixed token after ``prologue``."""
         return resolve_iri(token, prologue, **self.options)
 
     def iri_text(self, prologue: str, token: str) -> str:
-        """The text of the IRI that a token stands for."""
+        """Return the absolute IRI of a token as a string."""
         return self.iri(token, prologue).value
 
     def parse(self, operation: UpdateOperation) -> None:
-        """Parse an operation without evaluating it."""
+        """Parse an operation without evaluating it; raise QueryTextError for a syntax error."""
         text = self.request.text
         if self.request.custom_aggregates and "distinct" in text.lower():
             text = _DISTINCT.sub(lambda match: match[1] + " " * len(match[2]), text)
@@ -249,15 +250,17 @@ class UpdateEngine:
         except SyntaxError as error:
             raise self.syntax_error(operation, error, inserted=len(stop)) from error
         except RuntimeError:
-            return  # the DROP failed, as it must: the text parsed
+            return  # the DROP failed as intended, so the operation parsed
         raise AssertionError("the graph that never exists was dropped")
 
     def syntax_error(
         self, operation: UpdateOperation, error: SyntaxError, inserted: int = 0
     ) -> QueryTextError:
-        """Oxigraph's message about an operation, with its place in the whole text.
+        """Return Oxigraph's syntax error of an operation, with its position in the whole text.
 
-        Pieces that were rewritten have places of their own; for those the operation is parsed as it stands.
+        ``inserted`` is the number of characters that were put before the operation. With 0 the evaluated text
+        was a
+        rewritten one, whose positions are wrong: the original operation is parsed again.
         """
         message = str(error.msg or error)
         if not inserted:
@@ -273,7 +276,7 @@ class UpdateEngine:
         line, column = int(match.group(1)), int(match.group(2))
         ahead = operation.prologue.count("\n")
         start_line, start_column = line_and_column(text, operation.start)
-        if line <= ahead:  # inside the prologue, whose layout is not that of the text
+        if line <= ahead:  # the error is in the prologue, whose lines are not those of the text
             prologue_error = text_error(operation.prologue, message, base_iri=self.request.base_iri)
             return QueryTextError(
                 f"in the prologue: {prologue_error.message}",

@@ -1,11 +1,11 @@
-"""Small updates that differ in constants alone are planned once; their quads are made without a parser.
+"""A cache of plans for small updates that differ only in constants; their quads are made without a parser.
 
-    INSERT DATA { <http://e/s1> <http://e/p> "a" }      planned, and again: this shape comes more than once
-    INSERT DATA { <http://e/s2> <http://e/p> "b" }      cut at the same places; the constants make its quad
+    INSERT DATA { <http://e/s1> <http://e/p> "a" }      planned, and planned again at the second use
+    INSERT DATA { <http://e/s2> <http://e/p> "b" }      equal skeleton: the constants fill the cached plan
 
-Constants are absolute IRIs, names behind a prefix, plain strings and whole numbers that all readers of SPARQL
-read alike. What else there is in a text, and how it is written, belongs to its shape. What a shape makes and
-reads is asked of whoever knows the algebra (`AnalyseUpdate`); without that each update is planned by itself.
+Constants are absolute IRIs, prefixed names, plain strings and integers in forms that every SPARQL parser
+reads alike. All other parts of a text belong to its skeleton. An `AnalyseUpdate` function of the continuous
+package says which quads a skeleton makes and reads; without the function each update is planned separately.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _TAKEN = re.compile(
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 Template: TypeAlias = tuple[tuple[Any, ...], ...]
-"""Quads with numbers in place of terms: that of a variable, or of a constant (its complement)."""
+"""Quads in which a number n stands for variable n, and ~n for constant n."""
 Pattern: TypeAlias = tuple[tuple[int, int], ...]
-"""A triple pattern of the default graph: which terms of a quad are which constants; the others may be any."""
+"""A triple pattern on the default graph: pairs of (position in the triple, number of the constant)."""
 
 
 class UpdateAnalysis(NamedTuple):
-    """What is known of all updates of one operation that differ in constants alone.
+    """The analysis that all one-operation updates with one skeleton share.
 
     Attributes:
-        templates: by the name of their field in `Data` or `Modify`.
-        patterns: what the WHERE part reads; None where that is not known.
-        namespaces: of each constant what stands before its name; empty for those that are no names, None for
-            those that are no terms of templates and patterns.
+        templates: the templates by the names of their fields in `Data` or `Modify`.
+        patterns: the triple patterns that the WHERE part reads; None if unknown.
+        namespaces: for each constant the namespace of its prefix; empty for a constant that is no prefixed
+            name, None for a constant that is no term of a template or pattern.
     """
 
     templates: Mapping[str, Template]
@@ -58,24 +58,24 @@ class UpdateAnalysis(NamedTuple):
 
 
 AnalyseUpdate: TypeAlias = Callable[[str, SplitText, str | None], UpdateAnalysis | None]
-"""Gives what is known of an update, its parts and the base of its IRIs; None where that is not enough."""
+"""A function that analyses an update from its text, its split text and its base IRI; None: not cacheable."""
 
 
 def no_analysis(_text: str, _parts: SplitText, _base_iri: str | None) -> None:
-    """Know nothing of any update."""
+    """Return None: no update is analysed."""
 
 
 class UpdatePlanCache:
-    """The shapes of updates that came more than once. Safe to use from any thread: only a dict is shared."""
+    """The cached plans by skeleton. Thread-safe: threads share only a dict."""
 
     def __init__(self, limits: TextLimits, analyse_update: AnalyseUpdate) -> None:
         self._limits = limits
         self._analyse_update = analyse_update
-        # True for one that came once, False for one that is planned each time.
+        # True: the skeleton was seen once. False: updates with the skeleton cannot be cached.
         self._known: dict[tuple[str, str, str | None], _CachedUpdatePlan | bool] = {}
 
     def plan(self, request: UpdateRequest, make_plan: Callable[[], UpdatePlan]) -> UpdatePlan:
-        """The checked plan of a request: that of its shape, or what ``make_plan`` gives."""
+        """Return the checked plan of a request, from the cached plan of its skeleton or ``make_plan``."""
         text = request.text
         if len(text) > _SHORT or request.prefixes or request.custom_functions or request.custom_aggregates:
             return make_plan()
@@ -98,7 +98,7 @@ class UpdatePlanCache:
         return plan
 
     def _cached_plan_of(self, plan: UpdatePlan, parts: SplitText) -> _CachedUpdatePlan | None:
-        """The shape of a request; None where it is not one plain operation."""
+        """Return a reusable plan for a request's skeleton; None if the analysis or the parser refuses it."""
         text = plan.request.text
         analysis = self._analyse_update(text, parts, plan.request.base_iri)
         if analysis is None:
@@ -106,7 +106,7 @@ class UpdatePlanCache:
         try:
             parse_all(plan)
         except ReportedError:
-            return None  # what is wrong is told where it is evaluated
+            return None  # the evaluation of the update reports the error
         (operation,) = plan.operations
         where = operation.action.where if isinstance(operation.action, Modify) else Piece("", 0)
         before = [end - start for start, end in parts.spans(text) if end <= where.start]
@@ -116,9 +116,10 @@ class UpdatePlanCache:
 
 
 class _CachedUpdatePlan(NamedTuple):
-    """A planned operation and what is known of it.
+    """A plan of one operation that is reused for all updates with its skeleton.
 
-    The WHERE part begins at ``start``, without the ``constants`` before it; ``tail`` is what follows it.
+    ``start`` is the offset of the WHERE part without the characters of the constants before it; ``constants``
+    is the number of these constants; ``tail`` is the number of characters after the WHERE part.
     """
 
     planned: UpdatePlan
@@ -128,7 +129,7 @@ class _CachedUpdatePlan(NamedTuple):
     tail: int
 
     def plan(self, request: UpdateRequest, texts: Sequence[str]) -> UpdatePlan:
-        """The plan of a text of this shape."""
+        """Return the plan of a request with this skeleton and the constants ``texts``."""
         text, analysis = request.text, self.analysis
         constants = list(map(_term, texts, analysis.namespaces))
         (operation,) = self.planned.operations
@@ -149,7 +150,7 @@ class _CachedUpdatePlan(NamedTuple):
 
 
 class _TemplateFiller:
-    """A template whose constants are known: gives its quads for solutions."""
+    """A template with its constants filled in, which makes quads from solutions."""
 
     def __init__(self, template: Template, constants: Sequence[Term | None]) -> None:
         self._ground: list[Quad] = []
@@ -162,7 +163,7 @@ class _TemplateFiller:
                 self._ground.append(Quad(*terms))
 
     def __call__(self, rows: Sequence[Solution]) -> Iterator[Quad]:
-        """A quad with an unbound variable, or with a term that may not stand where it would, is left out."""
+        """Yield the template's quads for ``rows``; skip quads with an unbound or misplaced term."""
         yield from self._ground
         for row in rows if self._open else ():
             for quad in self._open:
@@ -176,7 +177,7 @@ class _TemplateFiller:
 
 
 def _concerns(patterns: Sequence[Pattern], constants: Sequence[Term | None], change: NetChange) -> bool:
-    """True when a quad that comes or goes fits a pattern."""
+    """Return True if the change adds or removes a quad of the default graph that matches a pattern."""
     for quad in (*change.added, *change.removed):
         if isinstance(quad.graph_name, DefaultGraph):
             terms = quad.triple

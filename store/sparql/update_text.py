@@ -1,8 +1,8 @@
-"""A SPARQL update request cut into its operations, by tokens alone.
+"""The splitter of SPARQL update requests: separates the operations by tokens alone.
 
-Only the outer form is read: prologues, operation keywords, the braces of templates and of WHERE. The inside
-stays text, which Oxigraph evaluates piece by piece (`store.update`). Source: SPARQL 1.1 Update section 3 and
-grammar rules 29 to 48.
+The splitter reads only the outer form: prologues, operation keywords, and the braces of templates and WHERE
+parts. The content of braces stays text, which Oxigraph evaluates piece by piece (`sparql.update`). Source:
+SPARQL 1.1 Update section 3 and grammar rules 29 to 48.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _MOST_DECLARED = 1 << 26
 
 
 class Piece(NamedTuple):
-    """A cut of the request: ``text`` with its place, and the names of its variables and blank nodes.
+    """A template or WHERE part of an update: text, offset, and names of its variables and blank nodes.
 
-    ``fill`` gives the quads of a template for solutions, where its text need not be read for that;
-    ``concerns`` tells whether a change may concern the solutions of a WHERE part, where that is known.
+    ``fill`` makes a template's quads from solutions without a parser; None if Oxigraph must fill the
+    template. ``concerns`` returns True if a change may affect the solutions of a WHERE part; None if unknown.
     """
 
     text: str
@@ -44,38 +44,41 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OneGraph:
-    """A graph by the text of its IRI or prefixed name."""
+    """The target ``GRAPH iri``: one graph, by the token of its IRI or prefixed name."""
 
     iri: str
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultTarget:
-    """``DEFAULT``."""
+    """The target ``DEFAULT``: the default graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTarget:
-    """``NAMED``: all named graphs."""
+    """The target ``NAMED``: all named graphs."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllTarget:
-    """``ALL``: the default graph and all named graphs."""
+    """The target ``ALL``: the default graph and all named graphs."""
 
 
 GraphTarget: TypeAlias = OneGraph | DefaultTarget | NamedTarget | AllTarget
 
 
 class Data(NamedTuple):
-    """``INSERT DATA`` or, with ``remove``, ``DELETE DATA``."""
+    """The operation ``INSERT DATA`` or, if ``remove`` is True, ``DELETE DATA``."""
 
     quads: Piece
     remove: bool
 
 
 class Modify(NamedTuple):
-    """``[WITH] [DELETE] [INSERT] [USING] WHERE``; ``DELETE WHERE`` has its pattern in both places."""
+    """The operation ``[WITH] [DELETE] [INSERT] [USING] WHERE``.
+
+    ``DELETE WHERE`` has its pattern both as ``delete`` and as ``where``.
+    """
 
     with_graph: str | None
     delete: Piece | None
@@ -86,14 +89,14 @@ class Modify(NamedTuple):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Those of its templates."""
+        """The names of the variables in the templates, without duplicates."""
         templates = [piece for piece in (self.delete, self.insert) if piece is not None]
         return tuple(dict.fromkeys(name for piece in templates for name in piece.variables))
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """``LOAD [SILENT] source [INTO GRAPH target]``."""
+    """The operation ``LOAD [SILENT] source [INTO GRAPH target]``."""
 
     source: str
     target: str | None
@@ -102,7 +105,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """``CLEAR`` or, with ``drop``, ``DROP``."""
+    """The operation ``CLEAR`` or, if ``drop`` is True, ``DROP``."""
 
     target: GraphTarget
     silent: bool
@@ -111,7 +114,7 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """``CREATE [SILENT] GRAPH``."""
+    """The operation ``CREATE [SILENT] GRAPH``."""
 
     graph: str
     silent: bool
@@ -119,7 +122,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """``ADD``, ``COPY`` or ``MOVE`` (the verb in upper case)."""
+    """The operation ``ADD``, ``COPY`` or ``MOVE``; ``verb`` is in upper case."""
 
     verb: str
     source: OneGraph | DefaultTarget
@@ -131,7 +134,7 @@ Action: TypeAlias = Data | Modify | Load | Clear | Create | Transfer
 
 
 class UpdateOperation(NamedTuple):
-    """One operation with every prologue declaration that stands before it."""
+    """An operation from ``start`` to ``end`` of the text, with all prologue declarations that precede it."""
 
     action: Action
     prologue: str
@@ -142,19 +145,18 @@ class UpdateOperation(NamedTuple):
 def split_update(
     text: str, token_stream: Iterable[Token] | None = None, most_quads: int = 1_000_000
 ) -> list[UpdateOperation]:
-    """The operations of an update request, in order.
+    """Return the operations of an update request, in order.
 
     Args:
-        text: SPARQL Update.
-        token_stream: its tokens, where others see them, too.
-        most_quads: of its INSERT DATA and DELETE DATA together.
+        text: the SPARQL Update text.
+        token_stream: the tokens of the text from an `Inspection`; by default the text is tokenised here.
+        most_quads: maximum number of quads in INSERT DATA and DELETE DATA together.
 
-    The request is only cut, not judged: a text that Oxigraph's parser refuses may pass here, and must be
-    given to it before anything is applied.
+    The content of braces is not checked: Oxigraph must parse the operations before any change is applied.
 
     Raises:
         QueryTextError: the outer form is not that of an update.
-        LimitError: too many operations, too many that have declarations of their own, or too many quads.
+        LimitError: too many operations, prologue declarations or quads.
     """
     return _UpdateSplitter(
         text, token_stream or Inspection(text, TextLimits()).tokens(), most_quads
@@ -162,7 +164,7 @@ def split_update(
 
 
 class _UpdateSplitter:
-    """A cursor over the tokens of one request, which are looked at once and not kept."""
+    """A recursive-descent reader of one update's outer form, with one token of look-ahead."""
 
     def __init__(self, text: str, token_stream: Iterable[Token], most_quads: int = 0) -> None:
         self._text = text
@@ -222,10 +224,10 @@ class _UpdateSplitter:
         return token.text
 
     def _braces(self, *, variables: str = "", blanks: str = "") -> Piece:
-        """A balanced ``{ ... }`` with its variables and blank node labels.
+        """Read a balanced ``{ ... }`` with the names of its variables and blank nodes.
 
-        ``variables`` and ``blanks`` name the construct that may not hold any, so that a slip is told at its
-        place; the parser would tell it at the end.
+        ``variables`` and ``blanks`` name a construct that allows no variables or no blank nodes. The error
+        then has the position of the mistake, while Oxigraph's parser would report the end of the construct.
         """
         begin = self._next
         if begin is None or begin.text != "{" or begin.kind is not TokenKind.PUNCT:
@@ -237,7 +239,7 @@ class _UpdateSplitter:
         while (token := self._next) is not None:
             kind, text, _, end = token
             if is_data:
-                # At most a quad for each sign between two, and two for each member of a collection.
+                # A quad needs at least one separator, and each member of a collection makes two quads.
                 if text in _BETWEEN_QUADS:
                     self._count_quads(1)
                 lists += (text == "(") - (text == ")")
@@ -304,7 +306,7 @@ class _UpdateSplitter:
             self._declare(name, iri, self._text[first.start : self._end])
 
     def _declare(self, name: str, iri: str, text: str) -> None:
-        """Add a declaration to the prologue, unless it holds: scripts that were joined repeat theirs."""
+        """Add a declaration to the prologue, unless it repeats one in force, as concatenated scripts do."""
         if self._declared.get(name) == iri and _ABSOLUTE.match(iri):
             return
         self._declared[name] = iri

@@ -1,4 +1,4 @@
-"""What a workspace is filled with: the contents of windows as graphs of it, and tables of rows.
+"""Contents of a workspace: windows as named graphs, and tables of static rows as quads.
 
 The store holds, for window k,
 
@@ -7,7 +7,7 @@ The store holds, for window k,
     graph urn:quadrill:window:k:names     <urn:quadrill:window:k:graph:n> <urn:quadrill:name> graph name,
                                           and the names of the window and its stream for variables
 
-so that nothing of a window can be seen outside its block and nothing else inside it.
+so that a pattern sees a window's quads only inside the block of that window, and sees no other quads there.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ STREAM_NAME = NamedNode("urn:quadrill:stream-name")
 
 GraphName = NamedNode | BlankNode
 WindowKey = tuple[NamedNode, NamedNode | None]
-"""The name of a window, and the stream where a variable ranges over several."""
+"""The name of a window, and its stream if a variable ranges over several streams; else None."""
 
 
 class WindowGraphs:
     """The graphs of one window in the workspace, and the content that they hold.
 
     Attributes:
-        graph: of what patterns outside GRAPH match.
+        graph: the graph that patterns outside of GRAPH match.
         names: the graph that maps the window's own graphs to their original names.
     """
 
@@ -52,31 +52,32 @@ class WindowGraphs:
 
     @property
     def size(self) -> int:
-        """How many quads the window holds."""
+        """The number of quads in the window."""
         return len(self._content)
 
     def graph_of(self, name: GraphName) -> NamedNode:
-        """The graph that holds the quads of one graph name in the window."""
+        """Return the workspace graph that holds the window's quads of one graph name."""
         if name not in self._graphs:
             self._graphs[name] = NamedNode(f"{self.graph.value}:graph:{len(self._graphs)}")
         return self._graphs[name]
 
     @property
     def graph_names(self) -> list[GraphName]:
-        """The graph names of the content, in order of their first arrival."""
+        """The graph names of the window's quads, in order of first arrival."""
         names = dict.fromkeys(quad.graph_name for quad in self._content)
         return [name for name in names if not isinstance(name, DefaultGraph)]
 
     def load(
         self, content: Mapping[Quad, int], into: Sequence[NamedNode], *, union: bool, named: bool
     ) -> None:
-        """Make the workspace hold exactly this content for the window.
+        """Replace the window's content in the workspace by ``content``, as a difference.
 
         Args:
-            content: the quads.
-            into: the graphs of what patterns outside GRAPH match: its own, that of the merged window.
-            union: these match all graphs, else the default graph.
-            named: the graphs of elements are told apart as well.
+            content: the quads of the window.
+            into: the workspace graphs that patterns outside of GRAPH match: this window's graph, and the
+                graph of the merged window.
+            union: True if these patterns match all graphs of elements; False for the default graph only.
+            named: True to load each named graph into a separate workspace graph as well.
         """
         weights: Counter[Quad] = Counter()
         current = self._content
@@ -96,14 +97,14 @@ class WindowGraphs:
 
 
 class LoadedTable:
-    """The rows of one static part as quads: a blank node per row, a predicate per column.
+    """The rows of one static part as quads: a blank node for each row, a predicate for each column.
 
-    Rows that bind different columns have different predicates, so each shape of row is read by a plain
-    basic graph pattern: no OPTIONAL, and index look-ups by whatever is bound.
+    Rows that bind different columns have different predicates. Hence a basic graph pattern without OPTIONAL
+    reads all rows with one set of bound columns, with index look-ups by any bound column.
 
     Attributes:
-        size: how many rows there are.
-        shapes: for each set of bound columns, the predicate of each.
+        size: the number of rows.
+        shapes: for each set of bound columns, the predicate of each column.
     """
 
     def __init__(self, part: str, workspace: Workspace) -> None:
@@ -115,7 +116,7 @@ class LoadedTable:
         self._numbers = count()
 
     def apply(self, delta: Mapping[Solution, int]) -> None:
-        """Rows come and go."""
+        """Insert rows with positive weights and delete rows with negative weights."""
         remove: list[Quad] = []
         add: list[Quad] = []
         for row, weight in delta.items():
@@ -142,7 +143,7 @@ class LoadedTable:
         return NamedNode(f"urn:quadrill:part:{self._part}:{'.'.join(map(str, shape))}:{column}")
 
     def _find_shapes(self) -> list[dict[int, NamedNode]]:
-        """The shapes of the rows held, columns with more distinct terms first: they find fewer rows."""
+        """Return the sets of bound columns; columns with more distinct terms, thus more selective, come first."""
         by_shape: dict[tuple[int, ...], list[Solution]] = {}
         for row in self._nodes:
             by_shape.setdefault(_shape(row), []).append(row)
@@ -155,5 +156,5 @@ class LoadedTable:
 
 
 def _shape(row: Solution) -> tuple[int, ...]:
-    """The bound columns; -1 stands for the row itself where none is."""
+    """Return the numbers of a row's bound columns; (-1,) if no column is bound."""
     return tuple(column for column, term in enumerate(row) if term is not None) or (-1,)

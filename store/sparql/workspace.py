@@ -1,4 +1,4 @@
-"""A store in memory over which queries of this program's own making are evaluated."""
+"""The workspace: an in-memory store on which Quadrill evaluates generated queries."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from .query import evaluation_error
 
 
 class Workspace:
-    """A store in memory that is filled by differences.
+    """An in-memory store that is updated by differences.
 
-    A store in memory never frees deleted quads, so it is copied to a fresh one when more quads were removed
-    than are alive.
+    Oxigraph's in-memory store never frees deleted quads, so the workspace is copied to a new store once more
+    quads were removed than exist.
     """
 
     def __init__(self, removed_at_least: int = 20_000) -> None:
-        """Make an empty one, which is not copied before so many quads were removed."""
+        """Make an empty workspace, which is first copied after more than ``removed_at_least`` removals."""
         self._removed_at_least = removed_at_least
         self._store = Store()
         self._graphs: list[NamedNode] = []
-        # How many sources have a quad, of those that several may have.
+        # The number of windows that hold a quad; several windows may share quads.
         self._counts: Counter[Quad] = Counter()
         self._removed = 0
         self._alive = 0
 
     @property
     def size(self) -> int:
-        """How many quads there are."""
+        """The number of quads in the workspace."""
         return self._alive
 
     def declare(self, graph: NamedNode) -> None:
-        """A graph that exists even while it is empty: a window without elements still is a dataset."""
+        """Create a graph that exists even while empty, because a window without elements is still a dataset."""
         self._graphs.append(graph)
         self._store.add_graph(graph)
 
     def add(self, weights: Mapping[Quad, int]) -> None:
-        """Quads are there so often more or, with negative weights, less; each stays while one has it."""
+        """Add ``weights`` to the reference counts of quads; remove a quad when its count becomes 0."""
         counts = self._counts
         remove: list[Quad] = []
         add: list[Quad] = []
@@ -59,7 +59,7 @@ class Workspace:
         self.change(remove, add)
 
     def change(self, remove: Sequence[Quad], add: Sequence[Quad]) -> None:
-        """Remove quads that are there and add quads that are not."""
+        """Remove quads that the store has, and add quads that the store lacks."""
         for quad in remove:
             self._store.remove(quad)
         if add:
@@ -76,17 +76,17 @@ class Workspace:
     def query(
         self, text: str, width: int, functions: Mapping[NamedNode, Any], aggregates: Mapping[NamedNode, Any]
     ) -> list[Solution] | bool:
-        """All that `stream` gives."""
+        """Return all rows of a SELECT query as a list, or the value of an ASK query."""
         result = self.stream(text, width, functions, aggregates)
         return result if isinstance(result, bool) else list(result)
 
     def stream(
         self, text: str, width: int, functions: Mapping[NamedNode, Any], aggregates: Mapping[NamedNode, Any]
     ) -> Generator[Solution, None, None] | bool:
-        """The rows of a SELECT query in its order, without columns behind ``width``; the value of ASK.
+        """Return the first ``width`` columns of a SELECT query's rows in order, or the value of an ASK query.
 
-        The generator is read and closed in this thread. ``functions`` and ``aggregates`` are the custom ones
-        that the text calls.
+        Only the calling thread may read and close the generator. ``functions`` and ``aggregates`` are the
+        extension functions and aggregates that the text calls.
         """
         require_epoch()
         with _errors_as_ours():
