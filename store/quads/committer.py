@@ -1,6 +1,6 @@
-"""Makes commits: logged first, then applied to the quads in one transaction, then visible to readers.
+"""The committer: logs each commit, applies it to the database in one transaction, then makes it visible.
 
-After any end of the process opening makes once more what the log has and the quads may lack.
+After a crash, opening the store applies the logged commits again that the database may lack.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _RECOVERED = "recovered bulk load"
-"""The cause of a commit that tells what a load changed whose own commit could not be logged."""
+"""The cause of the commit that recovery logs for a bulk load without a logged commit."""
 
 
 class ApplyError(StoreUnwritableError):
-    """A commit is in the log but could not be made in the quads; it will be before the next write."""
+    """A commit is logged but could not be applied; it is applied before the next write."""
 
     code = "apply-failed"
 
@@ -55,10 +55,11 @@ class Committer:
     """Commits changes to one Oxigraph store and its change log.
 
     Attributes:
-        lock: held by whoever commits; methods that do not take it are called under it.
-        store: the database; others only read it, and must not keep it: in memory it is renewed now and then.
+        lock: the writer lock; callers of methods that do not acquire it must hold it.
+        store: the database; other classes only read it and must not store a reference, as the object is
+            replaced now and then.
         version: the version that readers see.
-        counts: the quads of each listed graph.
+        counts: the number of quads of each listed graph.
     """
 
     def __init__(
@@ -71,16 +72,16 @@ class Committer:
         options: StoreOptions,
         database: Path | None,
     ) -> None:
-        """Open what was logged before, and finish what a crash cut off.
+        """Recover the database from the change log.
 
         Args:
             store: the database.
-            log: of the same dataset.
-            querier: queries the database, and is given a new one.
-            gate: closed to readers while a commit becomes visible.
-            subscribers: notified of each commit.
-            options: of the store.
-            database: the folder of the database; None for one in memory.
+            log: the change log of the same dataset.
+            querier: evaluates queries; gets each new database object.
+            gate: the lock that keeps gated readers out while a commit becomes visible.
+            subscribers: get each commit.
+            options: options of the store.
+            database: the folder of the database; None for a store in memory.
         """
         self.lock = threading.Lock()
         self.store = store
@@ -93,17 +94,17 @@ class Committer:
         self._options = options
         self._database = database
         self._observers: tuple[Observer, ...] = ()
-        self._removed = 0  # quads removed since the store was new
+        self._removed = 0  # quads removed since the last compaction
         self._since_checkpoint = [0, 0]  # commits, quads
-        self._write_failed = False  # something could not be written: the database may refuse everything since
+        self._write_failed = False  # a write failed, so RocksDB may refuse all later writes
         self._closed = False
         self._recover()
         subscribers.begin_at(self.version)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Let ``observer`` look at the dataset before and after each later commit; returns a way to stop.
+        """Call ``observer`` before and after each later commit; return a function that removes the observer.
 
-        Unlike a subscriber it is called in the writers' order with no commit between, and holds writers up.
+        Unlike a subscriber, an observer runs under the writer lock, so that writers wait for the observer.
         """
         with self.lock:
             self._observers = (*self._observers, observer)
@@ -115,7 +116,7 @@ class Committer:
         return stop
 
     def exclusively(self, work: Callable[[], T]) -> T:
-        """Run ``work``, which may flush the database, while no commit is under way; used by backups."""
+        """Run ``work``, which may flush the database, under the writer lock; used by backups."""
         with self.lock:
             self.prepare()
             try:
@@ -125,17 +126,19 @@ class Committer:
                 raise
 
     def next_version(self, version: int) -> int:
-        """The version of the commit behind one: the next, but for the first one of an epoch."""
+        """Return the version of the commit after ``version``: the next number, except at an epoch's start."""
         return self._log.parted.get(version, version + 1)
 
     # --- commits ------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make what is logged and was not made, log what was made and not logged; called before each commit.
+        """Apply logged commits that failed to apply, and log a bulk load that was not logged.
+
+        Called before each commit.
 
         Raises:
             StoreError: the store is closed.
-            StoreUnwritableError: the quads can still not be written.
+            StoreUnwritableError: the database still cannot be written.
         """
         self._require_open()
         if self._write_failed and self._database is not None:
@@ -150,11 +153,11 @@ class Committer:
             self._publish_bulk(bulk)
 
     def commit(self, commits: list[Commit], change: NetChange) -> None:
-        """Log and make a group of commits; ``change`` is all of them together.
+        """Log and apply a group of commits; ``change`` is the net change of the group.
 
         Raises:
             StoreUnwritableError: the log cannot be written; nothing changed.
-            ApplyError: logged, not yet made.
+            ApplyError: the commits are logged but not yet applied.
         """
         counts = counts_after(self.counts, commits)
         self._options.reached("before-log")
@@ -168,7 +171,7 @@ class Committer:
         self._removed += len(change.removed)
         try:
             self._maintain(commits[-1].at_ms)
-        except StoreError as error:  # the commits are made; the next one tries again
+        except StoreError as error:  # the commits are applied; the next commit tries again
             logger.warning("upkeep after version %d: %s", self.version, error.message)
 
     def _maintain(self, now_ms: int) -> None:
@@ -181,7 +184,7 @@ class Committer:
             self._compact_memory()
 
     def _compact_memory(self) -> None:
-        """Copy the live quads into a new store: one in memory never frees what was deleted."""
+        """Copy the quads into a new in-memory store, because a store in memory never frees deleted quads."""
         compacted = copy_in_memory(self.store)
         with self._gate.writing():
             self.store = compacted
@@ -189,7 +192,7 @@ class Committer:
         self._removed = 0
 
     def _apply_group(self, commits: list[Commit], change: NetChange) -> None:
-        """Make commits, and put them in line to be told: as one where nobody has to look between them."""
+        """Apply and enqueue commits, in one transaction unless an observer needs each commit."""
         with ExitStack() as stack:
             if len(commits) > 1 or not self._observers:
                 unobserved = [
@@ -208,7 +211,7 @@ class Committer:
             self._apply(commit.net(), commit.version)
 
     def _observed(self, commit: Commit) -> ExitStack:
-        """Every observer that wants to look at a commit, entered."""
+        """Enter the context managers of all observers that are interested in a commit."""
         with ExitStack() as stack:
             for observer in self._observers:
                 observation = observer.around_commit(commit)
@@ -235,7 +238,7 @@ class Committer:
     # --- recovery -----------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Bring quads and counts in line with the log, after any end of the process."""
+        """Apply the logged commits that the database may lack, and restore the counts of quads."""
         log = self._log
         self._replay(log.checkpoint)
         if not log.bulk_pending:
@@ -245,7 +248,7 @@ class Committer:
         self.version = log.version
 
     def _replay(self, version: int, until: int | None = None) -> None:
-        """Make every logged commit after ``version`` once more: what is there already does not change."""
+        """Apply every logged commit after ``version`` again; a commit applied before has no effect."""
         if version >= self._log.version:
             return
         pending = PendingChanges(StoreView(self.store))
@@ -255,8 +258,8 @@ class Committer:
                 break
             self._options.reached("in-recovery")
             if self._observers:
-                # Only a failed apply and the replay after `rewind` come here with observers: what was not
-                # made then is made now, so each commit's own change is what there is to do.
+                # With observers, only commits that failed to apply or were rewound are replayed. The database
+                # lacks each of these commits in full, so its whole change is applied.
                 self._apply_observed(commit)
                 continue
             pending.replay(commit.net())
@@ -265,14 +268,15 @@ class Committer:
             self._apply(pending.net(), last)
 
     def rewind(self, version: int) -> None:
-        """Take the commits after ``version`` back in the quads; the log keeps them.
+        """Undo the commits after ``version`` in the database; the log keeps the commits.
 
-        The log is told first, so that a process that is killed meanwhile makes them again when it starts.
+        The log's checkpoint moves to ``version`` first, so that after a crash the next start applies the
+        commits again.
 
         Raises:
-            GoneError: history does not reach back so far.
-            UnsupportedError: a bulk load, whose quads are not in the log, lies between, or the store is in
-                memory.
+            GoneError: the log does not have all commits after ``version``.
+            UnsupportedError: one of the commits is a bulk load, whose quads are not logged, or the store is
+                in memory.
         """
         with self.lock:
             if version >= self.version:
@@ -290,13 +294,13 @@ class Committer:
             self._apply(pending.net(), version)
 
     def forward(self, version: int) -> None:
-        """Make what `rewind` took back again, up to ``version``."""
+        """Apply the commits again that `rewind` has undone, up to ``version``."""
         with self.lock:
             if version > self.version:
                 self._replay(self.version, version)
 
     def checkpoint(self) -> None:
-        """Flush the quads to disk and let the log forget what recovery needed."""
+        """Flush the database to disk, and mark in the log that recovery can start at the current version."""
         with self.lock:
             self._require_open()
             self._checkpoint()
@@ -322,13 +326,13 @@ class Committer:
             raise StoreUnwritableError(message, hint=SPACE) from error
 
     def _reopen_unwritable(self, database: Path) -> None:
-        """Open the database once more where it refuses: RocksDB does behind a write that failed, for good.
+        """Reopen the database if a flush fails, because RocksDB refuses all writes after a failed write.
 
-        What it had taken stands in its own log. Readers go on meanwhile over one that is only read; those of
-        the old one hold its lock until they end.
+        RocksDB's write-ahead log keeps the accepted writes. The database is opened read-only in between, so
+        that open results release the old one; its lock is held until the last result is closed.
 
         Raises:
-            StoreUnwritableError: it cannot be written yet.
+            StoreUnwritableError: the database still cannot be written.
         """
         try:
             self._flush()
@@ -338,7 +342,7 @@ class Committer:
                     for opened in (Store.read_only, Store):
                         self.store = opened(str(database))
                         self._querier.use(self.store)
-                        gc.collect()  # the last reference to the one before may sit in a cycle of frames
+                        gc.collect()  # a cycle of frames may hold the last reference to the old database
                 except (OSError, RuntimeError) as error:
                     message = f"the database {database} cannot be opened again: {error}"
                     raise StoreUnwritableError(message, hint=SPACE) from error
@@ -347,7 +351,7 @@ class Committer:
         self._write_failed = False
 
     def close(self) -> None:
-        """Checkpoint and close the log; later writes are refused."""
+        """Write a checkpoint and close the log; later writes raise StoreError."""
         with self.lock:
             if self._closed:
                 return
@@ -361,11 +365,11 @@ class Committer:
     # --- bulk loads ---------------------------------------------------------------------------
 
     def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
-        """Run a bulk load, which bypasses derivation: its commit has counts and no quads.
+        """Run a bulk load, whose commit has the counts of changed quads but no quads.
 
         Raises:
-            ConflictError: an observer refuses it.
-            StoreError: the load failed; what Oxigraph had made of it is counted in a commit of its own.
+            ConflictError: an observer refuses the load.
+            StoreError: the load failed; a commit counts the quads that Oxigraph has loaded nevertheless.
         """
         failure: Exception | None = None
         with self.lock, ExitStack() as stack:
@@ -392,7 +396,7 @@ class Committer:
         return commit or Commit(self.version, self._options.clock_ms(), cause=cause, changed=False)
 
     def _log_bulk(self, before: Mapping[str, int], cause: str | None) -> Commit | None:
-        """Count all quads and log how many a bulk load has changed; None when these are as ``before``."""
+        """Count all quads, and log the difference to ``before`` as a bulk load's commit; None if equal."""
         self.counts = count_store(self.store)
         now = keys_of_counts(self.counts)
         version = self.next_version(self._log.version)
@@ -404,8 +408,8 @@ class Committer:
         return commit
 
     def _publish_bulk(self, commit: Commit) -> None:
-        """Go to the version of a bulk load that is logged, and tell it."""
-        # What it changed is not known, so nobody need look at the dataset before it.
+        """Make the logged commit of a bulk load visible and enqueue it for subscribers."""
+        # The changed quads are unknown, so observers need no access to the state before the load.
         with self._observed(commit):
             self.version = commit.version
         self._subscribers.enqueue([commit])

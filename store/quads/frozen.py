@@ -1,7 +1,8 @@
-"""A copy of the dataset at one version, for whoever must read on while the store moves on.
+"""Frozen copies of the dataset at one version, for readers that outlast later commits.
 
-On disk it is a checkpoint of the database: hard links and a new log, a tenth of a second whatever the size.
-In memory it is a copy. It is gone with the last reference to it, at the latest when the store is opened anew.
+On disk a frozen copy is a checkpoint of the database: hard links and a new log, made in a tenth of a second
+at any size. In memory all quads are copied. The files of a copy are removed with the last reference to its
+reader, at the latest at the next opening of the store.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ _numbers = count(1)
 
 
 class FrozenReader:
-    """Asks queries of a dataset that stays as it is."""
+    """Evaluates queries on a copy of the dataset that never changes."""
 
     def __init__(self, querier: Querier, version: int, place: Path | None = None) -> None:
-        """Make a reader of a copy, whose files at ``place``, if any, are removed with the reader."""
+        """Make a reader of a copy; the folder ``place``, if not None, is removed with the reader."""
         self.version = version
         self._querier = [querier]
         if place is not None:
             weakref.finalize(self, _remove, self._querier, place)
 
     def query(self, request: QueryRequest) -> QueryResult:
-        """See `quadrill.store.quads.reading.StoreReader.query`."""
+        """Evaluate a query on the copy; see `quadrill.store.quads.reading.StoreReader.query`."""
         return self._querier[0].evaluate(request, self.version)
 
 
@@ -47,18 +48,18 @@ def frozen(
     hosts: AllowedHosts,
     undo: NetChange | None,
 ) -> FrozenReader:
-    """A copy of a database that nobody writes meanwhile.
+    """Copy a database and return a reader of the copy; the caller must hold the writer lock.
 
     Args:
         store: the database.
         folder: the data folder; None for a store in memory.
-        version: of the copy.
-        limits: on the texts that it is asked.
-        hosts: that these may reach.
-        undo: a change that the copy is not to have.
+        version: the version of the copy.
+        limits: limits on the texts of queries.
+        hosts: hosts that queries may reach.
+        undo: a change that is undone in the copy; None for an exact copy.
 
     Raises:
-        StoreUnwritableError: there is no room for it.
+        StoreUnwritableError: the copy cannot be written.
     """
     if folder is None:
         copy, place = copy_in_memory(store), None
@@ -77,7 +78,7 @@ def frozen(
 
 
 def copy_in_memory(store: Store) -> Store:
-    """A copy in memory: the quads and the graph names."""
+    """Copy all quads and graph names into a new in-memory store."""
     copy = Store()
     copy.extend(store)
     for name in store.named_graphs():
@@ -86,11 +87,11 @@ def copy_in_memory(store: Store) -> Store:
 
 
 def _remove(querier: list[Querier], place: Path) -> None:
-    # The database closes its files with the last reference to it, and writes some when it does.
+    # The database closes, and still writes, its files with its last reference, so drop that before the files.
     querier.clear()
     shutil.rmtree(place, ignore_errors=True)
 
 
 def remove_copies(folder: Path) -> None:
-    """Remove what a process left behind that was killed."""
+    """Remove the frozen copies that a killed process left in a data folder."""
     shutil.rmtree(folder / _FOLDER, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Rates of the last seconds, for descriptions, and how long the stages of an input take, for `/metrics`."""
+"""Meters of recent rates, for descriptions, and duration histograms of input stages, for `/metrics`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SPAN_S = 10
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """Counts things and tells their rate over the last ten seconds. Times come from the engine's clock.
+    """A counter of events with their rate over the last ten seconds, by the engine's clock.
 
     Attributes:
-        total: how many there were.
-        second: the last second in which some were counted.
-        marks: (second, total before it) of the last seconds, so the memory is bounded whatever the rate.
+        total: the number of events.
+        second: the last second in which events were counted.
+        marks: (second, total before that second) of the last seconds; bounded at any rate.
 
-    What counts at every input does as `add` by itself: begins a second where it is another, then adds.
+    Code that counts at every input inlines `add` for speed.
     """
 
     SPAN_S: ClassVar = _SPAN_S
@@ -31,33 +31,33 @@ class Meter:
     marks: deque[tuple[int, int]] = field(default_factory=partial(deque, (), _SPAN_S + 1))
 
     def add(self, now_ms: int, number: int) -> None:
-        """``number`` more at ``now_ms``."""
+        """Count ``number`` events at the time ``now_ms``."""
         if self.second != (second := now_ms // 1000):
             self.second = second
             self.marks.append((second, self.total))
         self.total += number
 
     def copy(self) -> Meter:
-        """One that has counted the same."""
+        """Return an independent meter with the same counts."""
         return replace(self, marks=self.marks.copy())
 
     def per_second(self, now_ms: int) -> float:
-        """The rate over the last ten seconds."""
+        """Return the average number of events per second over the last ten seconds."""
         oldest = now_ms // 1000 - self.SPAN_S
         before = next((before for second, before in list(self.marks) if second > oldest), self.total)
         return round((self.total - before) / self.SPAN_S, 3)
 
 
 class Histogram:
-    """How often something took how long. Observed once per input or group, never per element.
+    """A histogram of durations in seconds, one for each input or group of inputs, never for each element.
 
-    ``noted`` takes times that are counted together later, see `count_noted`: noting one costs nothing.
+    Hot code appends durations to ``noted``, which `count_noted` adds to the histogram later.
     """
 
     BOUNDS_S = (
         0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
     )  # fmt: skip
-    """Upper bounds in seconds, each contained in its bucket."""
+    """Inclusive upper bounds of the buckets in seconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,13 +66,13 @@ class Histogram:
         self._sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one more that took so many seconds."""
+        """Add one duration."""
         with self._lock:
             self._counts[bisect_left(self.BOUNDS_S, seconds)] += 1
             self._sum += seconds
 
     def count_noted(self) -> None:
-        """Count the times that were noted since the last call."""
+        """Add the durations in ``noted`` to the histogram and empty ``noted``."""
         with self._lock:
             seconds = [self.noted.popleft() for _ in range(len(self.noted))]
             self._sum += sum(seconds)
@@ -80,7 +80,7 @@ class Histogram:
                 self._counts[place] += number
 
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
-        """(upper bound, how often it took no longer) as Prometheus writes them, and the sum in seconds."""
+        """Return cumulative (upper bound, count) pairs as in Prometheus, and the sum in seconds."""
         self.count_noted()
         with self._lock:
             counts, total = list(self._counts), self._sum
@@ -93,14 +93,14 @@ class Histogram:
 
 @dataclass(slots=True)
 class Stages:
-    """The way of an input through the server, in time.
+    """Durations of the stages that an input passes in the server.
 
     Attributes:
-        decode: from a body's bytes to elements.
-        log: a push's wait for the input log.
-        queue: from its place in the order to its turn.
-        process: its turn: windows, evaluation, what it makes queries derive.
-        results: writing results, the wait for their inputs' durability included.
+        decode: decoding of a request body into elements.
+        log: wait of a push for the input log.
+        queue: wait of a task between acceptance and execution.
+        process: execution of a task: windows, evaluation and derived streams.
+        results: writing of results, with the wait until their inputs are durable.
     """
 
     decode: Histogram = field(default_factory=Histogram)
@@ -110,10 +110,10 @@ class Stages:
     results: Histogram = field(default_factory=Histogram)
 
     def count_noted(self) -> None:
-        """Count the times that were noted, so that they do not fill the memory."""
+        """Add the noted durations of all stages to their histograms, so that the memory stays bounded."""
         for _, histogram in self.items():
             histogram.count_noted()
 
     def items(self) -> list[tuple[str, Histogram]]:
-        """Names and figures, in the order of the way."""
+        """Return the names and histograms of the stages, in the order in which an input passes the stages."""
         return [(stage.name, getattr(self, stage.name)) for stage in fields(self)]

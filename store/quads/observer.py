@@ -1,4 +1,4 @@
-"""What looks at the dataset before and after each commit."""
+"""The interface of observers, which read the dataset before and after each commit."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from ..changes.commit import Commit
 
 
 class Observer(Protocol):
-    """Looks at the dataset before and after each single commit, with no other commit between."""
+    """Reads the dataset before and after each commit, under the writer lock."""
 
     def around_commit(self, commit: Commit) -> AbstractContextManager[None] | None:
-        """Entered when the dataset is at the version before the commit, left when it is at the commit's.
+        """Return a context manager that surrounds the application of a commit; None for no interest in it.
 
-        Called in a writer's thread under the writer lock, so it must be quick and may not write. It may not
-        raise. Left with an exception when the commit could not be made. None: this one is of no interest.
+        On entry the dataset has the version before the commit, on exit the version of the commit. The
+        writer's thread holds the writer lock, so the observer must be quick, must not write and must not
+        raise. The exit has an exception if the commit could not be applied.
         """
         ...
 
     def around_commits(self, commits: Sequence[Commit]) -> AbstractContextManager[bool]:
-        """Entered before a group of commits is made and left behind it.
+        """Return a context manager that surrounds the application of a group of commits.
 
-        Gives True where none of them is of interest: they are then made together, and `around_commit` is not
-        asked. Called as that is.
+        The value is True if no commit of the group is of interest. If all observers return True, the commits
+        are applied in one transaction without calls of `around_commit`. Called under the writer lock.
         """
         ...
 
     def around_bulk_load(self) -> AbstractContextManager[None]:
-        """Entered before a bulk load touches the dataset, left behind its commit; what it raises refuses it.
+        """Return a context manager around a bulk load and its commit; an error on entry refuses the load.
 
         The dataset already has the quads of the load when `around_commit` is entered for its commit. Called
         under the writer lock.

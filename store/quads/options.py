@@ -1,4 +1,4 @@
-"""Options of a quad store, chosen when it is opened."""
+"""Options of a quad store, chosen when the store is opened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def system_clock_ms() -> int:
 
 
 def _no_crash_point(point: str) -> None:
-    """Do nothing at a step of a commit."""
+    """Do nothing: the default hook for the steps of a commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +27,18 @@ class StoreOptions:
     """Options of a quad store.
 
     Attributes:
-        durable: acknowledged commits survive a power failure (one fsync per group of commits); without it
-            they survive a killed process.
+        durable: True if acknowledged commits survive a power failure (one fsync per group of commits); False
+            if commits survive only a killed process.
         clock_ms: the wall clock, for the time of commits and the age of history.
-        limits: on the size and nesting of texts.
-        retention: how much history of changes is kept.
+        limits: limits on the size and nesting of SPARQL texts.
+        retention: how much of the change log is kept.
         allowed_hosts: hosts that SERVICE and LOAD may reach, with their limits; none by default.
         analyse_update: analyses an update text, so that updates that differ only in constants share a plan.
         fetcher: fetches documents for LOAD; by default over HTTP from the allowed hosts.
-        reached: called with the name of each step of a commit; for tests of crashes.
-        checkpoint_commits: the quads are flushed to disk after this number of commits,
-        checkpoint_quads: or after this number of quads added and removed.
-        renew_removed: fewest removed quads after which a store in memory is copied, to free their memory.
+        reached: called with the name of each step of a commit; for crash tests.
+        checkpoint_commits: number of commits after which the database is flushed to disk.
+        checkpoint_quads: number of added and removed quads after which the database is flushed to disk.
+        renew_removed: minimum number of removed quads before a store in memory is copied to free memory.
     """
 
     durable: bool = True

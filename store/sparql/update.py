@@ -277,7 +277,7 @@ class _Derivation:
         return self.calls.text
 
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
-        """Return the solutions of a WHERE part on the store with the pending changes, from a rolled-back update.
+        """Return the solutions of a WHERE part that sees the pending changes, from a rolled-back update.
 
         ``GRAPH ?g {}`` misses pending empty graphs with blank node names, because no text can create such
         graphs.
@@ -337,7 +337,7 @@ class _Derivation:
     def _select(
         self, action: Modify, variables: tuple[str, ...], store: Store | None, where: str
     ) -> tuple[str, dict[NamedNode, Any]]:
-        """Return the WHERE part as a corrected SELECT without prologue, and the functions that the text calls."""
+        """Return the WHERE part as a corrected SELECT without prologue, and the functions that it calls."""
         request = self._engine.request
         count = unused_variable("n", (*variables, *action.where.variables))
         projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"

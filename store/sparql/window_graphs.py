@@ -143,7 +143,7 @@ class LoadedTable:
         return NamedNode(f"urn:quadrill:part:{self._part}:{'.'.join(map(str, shape))}:{column}")
 
     def _find_shapes(self) -> list[dict[int, NamedNode]]:
-        """Return the sets of bound columns; columns with more distinct terms, thus more selective, come first."""
+        """Return the sets of bound columns; the most selective columns come first."""
         by_shape: dict[tuple[int, ...], list[Solution]] = {}
         for row in self._nodes:
             by_shape.setdefault(_shape(row), []).append(row)

@@ -38,7 +38,7 @@ class Workspace:
         return self._alive
 
     def declare(self, graph: NamedNode) -> None:
-        """Create a graph that exists even while empty, because a window without elements is still a dataset."""
+        """Create a graph that exists even while empty: a window without elements is still a dataset."""
         self._graphs.append(graph)
         self._store.add_graph(graph)
 
