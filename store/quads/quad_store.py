@@ -1,7 +1,7 @@
 """QuadStore: the named-graph store, its versions and its change sets.
 
-The background dataset D of docs/semantics.md. Every change is one atomic commit with an exact change set and
-the next version; every read is a snapshot
+The quad store holds the background dataset D of docs/semantics.md. Every change is one atomic commit with the
+next version and, except for bulk loads, an exact change set; every read sees a snapshot.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from .writing import StoreWriter
 
 
 class QuadStore:
-    """Named graphs over Oxigraph, on disk or in memory. Thread-safe; one process per folder.
+    """A store of named graphs over Oxigraph, on disk or in memory. Thread-safe; one process per folder.
 
     Attributes:
-        reader: queries, graphs and dumps.
-        writer: updates, changes of quads and graphs, loads.
-        committer: makes the commits; notifies observers, goes back to earlier versions.
-        queue: the writes that wait, and which graphs are owned by views.
-        subscribers: notified of each commit after it is durable and visible.
-        log: the history of commits.
-        folder: None for a store in memory.
-        limits: on query and update texts.
+        reader: evaluates queries and reads graphs and dumps.
+        writer: executes updates, changes of quads and graphs, and loads.
+        committer: applies commits, notifies observers, and rewinds to earlier versions.
+        queue: the waiting write requests, and the graphs that views own.
+        subscribers: get each commit after it is durable and visible.
+        log: the change log with the history of commits.
+        folder: the data folder; None for a store in memory.
+        limits: limits on query and update texts.
         allowed_hosts: hosts that SERVICE and LOAD may reach.
     """
 
@@ -72,16 +72,16 @@ class QuadStore:
 
     @classmethod
     def open(cls, folder: Path | str | None, options: StoreOptions | None = None) -> QuadStore:
-        """Open or make a store, and finish what a crash cut off.
+        """Open or make a store, and recover from a crash.
 
         Args:
             folder: the data folder; None keeps everything in memory.
-            options: the default ones when not given.
+            options: options of the store; None for the defaults.
 
         Raises:
             StoreLockedError: another process holds the folder.
             StoreUnwritableError: the folder cannot be made or written.
-            StoreFormatError: the folder is damaged, not ours or of a newer version.
+            StoreFormatError: the folder is damaged, is no data folder, or was written by a newer version.
         """
         options = options or StoreOptions()
         if folder is None:
@@ -103,13 +103,13 @@ class QuadStore:
     # --- history ------------------------------------------------------------------------------
 
     def frozen(self, *, undo: Commit | None = None) -> FrozenReader:
-        """The dataset as it is now, to be read while the store moves on; for observers, who hold writers up.
+        """Copy the current dataset for later reads; only for observers, whose thread holds the writer lock.
 
         Args:
-            undo: the commit that was made last, which the copy is not to have.
+            undo: the newest commit, which is undone in the copy; None for an exact copy.
 
         Raises:
-            StoreUnwritableError: there is no room for a copy.
+            StoreUnwritableError: the copy cannot be written.
         """
         change = None if undo is None else undo.net()
         version = self.reader.version if undo is None else undo.version - 1
@@ -119,33 +119,34 @@ class QuadStore:
     def commits_after(
         self, version: int, limit: int | None = None, *, listed: bool = True
     ) -> Iterator[Commit]:
-        """The commits after ``version`` that readers see by now, oldest first, from the change log.
+        """Return the visible commits after ``version`` from the change log, oldest first.
 
-        Not ``listed``: their quads may be counted only, which need not be read then.
+        If ``listed`` is False, the quads of the commits need not be read: only their counts are valid.
 
         Raises:
-            GoneError: the log does not reach back so far, or ``version`` lies ahead of the store.
+            GoneError: the log no longer has these commits, or ``version`` is greater than the store's
+                version.
         """
         visible, commits = self.reader.version, self.log.after(version, limit, listed=listed)
         return takewhile(lambda commit: commit.version <= visible, commits)
 
     @property
     def epoch(self) -> int:
-        """Where versions and ids go on in a folder that was a copy or a backup: behind all of the first line.
+        """The first version of this folder's history after it was a copy or a backup; 0 if it never was one.
 
-        It is the moment at which that began, in microseconds: a line of history that gives fewer than a
-        million of them a second never comes there. 0 in a folder that never was one.
+        The epoch is the time at which the copy was opened, in microseconds since 1970. Versions of the
+        original folder grow by fewer than a million per second, so they never reach the epoch.
         """
         return max(self.log.parted.values(), default=0)
 
     def begin_epoch_of_copy(self) -> None:
-        """Let a folder that is a copy of another one, or a backup, part from it: see `epoch`."""
+        """Begin a new epoch if the folder is a copy or a backup of another folder; see `epoch`."""
         if self.folder is not None and self.folder.is_copy:
             self.log.begin_epoch(time.time_ns() // 1000)
             self.folder.settle()
 
     def optimize(self) -> None:
-        """Make later reads faster, after very many changes. Raises: StoreError when the store is closed."""
+        """Compact the database after very many changes. Raises: StoreError if the store is closed."""
         self.reader.database().optimize()
 
     # --- copies -------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ class QuadStore:
     def backup(
         self, target: Path | str, write_extra_files: Callable[[Path], None] = lambda path: None
     ) -> int:
-        """Write a data folder that can be opened as it is, while the store runs.
+        """Write a backup, which is a complete data folder, while the store runs.
 
         Args:
             target: a folder that does not exist or is empty; on the same disk the database files are linked,
@@ -166,8 +167,8 @@ class QuadStore:
 
         Raises:
             UnsupportedError: the store is in memory.
-            FolderInUseError: the folder is not empty.
-            StoreUnwritableError: it cannot be written.
+            FolderInUseError: the target folder is not empty.
+            StoreUnwritableError: the backup cannot be written.
         """
         log, path = self.log, Path(target)
         if not log.on_disk:
@@ -187,13 +188,13 @@ class QuadStore:
         version = self.committer.exclusively(copy)
         write_extra_files(path)
         mark_as_copy(path)
-        write_format(path)  # last: a folder without it is not taken for a backup
+        write_format(path)  # last, because a folder without a format file is no backup
         return version
 
     def checkpoint_quads(self, target: Path | str, *, in_commit: bool = False) -> int:
-        """Write a copy of the database alone, for use by a worker process; returns its version.
+        """Write a copy of the database alone, for a worker process; return the version of the copy.
 
-        ``in_commit`` says that the thread holds other commits back already.
+        ``in_commit`` is True if the calling thread holds the writer lock already.
 
         Raises:
             UnsupportedError: the store is in memory.
@@ -208,7 +209,7 @@ class QuadStore:
         return copy() if in_commit else self.committer.exclusively(copy)
 
     def close(self) -> None:
-        """Finish the present commit, checkpoint, and let the folder go. Safe to call twice."""
+        """Wait for the running commit, write a checkpoint and release the folder. Idempotent."""
         querier, self.reader.querier = self.reader.querier, None
         if querier is None:
             return
@@ -218,7 +219,8 @@ class QuadStore:
             querier.use(Store())
             del self.committer.store
             if self.folder is not None:
-                # The database lets its folder go with its last reference, which may sit in a cycle of frames.
+                # A cycle of frames may hold the last reference to the database, which then keeps its folder
+                # locked.
                 gc.collect()
                 self.folder.close()
 

@@ -1,8 +1,8 @@
-"""Change rates of graphs: how often each changes and how much at a time, estimated from the commits.
+"""Change rates of graphs: commits per hour and quads per commit, estimated from recent commits.
 
-A graph's commits are counted with weights that halve every hour, so that the estimate follows the present. A
-graph that is younger than that is measured over its age: one commit a minute is 60 an hour after an hour and
-after ten minutes.
+The weight of a commit halves every hour, so that the estimate follows recent activity. The estimate allows
+for the age
+of a young graph: one commit a minute is 60 commits an hour both after an hour and after ten minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_GRAPHS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The estimate for one graph: ``last_ms`` is the wall clock time of its newest commit."""
+    """The estimated change rate of one graph; ``last_ms`` is the wall clock time of its newest commit."""
 
     commits_per_hour: float
     quads_per_commit: float
@@ -37,19 +37,19 @@ class _GraphActivity:
     quads: float = 0.0
 
     def at(self, now_ms: int) -> float:
-        """By how much weights have shrunk since the last commit."""
+        """Return the factor by which weights have decayed since the graph's last commit."""
         return float(0.5 ** (max(0, now_ms - self.last_ms) / HALF_LIFE_MS))
 
 
 class ChangeRates:
-    """The rates by graph key (`changes.graph_key`). Thread-safe; the least lively are forgotten first."""
+    """Change rates by graph key (`changes.graph_key`). Thread-safe; evicts the least active graphs."""
 
     def __init__(self) -> None:
         self._counts: dict[str, _GraphActivity] = {}
         self._lock = threading.Lock()
 
     def count_commits(self, commits: Iterable[Commit]) -> None:
-        """Commits in their order."""
+        """Count commits, oldest first."""
         with self._lock:
             for commit in commits:
                 for key, change in commit.graphs.items():
@@ -58,13 +58,13 @@ class ChangeRates:
                     self._evict()
 
     def of(self, key: str, now_ms: int) -> Rate | None:
-        """The rate of one graph; None when no commit of it is known."""
+        """Return the change rate of one graph; None if no commit of the graph was counted."""
         with self._lock:
             count = self._counts.get(key)
             return None if count is None else _rate(count, now_ms)
 
     def most_active(self, now_ms: int, most: int) -> Mapping[str, Rate]:
-        """The graphs that change most often, the liveliest first."""
+        """Return the rates of the ``most`` graphs with the most commits per hour, most active first."""
         with self._lock:
             rates = {key: _rate(count, now_ms) for key, count in self._counts.items()}
         ordered = sorted(rates.items(), key=lambda item: (-item[1].commits_per_hour, item[0]))
@@ -87,8 +87,8 @@ class ChangeRates:
 
 
 def _rate(count: _GraphActivity, now_ms: int) -> Rate:
-    # A steady r commits an hour weigh r * H / ln 2 (H: the half-life in hours) after a long time, and after
-    # an age a the part 1 - 2^(-a/H) of that.
+    # At a steady rate of r commits an hour the sum of weights approaches r * H / ln 2 (H: the half-life in
+    # hours); at the age a the sum is that limit times 1 - 2^(-a/H).
     age = max(_LEAST_AGE_MS, now_ms - count.since_ms)
     full = HALF_LIFE_MS / _HOUR_MS / _LN2 * (1 - 0.5 ** (age / HALF_LIFE_MS))
     return Rate(count.commits * count.at(now_ms) / full, count.quads / count.commits, count.last_ms)

@@ -1,4 +1,4 @@
-"""The gate between readers that need several queries of one version and the commits that become visible."""
+"""The lock between readers that need several reads of one version and commits that become visible."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from contextlib import contextmanager
 
 
 class ReadWriteLock:
-    """Many readers or one writer; a waiting writer goes first, a thread that reads already may read again.
+    """A lock for many readers or one writer; waiting writers have priority, and readers may nest.
 
-    Single queries do not pass here: each has a snapshot, which it compares `sequence` around.
+    Single queries do not acquire the lock: a query compares `sequence` before and after it takes its
+    snapshot.
 
     Attributes:
-        sequence: odd while a writer is inside, so that a reader sees whether one was there meanwhile.
+        sequence: incremented when a writer enters and leaves, so an odd number means that a writer is inside.
     """
 
     def __init__(self) -> None:
@@ -27,12 +28,12 @@ class ReadWriteLock:
 
     @property
     def held_by_thread(self) -> bool:
-        """True in a thread that is reading."""
+        """True if the calling thread holds the lock for reading."""
         return bool(getattr(self._held, "depth", 0))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Hold commits back while the block runs, so that several reads see one version."""
+        """Keep commits from becoming visible inside the block, so that several reads see one version."""
         depth: int = getattr(self._held, "depth", 0)
         with self._lock:
             while self._writing or (self._writers_waiting and not depth):
@@ -49,7 +50,7 @@ class ReadWriteLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Wait for the readers to leave, and keep new ones out while the block runs."""
+        """Wait until all readers have left, and keep new readers out inside the block."""
         with self._lock:
             self._writers_waiting += 1
             try:

@@ -1,4 +1,4 @@
-"""Reads of the store: queries, graphs, dumps, and several reads of one version."""
+"""The reader of the store: queries, graphs, dumps, and several reads of one version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class StoreReader:
-    """Reads the dataset as of its newest visible version. Reads never wait for writers.
+    """Reads the newest visible version of the dataset. Single queries never wait for writers.
 
     Attributes:
         querier: evaluates query texts; None once the store is closed.
@@ -33,15 +33,15 @@ class StoreReader:
 
     @property
     def version(self) -> int:
-        """The version that readers see; it grows by one with every commit that changed something."""
+        """The version that readers see; each commit that changes the dataset increments the version."""
         return self._committer.version
 
     def query(self, request: QueryRequest | str) -> QueryResult:
-        """Evaluate a query, given with its parameters or as a plain text.
+        """Evaluate a query; ``request`` is a text, or a text with parameters.
 
-        The result reads one snapshot and is used and closed in this thread.
-        Its ``version`` is the snapshot's, or a lower bound while commits land all the time
-        (`snapshot_read` is exact always).
+        The result reads one snapshot; only the calling thread may use and close the result. Its ``version``
+        is the version of the snapshot, or a lower bound if commits become visible during three attempts
+        (inside `snapshot_read` the version is always exact).
 
         Raises:
             QueryTextError, UnsupportedError, LimitError, NetworkRefusedError, QueryFailedError: see
@@ -58,7 +58,10 @@ class StoreReader:
         return result
 
     def read_at_once(self, read: Callable[[Store], T]) -> tuple[T, int] | None:
-        """What ``read`` finds in the database, and the version that it saw; None while commits land."""
+        """Call ``read`` with the database; return its value and the version of the data.
+
+        None if commits became visible during three attempts.
+        """
         gate = self._gate
         for _ in range(3):
             sequence, version = gate.sequence, self._committer.version
@@ -74,21 +77,21 @@ class StoreReader:
 
     @contextmanager
     def snapshot_read(self) -> Iterator[StoreReader]:
-        """Several reads of one version: no commit becomes visible inside.
+        """Give several reads of one version: no commit becomes visible inside the block.
 
-        Keep it short, and wait for nothing inside that a writer may hold: writers wait for its end. Snapshots
-        nest within a thread; writing inside one is refused.
+        Writers wait for the end of the block, so keep it short and acquire no lock inside that a writer may
+        hold. Blocks may nest within a thread; a write inside the block raises StoreError.
         """
         self._open_querier()
         with self._gate.reading():
             yield self
 
     def graph_counts(self) -> dict[GraphName, int]:
-        """The number of quads of each listed graph and the default graph; kept, not counted."""
+        """Return the numbers of quads of the default graph and each listed graph, without a scan."""
         return self._committer.counts.copy()
 
     def size_of_graph(self, name: str) -> int | None:
-        """The number of quads of the graph with this IRI; None when it is not listed or no IRI."""
+        """Return the number of quads of the graph ``name``; None if no graph ``name`` is listed."""
         try:
             return self._committer.counts.get(NamedNode(name))
         except ValueError:
@@ -100,15 +103,15 @@ class StoreReader:
         return sum(self._committer.counts.copy().values())
 
     def graph_names(self) -> list[NamedNode | BlankNode]:
-        """The listed graph names, empty graphs among them."""
+        """Return the names of all listed graphs, including empty graphs."""
         return [name for name in self._committer.counts.copy() if not isinstance(name, DefaultGraph)]
 
     def graph_exists(self, name: GraphName) -> bool:
-        """True when the graph is listed; the default graph always is."""
+        """Return True if the graph is listed; the default graph always is."""
         return isinstance(name, DefaultGraph) or self.database().contains_named_graph(name)
 
     def has_predicate(self, name: NamedNode) -> bool:
-        """True when a quad of any graph has this predicate."""
+        """Return True if a quad of any graph has this predicate."""
         return next(iter(self.database().quads_for_pattern(None, name, None, None)), None) is not None
 
     def quads_for_pattern(
@@ -118,7 +121,7 @@ class StoreReader:
         object: Any = None,
         graph: GraphName | None = None,
     ) -> list[Quad]:
-        """The quads that match; None is a wildcard, also for the graph."""
+        """Return the quads that match a pattern; None is a wildcard, also for the graph."""
         return list(self.database().quads_for_pattern(subject, predicate, object, graph))
 
     def dump(
@@ -130,14 +133,14 @@ class StoreReader:
         prefixes: Mapping[str, str] | None = None,
         started: Callable[[int], None] | None = None,
     ) -> int:
-        """Write one graph, or the whole dataset in a quads format, in blocks of some kilobytes.
+        """Serialise one graph, or the whole dataset in a quads format, in blocks of some kilobytes.
 
         Args:
             writer: any object with ``write(bytes)``.
             format: the RDF format.
-            graph: the graph, None for the dataset.
-            prefixes: used where the format has prefixes.
-            started: called with the version before the first block.
+            graph: the graph to write; None for the dataset.
+            prefixes: prefixes for formats that have prefixes.
+            started: called with the version of the dump before the first block is written.
 
         Returns:
             The version written.
@@ -155,13 +158,13 @@ class StoreReader:
         return querier
 
     def database(self) -> Store:
-        """The database itself. Raises: StoreError when the store is closed."""
+        """Return the Oxigraph store. Raises: StoreError if the quad store is closed."""
         self._open_querier()
         return self._committer.store
 
 
 class _GatedWriter:
-    """Holds commits back from the start of a dump until its first block: by then its snapshot is taken."""
+    """A writer that delays commits until the first block of a dump, when the dump has its snapshot."""
 
     def __init__(
         self,
@@ -192,7 +195,7 @@ class _GatedWriter:
         return len(block)
 
     def flush(self) -> None:
-        """Blocks are written at once."""
+        """Do nothing, because `write` passes each block on at once."""
 
     def _release(self) -> None:
         if self._open:

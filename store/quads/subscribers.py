@@ -1,4 +1,4 @@
-"""Subscribers of the store: called once per commit, in order, after the commit is durable and visible."""
+"""Subscribers of the store get each commit once, in order, after the commit is durable and visible."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ class _CommitSubscriber:
 
 
 class Subscribers:
-    """Hands commits to subscribers, in the thread of a writer and outside the writer lock.
+    """Delivers commits to subscribers, in the thread of a writer and outside the writer lock.
 
-    One thread hands over at a time. A writer that finds another one handing over leaves its commit to that
-    one and returns: so a subscriber may take locks that writers hold, and may itself write (its commit is
-    handed over after the present one). A subscriber that raises is logged, and the others are called.
+    One thread delivers at a time. A writer that finds another thread delivering leaves its commit in the
+    queue for that thread and returns. A subscriber may therefore acquire locks that writers hold, and may
+    write to the store; its commit is delivered after the current one. An error of a subscriber is logged, and
+    the next subscriber is called.
 
     Attributes:
-        delivered: commits up to this version were handed over.
+        delivered: the version up to which all commits were delivered.
         acknowledged: the greatest version that a writer returned before its delivery had ended.
     """
 
     def __init__(self) -> None:
         self._queue: deque[Commit] = deque()
         self._subscribers: tuple[_CommitSubscriber, ...] = ()
-        # Entered itself, not by its condition, which is a call of Python more each time.
+        # Entering the lock itself is one Python call cheaper than entering it through the condition.
         self._lock = threading.RLock()
         self._state = threading.Condition(self._lock)
-        self._delivering_thread: int | None = None  # the thread that hands over
+        self._delivering_thread: int | None = None  # the thread that delivers commits; None if no thread does
         self.delivered = self.acknowledged = 0
 
     def subscribe(
@@ -52,13 +53,15 @@ class Subscribers:
     ) -> Callable[[], None]:
         """Call ``callback`` once for each later commit, in order, after it is durable and visible.
 
-        It runs in the thread of a writer, outside the writer lock: it may read and write the store, but while
-        it runs no other commit is handed over. Errors it raises are logged.
+        The callback runs in the thread of a writer, outside the writer lock. The callback may read and write
+        the store; the next commit is delivered after the callback has returned. Errors of the callback are
+        logged.
 
         Args:
-            callback: called with the commit.
-            graphs: only commits that touch one of these graphs.
-            predicates: only commits that add or remove a quad with one of these predicates (in ``graphs``).
+            callback: called with each commit.
+            graphs: deliver only commits that change one of these graphs; None for all.
+            predicates: deliver only commits that add or remove a quad with one of these predicates (in
+                ``graphs``); None for all.
 
         Returns:
             A function that ends the subscription.
@@ -78,12 +81,12 @@ class Subscribers:
         return unsubscribe
 
     def enqueue(self, commits: Iterable[Commit]) -> None:
-        """Put commits in line; called in commit order, under the writer lock."""
+        """Enqueue commits for delivery; called in commit order, under the writer lock."""
         with self._lock:
             self._queue.extend(commits)
 
     def drain(self) -> None:
-        """Hand over what is in line, unless another thread does."""
+        """Deliver all queued commits, unless another thread is delivering."""
         with self._lock:
             if self._delivering_thread is not None:
                 return
@@ -105,34 +108,34 @@ class Subscribers:
                     self._call(subscriber, commit)
 
     def acknowledge(self, version: int) -> None:
-        """A commit is about to be answered; another thread may still have to hand it over."""
+        """Note that a writer returns the commit ``version``, which may not be delivered yet."""
         if version > self.delivered:
             with self._lock:
                 self.acknowledged = max(self.acknowledged, version)
 
     def catch_up(self, timeout_s: float = 10.0) -> None:
-        """Return when all that was promised so far is handed over, at the latest after the time-out.
+        """Wait until all acknowledged commits are delivered, for at most ``timeout_s`` seconds.
 
-        Not to be called with a lock that a subscriber takes. A subscriber that calls it does not wait.
+        The caller must not hold a lock that a subscriber acquires. A call by a subscriber returns at once.
         """
         acknowledged = self.acknowledged
         self.drain()
         with self._lock:
             if self._delivering_thread == threading.get_ident():
                 return
-            # Where nobody is at it an observer has failed, and what it lacks is told with the next commit.
+            # No thread delivers after an observer has failed; the next commit then delivers the missing ones.
             if not self._state.wait_for(
                 lambda: self._delivering_thread is None or self.delivered >= acknowledged, timeout_s
             ):
                 log.warning("what comes behind commit %d does not wait for it any longer", acknowledged)
 
     def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
-        """Wait until every commit up to ``version`` has been handed over; False after the time-out."""
+        """Wait until every commit up to ``version`` is delivered; return False after the time-out."""
         with self._lock:
             return self._state.wait_for(lambda: self.delivered >= version, timeout_s)
 
     def begin_at(self, version: int) -> None:
-        """Count from ``version``: earlier commits are history, not news."""
+        """Start at ``version``: earlier commits are never delivered."""
         self.delivered = version
 
     def _call(self, subscriber: _CommitSubscriber, commit: Commit) -> None:

@@ -1,12 +1,12 @@
 """Views: graphs that their owners keep equal to sets of quads, by commits in the background.
 
-    apply: quads come and go --> settled: these count --> outbox --> a commit, in another thread
-                                                                      |
-                      queries, subscribers  <-- as of any commit <----+
+    apply: changed quads --> enqueue_writes: inputs are durable --> outbox --> a commit, in another thread
+                                                                                |
+                                         queries, subscribers of the store  <---+
 
-Whoever changes a view never waits for the writer. Changes that come while one is written are made by the next
-commit together. What is written is a difference of sets: after a restart the whole content is compared with
-the graph once, so that nothing is made twice and nothing is missing, whatever a crash cut off.
+The thread that changes a view never waits for the writer. Changes that arrive during a write are written
+together by the next commit. A write is a difference of sets: after a restart the whole content is compared
+with the graph once, so that no quad is added twice or missing after a crash.
 """
 
 from __future__ import annotations
@@ -33,50 +33,52 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 _LAST_S = 10.0
-"""How long a stop waits for the last commit."""
+"""Seconds that `ViewRegistry.stop` waits for the last commit."""
 
 
 @dataclass(slots=True)
 class _ViewWrite:
-    """What one commit of a view makes: quads come (True) or go; ``whole``: there are no others."""
+    """The content of one commit of a view: quads to add (True) or remove (False).
+
+    If ``whole`` is True, the graph is replaced by the quads to add.
+    """
 
     changes: dict[Quad, bool] = field(default_factory=dict)
     whole: bool = False
 
     def followed_by(self, later: _ViewWrite) -> _ViewWrite:
-        """This one and a later one as one."""
+        """Return one write with the effect of this write and then ``later``."""
         return later if later.whole else _ViewWrite(self.changes | later.changes, self.whole)
 
 
 class View:
-    """One view: a graph that holds the quads of a query's answer, kept up to date by its changes.
+    """A view: a graph of the store that is kept equal to the answer of a CONSTRUCT query.
 
-    Law: its quads are those that came more often than they went.
-
-    They belong to the thread that changes it, ``version`` and ``error`` to the holder of the registry's lock.
+    Invariant: the view has the quads that were inserted more often than deleted. Only the engine's thread
+    changes the quads; ``version`` and ``error`` are guarded by the registry's lock.
 
     Attributes:
-        name: the query's.
-        graph: what it owns.
-        whole: the graph has to be compared as a whole, not only changed.
-        changes: quads to add (True) and to remove (False) since the last commit of the view.
-        version: of the newest commit of the view, None before the first.
-        error: why the last attempt to write failed.
+        name: the name of the query.
+        graph: the graph that the view owns.
+        whole: True if the next write has to replace the whole graph.
+        changes: quads to add (True) and to remove (False) since the last write.
+        version: version of the newest commit of the view; None before the first.
+        error: message of the last write if it failed; else None.
     """
 
     def __init__(self, name: str, graph: NamedNode) -> None:
-        """Begin empty."""
+        """Make an empty view."""
         self.name = name
         self.graph = graph
         self.whole = True
         self.changes: dict[Quad, bool] = {}
         self.version: int | None = None
         self.error: str | None = None
-        # How many rows of the answer yield each quad.
+        # The number of rows of the answer that yield each quad.
         self._weights: dict[Quad, int] = {}
 
     def apply(self, deleted: Iterable[Quad], inserted: Iterable[Quad]) -> None:
-        """Quads of the default graph went and came, each as often as it is given."""
+        """Delete and insert quads, given in the default graph; each occurrence counts."""
         weights = Counter(map(self._own, inserted))
         weights.subtract(map(self._own, deleted))
         for quad, weight in weights.items():
@@ -90,7 +92,7 @@ class View:
                 self.changes[quad] = bool(after)
 
     def take_changes(self) -> _ViewWrite:
-        """What has to be written since the last call."""
+        """Return and clear the changes since the last call."""
         write = (
             _ViewWrite(dict.fromkeys(self._weights, True), whole=True)
             if self.whole
@@ -100,7 +102,7 @@ class View:
         return write
 
     def describe(self) -> dict[str, Any]:
-        """For the query's description."""
+        """Return the JSON members of the query's description."""
         return {
             "graph": self.graph.value,
             "quads": len(self._weights),
@@ -110,7 +112,7 @@ class View:
         }
 
     def _own(self, quad: Quad) -> Quad:
-        """The quad in the view's graph and in the store's form: equal there is equal here."""
+        """Return the quad in the view's graph, with its object in the form that the store returns."""
         object_ = quad.object
         if isinstance(object_, Literal | Triple):
             object_ = store_form(object_)
@@ -119,27 +121,27 @@ class View:
 
 
 class ViewRegistry:
-    """The views of one store, ``by_name`` those by the names of their queries."""
+    """The views of one store; ``by_name`` maps names of queries to their views."""
 
     def __init__(self, store: QuadStore, background: Background) -> None:
-        """Make an empty registry, which writes in the background."""
+        """Make an empty registry, which writes views in the thread of ``background``."""
         self._store = store
         self._background = background
         self.by_name: dict[str, View] = {}
         self._outbox: dict[str, _ViewWrite] = {}
         self._lock = threading.Condition(threading.RLock())
         self._started = False
-        # The background has been asked to write, or will be in a while; it does.
+        # _asked: a write is scheduled in the background thread; _writing: a commit is being written.
         self._asked = False
         self._writing = False
 
     # --- ownership ------------------------------------------------------------------------------
 
     def check(self, graph: NamedNode, name: str) -> None:
-        """Refuse a graph that a view of this name cannot own.
+        """Check that the view of the query ``name`` can own a graph.
 
         Raises:
-            ConflictError: it holds quads already, or another view owns it.
+            ConflictError: the graph has quads already, or another view owns the graph.
         """
         with self._lock:
             owner = next((view.name for view in self.by_name.values() if view.graph == graph), None)
@@ -157,10 +159,10 @@ class ViewRegistry:
 
     @contextmanager
     def claimed(self, graph: NamedNode, name: str) -> Iterator[None]:
-        """Own a graph while the query that makes its view is registered, and afterwards if it began.
+        """Reserve a graph during the registration of a query, and keep it if the registration succeeds.
 
         Raises:
-            ConflictError: see `check`.
+            ConflictError: the graph has quads already, or another view owns the graph.
         """
         with self._lock:
             self.check(graph, name)
@@ -174,9 +176,9 @@ class ViewRegistry:
                     self._store.queue.owned.pop(graph, None)
 
     def adopt(self, name: str, view: View | None) -> None:
-        """In its turn: this is the view of a query that begins or goes on; one on another graph ends.
+        """Set the view of a query that starts or continues; a task of the engine calls this method.
 
-        Until then the graph stays as it is, with what a query of the name before this one made.
+        An older view of the query on another graph is closed. ``view`` is None for a query without a view.
         """
         with self._lock:
             old = self.by_name.get(name)
@@ -188,7 +190,7 @@ class ViewRegistry:
                 self._store.queue.owned[view.graph] = name
 
     def close(self, name: str) -> None:
-        """A query ends: its graph, if it has one, is everybody's, with the quads that are in it."""
+        """Remove the view of a query that ends; its graph keeps the quads, and all clients may write it."""
         with self._lock:
             view = self.by_name.pop(name, None)
             self._outbox.pop(name, None)
@@ -198,7 +200,7 @@ class ViewRegistry:
     # --- in the thread that changes them --------------------------------------------------------
 
     def after_commit(self, commit: Commit) -> None:
-        """A bulk load can not be held off owned graphs: where it wrote into one, that is set right."""
+        """Mark each view whose graph a bulk load has changed for a rewrite; bulk loads ignore ownership."""
         if commit.exact or not self.by_name:
             return
         with self._lock:
@@ -207,7 +209,7 @@ class ViewRegistry:
                     view.whole = True
 
     def enqueue_writes(self) -> None:
-        """What was taken so far is durable where it comes from: it may be written."""
+        """Enqueue the changes of all views for writing; called when the inputs of the changes are durable."""
         if not self._started or not self.by_name:
             return
         with self._lock:
@@ -222,12 +224,12 @@ class ViewRegistry:
     # --- writing --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to write: first every view as a whole, as none has been written before."""
+        """Allow writes from now on; each view first replaces its whole graph."""
         with self._lock:
             self._started = True
 
     def stop(self) -> None:
-        """Write what waits, then no more."""
+        """Write the queued changes, then end the background thread."""
         with self._lock:
             self._started = False
         last = self._background.do(self._write_all)
@@ -237,18 +239,18 @@ class ViewRegistry:
 
     @property
     def idle(self) -> bool:
-        """True when nothing waits to be written."""
+        """True if no change is queued or being written."""
         with self._lock:
             return not self._outbox and not self._writing
 
     def wait(self, deadline_s: float) -> bool:
-        """True once the background has no more to do; False at a time of the monotonic clock."""
+        """Wait until no change is left to write; return False at ``deadline_s`` of the monotonic clock."""
         with self._lock:
             left = deadline_s - time.monotonic()
             return self._lock.wait_for(lambda: self.idle or not self._asked, max(0.0, left))
 
     def _write_all(self) -> None:
-        """Make the commits that wait, as far as they can be made now."""
+        """Write the queued changes, one commit for each view; stop and retry later after an error."""
         while True:
             with self._lock:
                 if not self._outbox:
@@ -271,7 +273,7 @@ class ViewRegistry:
                     if commit is not None and commit.changed:
                         view.version = commit.version
                     if error is not None and self.by_name.get(name) is view:
-                        # What could not be written goes before what came meanwhile.
+                        # The failed write precedes the changes that arrived meanwhile.
                         self._outbox[name] = write.followed_by(self._outbox.get(name, _ViewWrite()))
                     if error is not None:
                         self._asked = self._background.do_later(_RETRY_S, self._write_all)

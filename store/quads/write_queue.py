@@ -1,9 +1,9 @@
-"""The queue of write requests: derived one after the other, committed together.
+"""The queue of write requests: changes are derived one after the other and committed in groups.
 
-    requests -> derive, each sees those before it -> log, one fsync -> apply, one transaction -> visible
+    requests -> derive, each sees earlier changes -> log, one fsync -> apply, one transaction -> visible
 
-A request that fails leaves no trace and does not disturb its group. One process-wide lock makes updates
-serialisable: Oxigraph's own transactions on disk have no conflict detection and would lose updates.
+A failed request changes nothing and does not affect its group. One writer lock per store makes updates
+serialisable: Oxigraph's transactions on disk have no conflict detection and would lose updates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GROUP_QUADS = 1_000
 
 
 class PreconditionError(ConflictError):
-    """The dataset is not at the version that the request asked for: HTTP 412."""
+    """The dataset does not have the version that the request expects: HTTP 412."""
 
     code = "version-changed"
 
@@ -39,16 +39,16 @@ class OwnedGraphError(ConflictError):
 
 @dataclass(slots=True)
 class WriteRequest:
-    """One write, and its outcome.
+    """One write request and its outcome.
 
     Attributes:
-        derive: makes the changes; called once, under the writer lock, perhaps in another writer's thread.
-        cause: goes into the commit.
-        expected: the version that the dataset must have; any by default.
-        owner: the view that writes; graphs that another view owns are not changed.
-        starts_group: nothing is pending when ``derive`` is called, so that the database is what it changes.
-        commit: the commit that was made.
-        error: why it was not made.
+        derive: adds the changes; called once under the writer lock, possibly in another writer's thread.
+        cause: the cause that the commit records.
+        expected: the version that the dataset must have; None for any.
+        owner: name of the view that writes; the request must not change graphs of other views.
+        starts_group: True if no change may be pending when ``derive`` is called.
+        commit: the commit of the request; None before the commit and after a failure.
+        error: the error of a failed request.
     """
 
     derive: Callable[[PendingChanges], None]
@@ -61,15 +61,15 @@ class WriteRequest:
 
     @property
     def done(self) -> bool:
-        """True when it was committed or has failed."""
+        """True if the request was committed or has failed."""
         return self.commit is not None or self.error is not None
 
 
 class WriteQueue:
-    """Takes write requests from any thread and commits them in groups.
+    """Accepts write requests from any thread and commits them in groups.
 
     Attributes:
-        owned: graphs that only writes of their owner change, with the owner's name.
+        owned: the names of views by the graphs that they own.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class WriteQueue:
         """Make an empty queue.
 
         Args:
-            committer: makes the commits.
-            gate: knows the threads that may not write.
-            subscribers: notified of each commit, outside the lock.
-            clock_ms: the wall clock.
-            grouped: commit waiting requests together, with one fsync; in memory there is none to share.
+            committer: logs and applies the commits.
+            gate: the lock that shows whether a thread is inside `snapshot_read`.
+            subscribers: get each commit outside of the writer lock.
+            clock_ms: the wall clock in milliseconds.
+            grouped: True to commit waiting requests together with one fsync; useless in memory.
         """
         self.owned: dict[GraphName, str] = {}
         self._committer = committer
@@ -98,34 +98,34 @@ class WriteQueue:
         self._queue: deque[WriteRequest] = deque()
 
     def enqueue(self, request: WriteRequest) -> None:
-        """Append a request, which the next thread that commits takes with its own.
+        """Append a request, which the next committing thread may include in its group.
 
         Raises:
-            StoreError: this thread holds commits back.
+            StoreError: the calling thread is inside `snapshot_read`.
         """
         self._refuse_in_snapshot("an update")
         self._queue.append(request)
 
     def submit(self, request: WriteRequest) -> Commit:
-        """Enqueue and commit a request; errors are those of `enqueue` and `finish`."""
+        """Enqueue and commit a request; raises the errors of `enqueue` and `finish`."""
         self.enqueue(request)
         return self.finish(request)
 
     def finish(self, request: WriteRequest) -> Commit:
-        """Commit an enqueued request, with the others of the queue.
+        """Commit an enqueued request, in a group with other requests of the queue.
 
         Raises:
-            PreconditionError: the version is another one.
-            OwnedGraphError: a graph belongs to a view.
+            PreconditionError: the dataset does not have the expected version.
+            OwnedGraphError: the request changes a graph that another view owns.
             StoreUnwritableError: the log cannot be written; nothing changed.
-            ApplyError: logged, not yet made.
+            ApplyError: the commit is logged but not yet applied.
         """
         with self._committer.lock:
             while not request.done:
                 self._run_group()
         self._subscribers.drain()
         if request.error is not None:
-            error, request.error = request.error, None  # no cycle of error, frame and request
+            error, request.error = request.error, None  # breaks a cycle of error, frame and request
             try:
                 raise error
             finally:
@@ -136,7 +136,7 @@ class WriteQueue:
         return commit
 
     def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
-        """Run a bulk load, see `Committer.bulk`."""
+        """Run a bulk load; see `Committer.bulk`."""
         self._refuse_in_snapshot("a bulk load")
         try:
             commit = self._committer.bulk(load, cause=cause)
@@ -215,7 +215,7 @@ class WriteQueue:
 
 
 def _without_frames(error: Exception) -> Exception:
-    """An error that is an answer, without its frames: they would hold the database open after closing."""
+    """Remove the tracebacks of a reported error, whose frames would keep the closed database open."""
     link: BaseException | None = error if isinstance(error, ReportedError) else None
     while link is not None:
         link.__traceback__ = None
