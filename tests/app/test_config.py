@@ -16,6 +16,7 @@ from quadrill.app.setting_values import SettingsError
 from quadrill.store.registry import ConnectorRole
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
+APP = Path(__file__).parents[2] / "app"
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
@@ -123,6 +124,13 @@ def test_the_documentation_lists_every_setting_with_its_default_and_nothing_else
         assert default == shown(row.default), row.name
         assert unit == (row.unit or "-"), row.name
         assert text == row.help, row.name
+
+
+@pytest.mark.parametrize("name", [row.name for row in SETTINGS])
+def test_a_setting_is_read_somewhere(name: str) -> None:
+    reads = re.compile(rf"\.{name}\b|\"{name}\"")
+    files = (path for path in APP.rglob("*.py") if path.name != "config.py")
+    assert any(reads.search(path.read_text("utf-8")) for path in files), f"no module reads the setting {name}"
 
 
 def shown(default: object) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from quadrill.app.http import negotiation
+from quadrill.app.http import codecs, negotiation
 from quadrill.app.http.errors import HttpError
 from quadrill.app.http.negotiation import GRAPH_OFFERS, RESULT_OFFERS
 
@@ -88,3 +91,12 @@ def test_bodies_of_other_types_are_415(content_type: str | None) -> None:
     with pytest.raises(HttpError) as refused:
         negotiation.rdf_type(content_type)
     assert refused.value.status == 415
+
+
+def test_every_format_stands_in_the_table_of_the_http_page() -> None:
+    assert set(codecs.NAMES) <= {offer.name for offer in negotiation.graph_offers()}
+    page = (Path(__file__).parents[2] / "docs" / "http-api.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `([\w.+/-]+)` \| (graphs|solutions) \|", page, re.MULTILINE)
+    offers = {(offer.name, offer.media_type, "solutions") for offer in negotiation.result_offers()}
+    offers |= {(offer.name, offer.media_type, "graphs") for offer in negotiation.graph_offers()}
+    assert sorted(rows) == sorted(offers)

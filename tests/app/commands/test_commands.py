@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.app.cli import build_parser, main
+from quadrill.app import cli
+from quadrill.app.cli import COMMANDS, build_parser, main
 from tests.app.commands.page import PAGE, written
 from tests.app.conftest import Start
 
@@ -39,6 +40,12 @@ def test_every_command_has_an_example_and_says_it_in_words(name: str) -> None:
     assert examples and all(example.startswith(name) for example in examples)
     assert (parser.description or "")[0].isupper()
     assert all(action.help for action in parser._actions if action.dest not in ("action", "help", "shell"))
+
+
+def test_every_module_of_commands_is_in_the_table_of_the_command_line() -> None:
+    folder = Path(cli.__file__).parent / "commands"
+    modules = {path.stem for path in folder.glob("*.py") if "\ndef add_commands(" in path.read_text("utf-8")}
+    assert modules == {module for group in COMMANDS.values() for module in group.values()}
 
 
 @pytest.mark.parametrize("name", PARSERS)

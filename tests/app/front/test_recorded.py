@@ -18,9 +18,13 @@ change of the HTTP contract; the diff of ``recorded/`` then shows what the chang
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+
+from quadrill.app.routes import all_routes
+from tests.app.routes import no_page
 
 from .replay import RECORDED, differences, read, run
 
@@ -43,3 +47,25 @@ def test_answers_are_as_recorded(file: Path, tmp_path: Path) -> None:
 def test_recorded_requests_are_many() -> None:
     requests = sum(len(answers) for file in FILES for answers in read(file)[1].answers)
     assert requests > 3000
+
+
+def test_requests_are_recorded_for_every_operation() -> None:
+    recorded = {
+        tuple(step.send[0].split(" ", 2)[:2])
+        for file in FILES
+        if file.stem == "operations-admin"
+        for step in read(file)[0].steps
+    }
+    requests = [(method, target.partition("?")[0]) for method, target in recorded]
+    missing = [
+        f"{route.method} {route.path}"
+        for route in all_routes(no_page)
+        if route.summary
+        and not any(
+            method == route.method and re.fullmatch(re.sub(r"\\{\w+\\}", ".+", re.escape(route.path)), path)
+            for method, path in requests
+        )
+    ]
+    assert missing == [], (
+        "extend tests/app/front/operations.py and run make record-requests SCENARIO=operations-admin"
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.continuous.algebra.set_functions import STANDARD, STATISTICAL
 from quadrill.continuous.language import detect_dialect, parse
 from quadrill.continuous.language.context import LanguageLimits
 
@@ -32,6 +33,14 @@ def test_the_page_has_an_example_of_every_construct() -> None:
         TICK REGISTER COMPUTED
         WINDOW STREAM MEDIAN STDDEV VARIANCE PERCENTILE timestamp OPTIONAL EXISTS CONSTRUCT GRAPH""".split()
     assert [word for word in words if not re.search(rf"\b{word}\b", texts)] == []
+
+
+def test_the_page_has_an_example_of_every_aggregate_that_sparql_does_not_have() -> None:
+    ours = STANDARD - {"SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT"}
+    assert ours == STATISTICAL
+    texts = " ".join(text for _, _, text in EXAMPLES)
+    assert [name for name in sorted(ours) if f"{name}(" not in texts] == []
+    assert [name for name in sorted(ours) if not re.search(rf":{name.lower()}\b", PAGE)] == []
 
 
 def test_the_page_states_the_limits_in_force() -> None:

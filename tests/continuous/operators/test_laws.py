@@ -18,7 +18,7 @@ from quadrill.continuous.algebra.nodes import Aggregate as AggregateNode
 from quadrill.continuous.algebra.nodes import Constant as ConstantNode
 from quadrill.continuous.algebra.nodes import TermPattern, TripleTerm, Var
 from quadrill.continuous.algebra.order import Descending, total_key
-from quadrill.continuous.algebra.set_functions import set_function
+from quadrill.continuous.algebra.set_functions import STANDARD, set_function
 from quadrill.continuous.expressions.aggregates import Tools, accumulator_factory
 from quadrill.continuous.expressions.values import OrderKeys, ValueTable
 from quadrill.continuous.operators.closure import Closure
@@ -524,19 +524,7 @@ FUNCTIONS = [
         separator="|" if name == "GROUP_CONCAT" else None,
         parameter=ConstantNode(TERMS[4]) if name == "PERCENTILE" else None,
     )
-    for name in (
-        "COUNT",
-        "SUM",
-        "AVG",
-        "MIN",
-        "MAX",
-        "SAMPLE",
-        "GROUP_CONCAT",
-        "MEDIAN",
-        "STDDEV",
-        "VARIANCE",
-        "PERCENTILE",
-    )
+    for name in ("COUNT", *sorted(STANDARD))
     for distinct in (False, True)
 ]
 
