@@ -27,8 +27,8 @@ PARTS = {
     "speed",
     "taxi",
 }
-# Takes half an hour: `make soak`. Repeats parts of others: `make targets`.
-APART = {"soak", "targets"}
+# Takes half an hour: `make soak`. Repeats parts of others: `make targets`. Two versions: `make ratios`.
+APART = {"ratios", "request_cost", "soak", "targets"}
 
 
 def names() -> list[str]:
