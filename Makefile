@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
+BASE ?= HEAD^
 # Tests of every run that belong to `make chaos` as well: what one query, record, client, peer or file does to the others.
 CHAOS_TESTS = tests/app/test_starts.py tests/continuous/test_unreplayed.py \
   tests/app/test_budgets.py tests/app/test_slow_queries.py tests/continuous/test_fair_shares.py tests/continuous/test_runs_of_closes.py \
@@ -12,7 +13,7 @@ CHAOS_TESTS = tests/app/test_starts.py tests/continuous/test_unreplayed.py \
   tests/app/server/test_departed_clients.py tests/app/test_behind_a_proxy.py
 CLIENTS = $(or $(TEST_QUADRILL_CLIENTS),$(HOME)/.cache/quadrill/clients)
 
-.PHONY: help dev check types imports test test-fast test-all kafka client clients bench bench-peers targets chaos soak links vendor lock record-requests
+.PHONY: help dev check types imports test test-fast test-all kafka client clients bench bench-peers targets chaos soak links vendor lock record-requests changelog ratios
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,8 +27,9 @@ links: ## the link folder through which type checkers see the packages
 	@for d in app continuous store migrations static; do ln -sfn ../../$$d .links/quadrill/$$d; done
 	@ln -sfn ../../app/client .links/quadrill/client
 
-check: ## style: ruff and codespell
+check: ## style: ruff, its format, and codespell
 	$(BIN)/ruff check .
+	$(BIN)/ruff format -q --check .
 	$(BIN)/codespell
 
 types: links ## mypy --strict
@@ -44,6 +46,9 @@ test-fast: ## laws, oracles and units, under three minutes on two cores: no serv
 
 test-all: ## everything, the slow sweeps and all examples of the laws too
 	TEST_QUADRILL_EXAMPLES=all $(BIN)/python -m pytest -m "slow or not slow"
+
+changelog: ## move the fragments of changelog.d into CHANGELOG.md as the section of VERSION=0.1.1
+	$(BIN)/towncrier build --yes --version $(or $(VERSION),$(error Say which version: make changelog VERSION=0.1.1))
 
 docs: ## the site of the documents, into build/site, with every link looked at
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
@@ -88,6 +93,14 @@ bench: ## all benchmarks, ratios of one run; writes the tables and plots of docs
 
 bench-peers: ## beside rsp-js, rsp-rs, oxigraph serve and a polling loop, in one run; QUICK=--quick for a short one
 	$(BIN)/python -m benchmarks.peers $(QUICK)
+
+ratios: ## CPU time per request against BASE, by default the commit before: both in one run, fails beyond 25 %
+	rm -rf build/ratios build/lib && git worktree prune
+	git worktree add -q --detach build/ratios/base $(BASE)
+	$(PYTHON) -m venv build/ratios/old && build/ratios/old/bin/pip install -q ./build/ratios/base
+	$(PYTHON) -m venv build/ratios/new && build/ratios/new/bin/pip install -q .
+	build/ratios/new/bin/python -m benchmarks.ratios build/ratios/old/bin/quadrill build/ratios/new/bin/quadrill
+	git worktree remove --force build/ratios/base
 
 targets: ## what performance must reach and aims at, measured in one run; QUICK=--quick for a short one
 	$(BIN)/python -m benchmarks.targets $(QUICK)
