@@ -1,4 +1,4 @@
-"""The registry: what the server must remember besides quads, in SQLite or PostgreSQL through SQLAlchemy."""
+"""The registry: the SQL database of queries, streams, connectors, tokens, prefixes and jobs."""
 
 from .errors import RegistryError, RegistryFormatError, RegistryMigrationError
 from .records import (

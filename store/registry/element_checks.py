@@ -1,4 +1,4 @@
-"""Which elements of a push may enter its stream: stamps, times ahead of the clock, late ones refused."""
+"""Checks of the event times of a push: missing times, times too far in the future, late elements."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ def check_elements(
     max_future_ms: int,
     partial: bool,
 ) -> tuple[list[DecodedElement], list[int], list[BadElement]]:
-    """The elements that may enter, their event times (at arrival ``arrival``), and those that are bad.
+    """Return the elements that may enter the stream, their event times, and the bad elements.
+
+    An element without a time gets the time ``arrival``. All times are milliseconds since 1970.
 
     Raises:
-        InputError: a wrong or missing time, an element too far in the future, a late one refused.
+        InputError: the push is not ``partial``, and the time of an element is missing, forbidden, too far in
+            the future, or late on a stream that refuses late elements.
     """
     stamping = record.stamping
-    # A push is n transactions in time order, so each may be ahead of the one before it in time.
+    # A push is processed in the order of event times, so each element may advance the watermark for the next.
     reach = max(now, watermark if watermark is not None else now)
     ahead: dict[int, bool] = {}
     for at in sorted({e.at for e in decoded.elements if e.at is not None}):
@@ -64,7 +67,7 @@ def check_elements(
         stamping = stamping or element_stamping  # type: ignore[assignment]  # own is one of the two words
         good.append(element)
         times.append(at)
-    # What could not be read was listed first; where lines are known they tell the order of the document.
+    # Malformed elements were listed first: sort by line number to restore the order of the document.
     bad.sort(key=lambda element: element.line or 0)
     return good, times, bad
 

@@ -12,18 +12,18 @@ from ..errors import StoreError
 
 
 class RegistryError(StoreError):
-    """The registry's database cannot be reached or refused what was asked."""
+    """The registry's database cannot be reached, or refused a statement."""
 
     code = "registry"
 
 
 class RegistryMigrationError(RegistryError):
-    """A migration failed and was rolled back: the schema is the one of before."""
+    """A migration failed and was rolled back; the schema is unchanged."""
 
     code = "registry-migration"
 
 
 class RegistryFormatError(RegistryError):
-    """The schema has a revision that this program does not know: a newer program wrote it, or an old one."""
+    """The schema has an unknown revision, written by a newer or a much older program."""
 
     code = "registry-format"

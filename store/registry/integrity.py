@@ -1,8 +1,8 @@
-"""Is the SQLite file of a registry what it was? SQLite itself looks neither into values nor back in time.
+"""Integrity checks of a registry's SQLite file, because SQLite does not detect lost or altered rows.
 
-A write-ahead log with a damaged frame is taken for one that ends before it, so that queries would be gone
-without a word. The number of changes is therefore kept in the file (``user_version``) and marked beside it,
-rows have check sums, and the pages are looked through. A PostgreSQL server has all this itself.
+SQLite ignores its write-ahead log from a damaged frame on, so that registered queries would vanish silently.
+The file therefore counts its changes (``user_version``), a mark file next to it has the durable count, rows
+have check sums, and all pages are checked. A PostgreSQL server has its own checks.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .session import Database, digest_of, with_digest
 
 
 def require_intact(path: Path, mark: LogMark) -> None:
-    """Look at the file of a registry before it is used; there need not be one.
+    """Check a registry's file before its use; a file that never existed is intact.
 
     Raises:
-        StoreFormatError: its pages are damaged, or it lacks changes that were durable.
+        StoreFormatError: pages of the file are damaged, or the file lacks durable changes.
     """
     if not path.exists():
         if mark.last:
@@ -39,7 +39,7 @@ def require_intact(path: Path, mark: LogMark) -> None:
             faults = faults_of(file)
     except sqlite3.DatabaseError as error:
         if "locked" in str(error) or "not a database" in str(error):
-            return  # whoever opens it next tells that better
+            return  # the opening of the database reports a clearer error
         raise _damaged(path, str(error)) from error
     if changes < mark.last:
         raise _damaged(
@@ -52,7 +52,7 @@ def require_intact(path: Path, mark: LogMark) -> None:
 
 
 def rows_of(path: Path) -> tuple[dict[str, int], list[str]]:
-    """How many rows each table of a file has, and which of them are not what was written; for a check."""
+    """Count the rows of each table in a file, and list the rows whose check sums are wrong."""
     counts: dict[str, int] = {}
     faults: list[str] = []
 
@@ -72,9 +72,9 @@ def rows_of(path: Path) -> tuple[dict[str, int], list[str]]:
 
 
 def salvage(path: Path, database: Database) -> tuple[int, int]:
-    """Copy every row of a damaged file that is what was written; how many were, and how many were not.
+    """Copy all intact rows of a damaged file; return the numbers of copied and of lost rows.
 
-    Rows that cannot even be read are not counted.
+    Of the rows that SQLite cannot read, at most one for each table is counted as lost.
     """
     kept = lost = 0
     source = create_engine("sqlite://", creator=lambda: read_only(path))
@@ -103,10 +103,10 @@ def salvage(path: Path, database: Database) -> tuple[int, int]:
 
 
 def require_rows(database: Database) -> None:
-    """Compare every row of a file with its check sum; rows that a migration changed get theirs.
+    """Check every row's check sum in a SQLite file; add check sums to rows without one after a migration.
 
     Raises:
-        StoreFormatError: one differs.
+        StoreFormatError: a row differs from its check sum.
     """
     if database.path is None:
         return
@@ -121,7 +121,7 @@ def require_rows(database: Database) -> None:
 
 
 def _rows(path: Path, connection: Connection) -> Iterator[tuple[Table, Any, int, int | None]]:
-    """Each row's table and key, the check sum that it should have and the one that it has."""
+    """Yield for each row its table, its key, the check sum of its values, and the stored check sum."""
     for table in METADATA.sorted_tables:
         try:
             for row in connection.execute(select(table)).mappings().all():

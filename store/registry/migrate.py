@@ -1,7 +1,7 @@
-"""Bring the registry's schema to the newest revision, all or nothing.
+"""Migration of the registry's schema to the newest revision, all or nothing.
 
-Several processes may start at once on one database: SQLite's write lock or PostgreSQL's advisory lock lets
-one migrate while the others wait, then they find nothing to do.
+Several processes may start on one database at the same time: SQLite's write lock or PostgreSQL's advisory
+lock lets one process migrate while the others wait.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .errors import RegistryError, RegistryFormatError, RegistryMigrationError
 from .session import Database
 
 SCRIPTS = "quadrill.migrations:"
-# Any number that nobody else on the same PostgreSQL database is likely to lock.
+# An arbitrary number that no other program on the same PostgreSQL database is likely to lock.
 ADVISORY_LOCK = 7_233_180_114
 
 
 def migrate(database: Database, scripts: str = SCRIPTS) -> str:
-    """Run every migration that is missing, in one transaction. Gives the revision reached.
+    """Run all missing migrations in one transaction, and return the revision of the schema.
 
     Raises:
-        RegistryMigrationError: one failed; none of them was applied.
-        RegistryFormatError: the database is at a revision that ``scripts`` do not have, newer or older.
+        RegistryMigrationError: a migration failed; none was applied.
+        RegistryFormatError: the database has a newer or older revision that ``scripts`` do not contain.
         RegistryError: the database cannot be reached.
     """
     config = Config()
@@ -55,7 +55,7 @@ def migrate(database: Database, scripts: str = SCRIPTS) -> str:
 
 
 def current_revision(connection: Connection) -> str | None:
-    """The revision of the schema, None for an empty database."""
+    """Return the revision of the schema; None for an empty database."""
     return MigrationContext.configure(connection).get_current_revision()
 
 

@@ -1,6 +1,6 @@
-"""The tables of the registry; ``migrations/versions`` makes them.
+"""The table definitions of the registry; ``migrations/versions`` creates the tables.
 
-A change here needs a new migration: a test compares the two.
+A change of a table definition needs a new migration: a test compares definitions and migrations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METADATA = MetaData(naming_convention=NAMING)
 
 
 def _table(name: str, *columns: Column[Any] | UniqueConstraint) -> Table:
-    """A table with a column for the check sums of rows (`soundness`): None where a migration changed one."""
+    """Define a table with a column for the check sum of each row, which is NULL after a migration."""
     return Table(name, METADATA, *columns, Column("digest", BigInteger))
 
 
@@ -41,7 +41,7 @@ def _filled(name: str, kind: Any, *, unique: bool | None = None) -> Column[Any]:
 
 
 def _position() -> Column[Any]:
-    """The order in which rows were added."""
+    """Define the column that numbers rows in the order of insertion."""
     return Column("position", Integer, primary_key=True)
 
 
@@ -62,7 +62,7 @@ DROPPED_QUERIES = _table(
     Column("name", String(128), primary_key=True),
     _filled("dropped_ms", BigInteger),
 )
-"""Tombstones of dropped queries: the feed of one answers 204 until its name is taken again."""
+"""Tombstones: the feed of a dropped query answers 204 until a new query takes the name."""
 
 STREAMS = _table(
     "streams",

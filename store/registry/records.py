@@ -1,7 +1,7 @@
-"""The rows of the registry as plain values: what callers hand in and get back.
+"""The records of the registry: rows of its tables as immutable values.
 
-Every time ending in ``_ms`` is milliseconds, those ending in ``_at_ms`` or called ``created_ms`` since the
-epoch. Options are JSON values.
+Fields ending in ``_ms`` are milliseconds; ``created_ms`` and ``updated_ms`` count from 1970. Options are JSON
+values.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"
 
 @dataclass(frozen=True, slots=True)
 class QueryRecord:
-    """A registered continuous query: its text as given and every option it was registered with.
+    """A registered continuous query with its original text and options.
 
-    ``dialect`` None: detected from the text. ``error`` says why the state is ``failed``.
+    If ``dialect`` is None, the dialect is detected from the text. ``error`` says why the state is ``failed``.
     """
 
     name: str
@@ -38,11 +38,11 @@ class QueryRecord:
 class StreamRecord:
     """A stream: its short name, its IRI and its settings.
 
-    ``idle_timeout_ms`` and ``retention_ms`` None: the server's setting holds. ``timestamp_property`` None:
-    prov:generatedAtTime. ``stamping`` None: the first element decides. ``quoted_asserted``: a quoted triple
-    counts as asserted, too. ``mapping`` is the JSON text of how its records become RDF. ``clock``:
-    whether its time goes on with the wall clock while it is silent. ``declared`` is False for a stream that
-    came to be by a query or a push.
+    If ``idle_timeout_ms`` or ``retention_ms`` is None, the server's setting applies. The default of
+    ``timestamp_property`` is prov:generatedAtTime. If ``stamping`` is None, the first element decides whether
+    elements carry event times. ``quoted_asserted`` is True if a quoted triple counts as asserted. ``mapping``
+    is the JSON text of the mapping from records to RDF. ``clock`` says whether event time follows the wall
+    clock while the stream is silent. ``declared`` is False for a stream that a query or a push has created.
     """
 
     name: str
@@ -62,10 +62,10 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord:
-    """A source, which feeds a stream, or a sink, which takes what a query tells; ``members`` declare it.
+    """A source, which feeds a stream, or a sink, which writes a query's events; ``members`` declares it.
 
-    ``wanted`` is False while it is stopped. ``place`` is the id of the last event that a sink has taken;
-    where a source is stands in the journal, with its elements.
+    ``wanted`` is False while the connector is stopped. ``place`` is the id of the last event that a sink has
+    written; the position of a source is in the journal, with its elements.
     """
 
     role: ConnectorRole
@@ -78,7 +78,7 @@ class ConnectorRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredQueryRecord:
-    """A SPARQL text that someone saved under a name."""
+    """A SPARQL text that a user saved under a name."""
 
     name: str
     text: str
@@ -88,7 +88,7 @@ class StoredQueryRecord:
 
 @dataclass(frozen=True, slots=True)
 class PrefixRecord:
-    """A prefix that answers are written with."""
+    """A prefix declaration for the serialisation of answers."""
 
     prefix: str
     iri: str
@@ -96,7 +96,7 @@ class PrefixRecord:
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A bearer token: only its hash is kept. ``label`` tells a person whose it is."""
+    """A bearer token, stored as a hash; ``label`` names the token's owner for people."""
 
     hash: str
     role: str
@@ -106,7 +106,7 @@ class TokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A long-running piece of work, for instance a bulk load: what was asked and how far it is."""
+    """A long-running job, for instance a bulk load, with its request and its progress."""
 
     id: str
     kind: str

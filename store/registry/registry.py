@@ -1,4 +1,4 @@
-"""Registry: everything the server must remember besides quads, behind one object."""
+"""The registry object: opens the registry's database and gives access to its tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tables import (
 
 
 class Registry:
-    """What is registered, in one database, with a table for each kind of record."""
+    """The registry's tables in one database, one for each kind of record."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -33,16 +33,16 @@ class Registry:
 
     @classmethod
     def open(cls, url: str = "sqlite://") -> Self:
-        """Connect, and bring the schema to the newest revision.
+        """Connect to the database, check it, and migrate its schema to the newest revision.
 
         Args:
             url: ``sqlite:///<file>``, ``sqlite://`` (in memory) or ``postgresql://user:password@host/database``.
 
         Raises:
             RegistryError: the URL is wrong or the database cannot be reached.
-            RegistryMigrationError: a migration failed; the old schema is still there.
-            RegistryFormatError: a newer program wrote the schema.
-            StoreFormatError: the SQLite file is damaged, or lacks changes that were durable.
+            RegistryMigrationError: a migration failed; the schema is unchanged.
+            RegistryFormatError: a newer or much older program wrote the schema.
+            StoreFormatError: the SQLite file is damaged, or lacks durable changes.
         """
         database = Database(url)
         try:
@@ -61,12 +61,12 @@ class Registry:
         return self._database.shown_url
 
     def revision(self) -> str | None:
-        """The revision of the schema as the database tells it now: also a test that it answers."""
+        """Read the schema's revision from the database; also serves as a health check."""
         with self._database.connection() as connection:
             return current_revision(connection)
 
     def close(self) -> None:
-        """Give back every connection."""
+        """Close all connections to the database."""
         self._database.close()
 
     def __enter__(self) -> Self:

@@ -1,8 +1,8 @@
-"""The registry's database: the engine with its settings, and one transaction per call.
+"""The registry's database: the SQLAlchemy engine with its settings, and one transaction per call.
 
-SQLite by default, PostgreSQL by URL. On SQLite the driver's own transaction handling is switched off,
-because it leaves DDL outside of transactions; BEGIN is sent here, so that a migration is all or nothing
-(https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#pysqlite-serializable).
+The database is SQLite by default, or PostgreSQL by URL. The SQLite driver's own transaction handling is
+switched off, because it leaves DDL outside of transactions; this module sends BEGIN, so that a migration is
+all or nothing (https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#pysqlite-serializable).
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ BUSY_TIMEOUT_MS = 10_000
 CONNECT_TIMEOUT_S = 10
 _UNWRITABLE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC)
 _DISK_FULL = "53100"
-"""PostgreSQL's word for it (https://www.postgresql.org/docs/current/errcodes-appendix.html)."""
+"""PostgreSQL's error code for a full disk (https://www.postgresql.org/docs/current/errcodes-appendix.html)."""
 SQLITE_BEGIN = "sqlite_begin"
 REGISTRY = "registry.sqlite"
-"""The file of the registry in a data folder."""
+"""The name of the registry's SQLite file in a data folder."""
 
 
 def default_url(folder: Path) -> str:
-    """The URL of the SQLite registry in a data folder."""
+    """Return the URL of the SQLite registry in a data folder."""
     url = URL.create("sqlite", database=str(folder / REGISTRY))
     return url.render_as_string(hide_password=False)
 
 
 def digest_of(table: Table, values: Mapping[str, Any]) -> int:
-    """The check sum of a row, over all that is not given by the database."""
+    """Return the check sum of a row, over all columns except ``position`` and ``digest``."""
     kept = [values[column.key] for column in table.columns if column.key not in ("position", "digest")]
     return zlib.crc32(json.dumps([table.name, kept], sort_keys=True).encode())
 
 
 def with_digest(table: Table, values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a row and their check sum."""
+    """Return the values of a row with their check sum added."""
     return values | {"digest": digest_of(table, values)}
 
 
 class Database:
-    """An engine, and connections for one transaction each.
+    """The registry's database: gives connections for one transaction each.
 
-    Raises: RegistryError when the URL is wrong, its driver is missing, or the database refuses a statement.
+    Raises: RegistryError if the URL is wrong, its driver is missing, or the database refuses a statement.
 
     Attributes:
-        path: the file of a SQLite database; None for any other.
-        mark: of the number of changes that the file counts (`soundness`).
+        path: the file of a SQLite database; None for any other database.
+        mark: the mark file with the durable number of changes of a SQLite file (`integrity`); else None.
     """
 
     def __init__(self, url: str) -> None:
@@ -81,13 +81,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One read transaction."""
+        """Give a connection inside a read transaction."""
         with self.translated_errors(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One write transaction, committed at the end, rolled back when an error passes."""
+        """Give a connection inside a write transaction, which an error rolls back."""
         with self.translated_errors(), self.engine.connect() as connection:
             with connection.execution_options(**{SQLITE_BEGIN: "BEGIN IMMEDIATE"}).begin():
                 yield connection
@@ -97,9 +97,9 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """One write transaction on a bare connection, for migrations; foreign keys of SQLite are off.
+        """Give a connection inside a write transaction for migrations, without SQLite's foreign keys.
 
-        A rebuilt table would otherwise take the rows that refer to it along.
+        With foreign keys, the rebuild of a table would delete the rows that refer to the table.
         """
         with self.translated_errors(), self.engine.connect() as connection:
             raw = connection.connection.driver_connection
@@ -114,11 +114,11 @@ class Database:
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
-        """Turn the database's errors into one sentence each.
+        """Translate errors of the database inside the block.
 
         Raises:
-            StoreUnwritableError: it can be read and has no place for more.
-            RegistryError: whatever else is wrong.
+            StoreUnwritableError: the database's disk is full or cannot be written.
+            RegistryError: the database failed in another way.
         """
         try:
             yield
@@ -132,13 +132,13 @@ class Database:
             ) from error
 
     def close(self) -> None:
-        """Give back every connection."""
+        """Close all connections to the database."""
         self.engine.dispose()
         if self.mark is not None:
             self.mark.close()
 
     def _count(self, connection: Connection) -> int:
-        """Count a change where the file keeps their number, in the transaction that makes it."""
+        """Increment a SQLite file's number of changes within the transaction; return the number, else 0."""
         if self.mark is None:
             return 0
         changes = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()) + 1
@@ -167,7 +167,7 @@ def _sqlite_engine(url: URL) -> Engine:
     in_memory = url.database in (None, "", ":memory:")
     options: dict[str, Any] = {"connect_args": {"check_same_thread": False}, "poolclass": QueuePool}
     if in_memory:
-        # An in-memory database lives and dies with its connection: all threads take turns with one.
+        # An in-memory database exists only in its connection, so all threads share one connection.
         options |= {"pool_size": 1, "max_overflow": 0}
     engine = create_engine(url, **options)
 
@@ -189,7 +189,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Set the journal mode; the switch itself ignores busy_timeout, so it is tried for as long."""
+    """Switch SQLite to its write-ahead log; retry while locked, because the switch ignores busy_timeout."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
@@ -207,7 +207,7 @@ def _postgresql_engine(url: URL) -> Engine:
 
 
 def _is_full(error: Exception) -> bool:
-    """True where the database says that its disk takes nothing more."""
+    """Return True if the error says that the database's disk is full or cannot be written."""
     cause = getattr(error, "orig", None)
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", 0) in _UNWRITABLE

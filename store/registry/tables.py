@@ -1,4 +1,4 @@
-"""The tables of the registry: what can be done with the records of each kind."""
+"""The tables of the registry: reads and writes of the records of each kind."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ RecordType = TypeVar(
 
 
 class KeyFault(NamedTuple):
-    """Message, with a place for each value of the key, and code of an error about a key."""
+    """The message (a format string for the key's values) and the code of an error about a key."""
 
     text: str
     code: str
 
 
 class RecordTable(Generic[RecordType]):
-    """Records of one kind. Every method is one transaction and may be called from any thread.
+    """The table of one kind of record. Every method is one transaction; thread-safe.
 
-    A key is the values of the columns ``keys``. Methods raise RegistryError when the database fails.
+    The key of a record consists of its values in the columns ``keys``. Methods raise RegistryError if the
+    database fails.
 
     Attributes:
-        table: has a column for each field of a record.
-        record: the class of a record.
-        keys: the columns that name a record.
-        order: the columns by which `all` sorts.
+        table: the table, with a column for each field of a record.
+        record: the class of the records.
+        keys: the names of the key columns.
+        order: the names of the columns by which `all` sorts.
         unknown: the error for a key that no record has.
-        taken: the error for a key that another record has, of a kind that has `add`.
+        taken: the error for a key that another record has; only for kinds with `add`.
     """
 
     table: ClassVar[Table]
@@ -67,9 +68,9 @@ class RecordTable(Generic[RecordType]):
         self._delete = delete(self.table).where(named)
 
     def add(self, record: RecordType) -> RecordType:
-        """Keep a new record.
+        """Insert a new record.
 
-        Raises: ConflictError when its key is taken.
+        Raises: ConflictError if another record has the key.
         """
         with self._database.write() as connection:
             self._refuse_taken(connection, record, None)
@@ -77,19 +78,19 @@ class RecordTable(Generic[RecordType]):
         return record
 
     def put(self, record: RecordType) -> RecordType:
-        """Keep a record, in place of an older one with its key."""
+        """Insert a record, or replace the record with the same key."""
         with self._database.write() as connection:
             if not self._write(connection, record, self._key_of(record)):
                 self._write_new(connection, record)
         return record
 
     def get(self, *key: str) -> RecordType | None:
-        """The record with that key, None when there is none."""
+        """Return the record with the key; None if no record has the key."""
         with self._database.read() as connection:
             return self._find(connection, key)
 
     def all(self) -> list[RecordType]:
-        """All records, in order."""
+        """Return all records, sorted by the columns ``order``."""
         with self._database.read() as connection:
             return [self.record(*row) for row in connection.execute(self._all)]
 
@@ -98,8 +99,8 @@ class RecordTable(Generic[RecordType]):
 
         Raises:
             NotFoundError: no record has the key.
-            ConflictError: the changed record has the key of another one.
-            TypeError: a field that a record does not have.
+            ConflictError: another record has the key of the changed record.
+            TypeError: the record has no such field.
         """
         with self._database.write() as connection:
             old = self._find(connection, key)
@@ -111,9 +112,9 @@ class RecordTable(Generic[RecordType]):
         return changed
 
     def remove(self, *key: str) -> None:
-        """Forget a record.
+        """Delete the record with the key.
 
-        Raises: NotFoundError when there is none.
+        Raises: NotFoundError if no record has the key.
         """
         with self._database.write() as connection:
             self._remove(connection, key)
@@ -122,7 +123,7 @@ class RecordTable(Generic[RecordType]):
         return tuple(getattr(record, column) for column in self.keys)
 
     def _named(self, key: tuple[str, ...]) -> dict[str, Any]:
-        """The values of a statement for one key."""
+        """Return the bind parameters of a statement for one key."""
         return {f"of_{name}": value for name, value in zip(self.keys, key, strict=True)}
 
     def _find(self, connection: Connection, key: tuple[str, ...]) -> RecordType | None:
@@ -134,7 +135,7 @@ class RecordTable(Generic[RecordType]):
             raise self._not_found(key)
 
     def _write(self, connection: Connection, record: RecordType, key: tuple[str, ...]) -> bool:
-        """Write a record in place of the one with a key; False where there is none."""
+        """Overwrite the record that has ``key``; return False if there is none."""
         return bool(connection.execute(self._change, self._values(record) | self._named(key)).rowcount)
 
     def _write_new(self, connection: Connection, record: RecordType) -> None:
@@ -147,7 +148,7 @@ class RecordTable(Generic[RecordType]):
         return NotFoundError(self.unknown.text.format(*key), code=self.unknown.code)
 
     def _refuse_taken(self, connection: Connection, record: RecordType, old: RecordType | None) -> None:
-        """Raise ConflictError where another record than ``old`` has the key of a record."""
+        """Raise ConflictError if a record other than ``old`` has the key of ``record``."""
         key = self._key_of(record)
         if (old is None or self._key_of(old) != key) and self._find(connection, key) is not None:
             raise ConflictError(self.taken.text.format(*key), code=self.taken.code)
@@ -161,7 +162,7 @@ _DELETE_TOMBSTONE = delete(DROPPED_QUERIES).where(_HAS_NAME)
 class QueryRecords(RecordTable[QueryRecord]):
     """Continuous queries in the order of registration, and the tombstones of dropped ones.
 
-    A query that is written forgets the tombstone of its name.
+    Writing a query deletes the tombstone of its name.
     """
 
     table, record = QUERIES, QueryRecord
@@ -169,21 +170,21 @@ class QueryRecords(RecordTable[QueryRecord]):
     taken = KeyFault("a query named {} is registered already", code="query-exists")
 
     def put(self, record: QueryRecord) -> QueryRecord:
-        """Keep a query as the newest one, in place of the one with its name, if any."""
+        """Insert a query at the end of the order, and delete the older query of its name, if any."""
         with self._database.write() as connection:
             connection.execute(self._delete, self._named((record.name,)))
             self._write_new(connection, record)
         return record
 
     def retract(self, name: str, *, dropped: bool) -> None:
-        """Undo `add`, if it has been done: forget a query, with a tombstone only if ``dropped``."""
+        """Delete a query if it exists; write a tombstone only if ``dropped``. Undoes `add`."""
         with self._database.write() as connection:
             connection.execute(self._delete, self._named((name,)))
             if dropped:
                 _write_tombstone(connection, name)
 
     def was_dropped(self, name: str) -> bool:
-        """True when a query of that name was dropped and the name has not been taken again."""
+        """Return True if a query of the name was dropped and no newer query has the name."""
         with self._database.read() as connection:
             return connection.execute(_TOMBSTONE, {"of_name": name}).first() is not None
 
@@ -197,14 +198,14 @@ class QueryRecords(RecordTable[QueryRecord]):
 
 
 def _write_tombstone(connection: Connection, name: str) -> None:
-    """Write the tombstone of a query, in place of an older one."""
+    """Write the tombstone of a dropped query, and replace an older one."""
     connection.execute(_DELETE_TOMBSTONE, {"of_name": name})
     values = {"name": name, "dropped_ms": time.time_ns() // 1_000_000}
     connection.execute(_INSERT_TOMBSTONE, with_digest(DROPPED_QUERIES, values))
 
 
 class JobRecords(RecordTable[JobRecord]):
-    """Long-running pieces of work: what was asked and how far each is; in the order of the requests."""
+    """Long-running jobs with their requests and progress, in the order of the requests."""
 
     table, record, keys = JOBS, JobRecord, ("id",)
     unknown = KeyFault("there is no job {}", code="unknown-job")
@@ -212,14 +213,14 @@ class JobRecords(RecordTable[JobRecord]):
 
 
 class PrefixRecords(RecordTable[PrefixRecord]):
-    """Prefixes that answers are written with, by name."""
+    """Prefix declarations for the serialisation of answers, sorted by prefix."""
 
     table, record, keys, order = PREFIXES, PrefixRecord, ("prefix",), ("prefix",)
     unknown = KeyFault("there is no prefix {!r}", code="unknown-prefix")
 
 
 class StoredQueryRecords(RecordTable[StoredQueryRecord]):
-    """SPARQL texts that users keep under a name, by name."""
+    """SPARQL texts that users saved, sorted by name."""
 
     table, record, order = STORED_QUERIES, StoredQueryRecord, ("name",)
     unknown = KeyFault("no query is saved as {}", code="unknown-stored-query")
