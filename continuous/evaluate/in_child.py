@@ -38,7 +38,7 @@ _BATCH_TERMS, _BATCH_CHARACTERS = 4_096, 1 << 18
 """References to terms, and characters of new terms, after which the child sends a batch of rows."""
 
 _PRIORITY_S = 0.1
-"""Seconds of CPU time after which a child lowers its scheduling priority below that of the server process."""
+"""Seconds of CPU time after which the server lowers the scheduling priority of a child."""
 
 _SHARE_S = 10.0
 """Seconds after which a child is preempted if other evaluations wait for a permit; doubled at each retry."""

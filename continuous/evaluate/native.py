@@ -371,7 +371,7 @@ class NativeEvaluator(Evaluator):
         """Apply a window to the operators that was reported from its texts."""
         for _, content in windows:
             if self.state is not None and type(content) is EncodedContent and content.by_text:
-                content.settle()
+                content.encode_waiting()
                 with suppress(BudgetError):
                     self.advance(at, [(_, content)])
                 content.by_text = False

@@ -264,7 +264,7 @@ class EncodedContent:
     @property
     def content(self) -> dict[IdRow, int]:
         """The live keys with their occurrence counts."""
-        self.settle()
+        self.encode_waiting()
         self._count(*self.alone)
         return self.counts
 
@@ -273,7 +273,7 @@ class EncodedContent:
         waiting = {quad for each in self.waiting for quad in each.statements if not texts or quad[1] in texts}
         return len(self.counts) + len(waiting) + len(self.alone) * (len(self.wanted or ()) - 1)
 
-    def settle(self) -> None:
+    def encode_waiting(self) -> None:
         """Encode the waiting elements."""
         if self.waiting:
             waiting, self.waiting, self.occurrences = self.waiting, (), 0
@@ -303,7 +303,7 @@ class EncodedContent:
 
     def add(self, *elements: Element) -> None:
         """Add elements."""
-        self.settle()
+        self.encode_waiting()
         counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
         plain = coder.encode(elements)
         for place, element in enumerate(elements):
@@ -329,7 +329,7 @@ class EncodedContent:
 
     def remove(self, *elements: Element) -> None:
         """Remove elements."""
-        self.settle()
+        self.encode_waiting()
         counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
         stamp = coder.stamp
         for element in elements:
@@ -366,7 +366,7 @@ class EncodedContent:
 
     def take(self) -> WindowDelta:
         """Return and reset the delta since the last call, as triples and as quads of named graphs."""
-        self.settle()
+        self.encode_waiting()
         changes = self.changes
         if not changes:
             return NOTHING
