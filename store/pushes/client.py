@@ -1,4 +1,4 @@
-"""The client that waits for the present work: once it has left, the work ends."""
+"""The client that waits for the work of the current thread: the work ends if the client disconnects."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _HAS_LEFT: ContextVar[Callable[[], bool] | None] = ContextVar("quadrill_client_h
 
 
 class ClientLeftError(ReportedError):
-    """The client has closed its connection before it was answered."""
+    """The client closed its connection before the response."""
 
     code = "cancelled"
 
 
 @contextmanager
 def waiting_client(has_left: Callable[[], bool]) -> Iterator[None]:
-    """Within the block ``has_left`` tells whether the client of this thread's work has left."""
+    """Set the function that says whether this thread's client has disconnected, inside the block."""
     token = _HAS_LEFT.set(has_left)
     try:
         yield
@@ -28,7 +28,7 @@ def waiting_client(has_left: Callable[[], bool]) -> Iterator[None]:
 
 
 def require_client() -> None:
-    """Raise ClientLeftError when the client of this thread's work has left."""
+    """Raise ClientLeftError if the client of this thread's work has disconnected."""
     has_left = _HAS_LEFT.get()
     if has_left is not None and has_left():
         raise ClientLeftError("The client has closed the connection")

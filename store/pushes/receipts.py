@@ -1,4 +1,4 @@
-"""The answers to pushes, of which those with an idempotency key are remembered."""
+"""Receipts of pushes; the receipts of pushes with an idempotency key are stored."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .decode import BadElement
 
 
 class PushReceipt(NamedTuple):
-    """What a push is answered with.
+    """The response to a push.
 
-    ``accepted`` counts late elements, too: ``late`` says how many, ``dropped`` how many did not enter.
-    ``skipped`` are the records that gave no triple, where it was records that were pushed.
+    ``accepted`` includes the ``late`` elements, of which ``dropped`` did not enter the stream. ``skipped`` is
+    the number of records that gave no triple; None for a push without records.
     """
 
     stream: str
@@ -30,28 +30,28 @@ class PushReceipt(NamedTuple):
     skipped: int | None = None
 
     def members(self) -> list[Any]:
-        """The receipt for a record."""
+        """Return the fields of the receipt for a journal record."""
         bad = None if self.bad is None else [list(element[:4]) for element in self.bad]
         return [*self[:6], bad, self.dropped, self.skipped]
 
 
 class Receipts:
-    """The receipts of pushes with a key, a bounded number of them. Guarded by the lock of the order."""
+    """The newest receipts of pushes with an idempotency key. Guarded by the lock of the input order."""
 
     def __init__(self, capacity: int) -> None:
         self._most = capacity
         self._receipts: OrderedDict[tuple[str, str], tuple[str, PushReceipt]] = OrderedDict()
-        # Of sources, by stream and name: where each was at its last push. They are few and stay.
+        # The position of each source at its last push, by stream and source name; never evicted.
         self.positions: dict[tuple[str, str], str] = {}
 
     def __len__(self) -> int:
         return len(self._receipts)
 
     def find(self, stream: str, key: str, fingerprint: str) -> PushReceipt | None:
-        """The receipt of an earlier push with this key.
+        """Return the receipt of an earlier push with this key; None if there is none.
 
         Raises:
-            IdempotencyError: that push had another body.
+            IdempotencyError: the earlier push had another body, media type or options.
         """
         known, receipt = self._receipts.get((stream, key), (fingerprint, None))
         if known != fingerprint:
@@ -59,20 +59,20 @@ class Receipts:
         return receipt
 
     def add(self, stream: str, key: str, fingerprint: str, receipt: PushReceipt) -> None:
-        """Remember the receipt of a push."""
+        """Store the receipt of a push, and evict the oldest receipt beyond the capacity."""
         self._receipts[stream, key] = (fingerprint, receipt)
         if len(self._receipts) > self._most:
             self._receipts.popitem(last=False)
 
     def forget(self, stream: str) -> None:
-        """A stream was dropped: what is pushed under its IRI from now on is for another one."""
+        """Delete the receipts and source positions of a dropped stream, whose IRI a new stream may take."""
         for stream_key in [stream_key for stream_key in self._receipts if stream_key[0] == stream]:
             del self._receipts[stream_key]
         for place in [place for place in self.positions if place[0] == stream]:
             del self.positions[place]
 
     def checkpoint_rows(self) -> list[tuple[str, str, str, list[Any] | None]]:
-        """For a checkpoint: (stream, key, fingerprint, members of the receipt), without those a position."""
+        """Return the receipts and source positions as rows for a checkpoint; see `restore`."""
         receipts = [
             (*key, fingerprint, receipt.members()) for key, (fingerprint, receipt) in self._receipts.items()
         ]
@@ -92,7 +92,7 @@ class Receipts:
 
 
 def fingerprint_of(body: bytes, media_type: str, **options: Any) -> str:
-    """A digest of a push: body, type and options."""
+    """Return a digest of a push's body, media type and options."""
     digest = hashlib.sha256(body)
     digest.update(json.dumps([media_type, options], sort_keys=True, default=str).encode())
     return digest.hexdigest()

@@ -1,6 +1,6 @@
-"""The records of a body: JSON objects, or lines of CSV with the names of their columns.
+"""The records of a push: JSON objects, or lines of CSV with names of columns.
 
-Each is given with its place, and what cannot be read as an error at that place, so that others can go on.
+A malformed record becomes an error with its position, so that the other records of the push can be processed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..errors import InputError, LimitError, RdfSyntaxError, ReportedError
 _DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
 _TOGETHER = 100
-"""Lines that are read at once, and one by one only if one of them is odd."""
+"""Number of lines that are parsed together; they are parsed one by one if one line is irregular."""
 _PLAIN = "Write one JSON object a record."
 MEDIA_TYPES = {
     "application/json": "json",
@@ -31,13 +31,15 @@ MEDIA_TYPES = {
     "application/x-jsonlines": "ndjson",
     "text/csv": "csv",
 }
-"""How a body of a media type has its records."""
+"""The kind of records by media type."""
 
 
 class PushRecord(NamedTuple):
-    """A record, or why it cannot be read; ``text`` is what stands there, empty where `content` tells it.
+    """A record of a push: ``content`` is the parsed record, or the error of a malformed one.
 
-    Of CSV that cannot be read it has the line of names, too, and ends with a line feed, as no JSON does.
+    ``text`` is the original text, or empty if ``content`` suffices to write the record again. The text of a
+    malformed CSV record includes the header line and ends with a line feed, as the text of a JSON record
+    never does.
     """
 
     place: str
@@ -46,13 +48,13 @@ class PushRecord(NamedTuple):
     text: str
 
     def excerpt(self, most: int = 10_000) -> str:
-        """The beginning of its text, as its dead letter has it."""
+        """Return the first ``most`` characters of the record, for a dead letter."""
         known = self.text or not isinstance(self.content, dict)
         return (self.text if known else json.dumps(self.content, ensure_ascii=False))[:most]
 
 
 def type_of_record(excerpt: str) -> str:
-    """The media type of the text that a record was shown as."""
+    """Return the media type of the result of `PushRecord.excerpt`."""
     return "text/csv" if excerpt.endswith("\n") else "application/x-ndjson"
 
 
@@ -62,10 +64,10 @@ _made = partial(tuple.__new__, PushRecord)
 def read_records(
     text: str, kind: str, *, header: bool = True, max_nesting: int = 100, max_characters: int = 1_000_000
 ) -> Iterable[PushRecord]:
-    """The records of a body, of a kind that `MEDIA_TYPES` names.
+    """Return the records of a body; ``kind`` is a value of `MEDIA_TYPES`.
 
     Raises:
-        RdfSyntaxError, InputError, LimitError: of a body whose records cannot be told apart.
+        RdfSyntaxError, InputError, LimitError: the body is malformed as a whole.
     """
     if kind == "csv":
         return _of_csv(text, header, max_characters)
@@ -76,16 +78,16 @@ def read_records(
 
 
 def read_document(text: str, max_nesting: int = 102) -> Any:
-    """The JSON value of a text that holds records somewhere, read as strictly as records.
+    """Return the JSON value of a text, parsed as strictly as records.
 
-    Raises: RdfSyntaxError, LimitError.
+    Raises: RdfSyntaxError for malformed JSON, LimitError for too deep nesting.
     """
     guard_nesting(text, max_nesting, json_text=True)
     return _json(text, None, _has_long_number(text))
 
 
 def records_of_value(document: Any) -> Iterator[PushRecord]:
-    """The records of a JSON value: an object, or an array of them."""
+    """Yield the records of a JSON value: an object, or an array of objects."""
     values = document if isinstance(document, list) else [document]
     for number, value in enumerate(values, start=1):
         place = f"record {number}"
@@ -102,7 +104,7 @@ def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Push
         some = lines[begin : begin + _TOGETHER]
         longest = max(map(len, some))
         content = None
-        # What nests has two brackets a level.
+        # Each level of nesting takes two brackets, so shorter lines cannot nest too deeply.
         if not long and longest <= max_characters and (longest < 2 * max_nesting or _flat(some, max_nesting)):
             content = _objects(some)
         numbers = range(begin + 1, begin + 1 + len(some))
@@ -117,12 +119,12 @@ def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Push
 
 
 def _flat(lines: Sequence[str], most: int) -> bool:
-    """True when none of some lines can nest more levels than so many."""
+    """Return True if no line has more than ``most`` opening brackets, so that no line nests deeper."""
     return max(line.count("{") + line.count("[") for line in lines) <= most
 
 
 def _objects(lines: Sequence[str]) -> list[dict[str, Any]] | None:
-    """The objects on some lines; None when one of them is none."""
+    """Return the JSON objects on the lines; None if a line is no JSON object."""
     try:
         content = list(map(orjson.loads, lines))
     except orjson.JSONDecodeError:
@@ -146,14 +148,14 @@ def _of_line(number: int, line: str, long: bool, max_nesting: int, max_character
 
 
 def _has_long_number(text: str) -> bool:
-    """True when a text has 19 digits in a row; a regular expression takes as long as reading the JSON."""
+    """Return True if a text has 19 digits in a row; faster than a regular expression."""
     return _LONG_NUMBER in text.encode(errors="replace").translate(_DIGITS_ALIKE)
 
 
 def _json(text: str, line: int | None, long: bool) -> Any:
-    """A JSON value; integers of any length are exact, ``long`` ones may be there.
+    """Parse a JSON value; if ``long`` is True, integers of more than 18 digits stay exact.
 
-    Raises: RdfSyntaxError with the place.
+    Raises: RdfSyntaxError with line and column.
     """
     try:
         value = orjson.loads(text)
@@ -164,12 +166,12 @@ def _json(text: str, line: int | None, long: bool) -> Any:
             line=error.lineno if line is None else line,
             column=error.colno,
         ) from None
-    # Integers over 64 bits would be doubles.
+    # orjson would turn integers over 64 bits into doubles.
     return json.loads(text) if long else value
 
 
 def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[PushRecord]:
-    """Lines of CSV (RFC 4180); a field that is empty is absent. Without a header columns are a, b, c ..."""
+    """Yield the records of CSV (RFC 4180); empty fields are absent; unnamed columns are a, b, c ..."""
     lines = io.StringIO(text, newline="")
     reader = csv.reader(lines, strict=True)
     names: list[str] | None = None
@@ -200,7 +202,7 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[PushRecord
         except csv.Error as error:
             content = RdfSyntaxError(f"{place} is not CSV: {error}", line=number)
             if names is None:
-                raise content from None  # the names of all others stood there
+                raise content from None  # without the header line no record can be read
             excerpt = pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
         except ReportedError as error:
             if names is None:
@@ -210,14 +212,14 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[PushRecord
 
 
 class _TextLines:
-    """The lines of a text, told apart when the first is asked for."""
+    """The lines of a text, which are split at the first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines: list[str] | None = None
 
     def of(self, begin: int, end: int) -> str:
-        """The lines from one to another, which end with a line feed."""
+        """Return the lines ``begin`` to ``end`` (exclusive) as one text that ends with a line feed."""
         if self._lines is None:
             self._lines = list(io.StringIO(self._text, newline=""))
         content = "".join(self._lines[begin:end])
@@ -233,7 +235,7 @@ def _names(cells: list[str], place: str) -> list[str]:
 
 
 def _letters(column: int) -> str:
-    """The name of a column without one: a to z, then aa, ab ..."""
+    """Return the name of an unnamed column: a to z, then aa, ab ..."""
     name = ""
     column += 1
     while column:
