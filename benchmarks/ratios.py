@@ -30,7 +30,7 @@ ELEMENTS = 100
 """Elements of one large push."""
 SENSORS = 1000
 """Subjects in the stored graph that the join query reads."""
-LONGEST_START = 60.0
+LONGEST_WARM_UP = 60.0
 """Seconds after which the benchmark begins even if a server is still busy."""
 IDLE_SHARE = 0.1
 """Share of one processor below which a server counts as idle."""
@@ -98,8 +98,8 @@ def _print_line(name: str, result: Comparison) -> None:
 
 
 def wait_until_idle(server: Server) -> None:
-    """Wait until the server has compiled its grammars, for at most `LONGEST_START`."""
-    until = time.monotonic() + LONGEST_START
+    """Wait until the server has compiled its grammars, for at most `LONGEST_WARM_UP`."""
+    until = time.monotonic() + LONGEST_WARM_UP
     while time.monotonic() < until:
         before = server.cpu_seconds()
         time.sleep(0.5)

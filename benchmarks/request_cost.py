@@ -23,6 +23,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+LONGEST_START = 120.0
+"""Seconds after which a server that is not ready counts as failed."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _QUERY = (
     "SELECT ?x ?v FROM NAMED WINDOW <w> ON <urn:s> [RANGE PT10S STEP PT10S] "
@@ -82,11 +84,14 @@ class Server:
 
     def prepare(self) -> None:
         """Wait until it is ready; declare the stream and the query of the cases."""
-        for _ in range(200):
+        until = time.monotonic() + LONGEST_START
+        while True:
             try:
                 urllib.request.urlopen(f"{self.url}/health/ready").read()
                 break
             except OSError:
+                if self.process.poll() is not None or time.monotonic() > until:
+                    raise
                 time.sleep(0.1)
         self._put("/streams/s", "application/json", b'{"iri": "urn:s"}')
         self._put("/queries/q", "text/plain", _QUERY.encode())
