@@ -46,16 +46,16 @@ class ServiceFigures(Collector):
         yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
         yield _gauge("quadrill_store_quads", "Quads in the store.", self._endpoint.quads())
         yield _gauge("quadrill_feed_subscribers", "Open event streams.", fanout.clients)
-        yield _counter("quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", fanout.dropped)
+        yield _counter("quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", counts.dropped)
         yield _counter(
-            "quadrill_feed_frames_sent", "Frames that event streams have taken.", fanout.frames_sent
+            "quadrill_feed_frames_sent", "Frames that event streams have taken.", counts.frames_sent
         )
         yield _gauge(
             "quadrill_running_queries", "One-shot queries that run now.", len(self._endpoint.processes.list())
         )
-        yield _gauge("quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", fanout.buffered)
+        yield _gauge("quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", counts.buffered)
         figures, queries = engine_figures(self._engine), query_figures(self._engine)
-        yield _of_stages([*figures.stages.items(), ("deliver", fanout.latency)])
+        yield _of_stages([*figures.stages.items(), ("deliver", counts.latency)])
         yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
         yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
         yield _gauge("quadrill_idempotency_keys", "Keys that are remembered.", figures.idempotency_keys)

@@ -21,6 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
 
 from quadrill.store.quads.meters import Histogram
@@ -50,15 +51,30 @@ class Channel(Protocol):
 C = TypeVar("C", bound=Channel)
 
 
+@dataclass(slots=True)
+class FanoutFigures:
+    """The counts of a fan-out for metrics.
+
+    Attributes:
+        dropped: number of subscribers that were disconnected because they were too slow.
+        frames_sent: number of frames that clients have received.
+        buffered: bytes that wait for slow clients.
+        restarts: number of times that the writer ended without being stopped.
+        latency: seconds from the publication of an event to its last byte in a socket's buffer.
+    """
+
+    dropped: int = 0
+    frames_sent: int = 0
+    buffered: int = 0
+    restarts: int = 0
+    latency: Histogram = field(default_factory=Histogram)
+
+
 class Fanout:
     """The way to the writer. Units: ``heartbeat`` seconds, ``buffer_bytes`` bytes per client.
 
     Attributes:
-        dropped: subscribers that were too slow.
-        frames_sent: frames that clients have taken.
-        buffered: bytes that wait for slow clients.
-        latency: from the news of an event to its last byte in a socket's buffer, once an event.
-        restarts: how often the writer ended by itself.
+        figures: the counts for metrics.
         process: whether it is a process, else a thread.
     """
 
@@ -83,11 +99,7 @@ class Fanout:
         self.heartbeat = heartbeat
         self.buffer_bytes = buffer_bytes
         self.max_clients = max_clients
-        self.dropped = 0
-        self.frames_sent = 0
-        self.buffered = 0
-        self.restarts = 0
-        self.latency = Histogram()
+        self.figures = FanoutFigures()
         self.process = process and PROCESSES
         self._script = script
         self._lock = threading.RLock()
@@ -278,10 +290,10 @@ class Fanout:
     def told(self, kind: int, number: int, data: bytes) -> None:
         """Take a message of the writer."""
         if kind == broadcast.FIGURES:
-            self.frames_sent, self.buffered = FIGURES_HEAD.unpack_from(data)
+            self.figures.frames_sent, self.figures.buffered = FIGURES_HEAD.unpack_from(data)
             count = (len(data) - FIGURES_HEAD.size) // 8
             for seconds in struct.unpack_from(f"<{count}d", data, FIGURES_HEAD.size):
-                self.latency.observe(seconds)
+                self.figures.latency.observe(seconds)
             return
         self._paging.discard(number)
         if kind == broadcast.TAKEN:
@@ -292,7 +304,7 @@ class Fanout:
             channel = self._members.pop(number, None)
             self._permitted.pop(number, None)
         if data == broadcast.TOO_SLOW:
-            self.dropped += 1
+            self.figures.dropped += 1
         if source is not None:
             _close(source)
         if channel is not None:
@@ -311,9 +323,9 @@ class Fanout:
             self._ready.clear()
             self._waiting.clear()
             self._paging.clear()
-            self.buffered = 0
+            self.figures.buffered = 0
             if not self._stopped:
-                self.restarts += 1
+                self.figures.restarts += 1
                 self._short_lives = self._short_lives + 1 if lived_s < _SHORT_LIFE_S else 0
                 log.error("the process that writes event streams ended; %d clients connect again", count)
                 if self.process and self._short_lives >= _SHORT_LIVES:

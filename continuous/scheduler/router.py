@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field
 from itertools import count
 from time import monotonic
 from typing import TypeAlias
@@ -42,7 +41,6 @@ Readers: TypeAlias = dict[str, dict[RunningQuery | QueryGroup, None]]
 """The queries and groups that read each stream, by stream IRI, in the order of registration."""
 
 
-@dataclass(eq=False)
 class Router:
     """Delivers inputs to the queries that read them. Only the engine's thread calls the router.
 
@@ -53,29 +51,36 @@ class Router:
         shares: runs the work of readers in time slices.
     """
 
-    _tasks: TaskQueue
-    _acceptor: Acceptor
-    _derived: DerivedStreams
-    _streams: StreamRegistry
-    _catalogue: QueryCatalogue
-    settings: InitVar[EngineSettings]
-    outbox: InitVar[Outbox]
-    frontier: InitVar[Frontier]
-    pending: dict[str, PendingQuery] = field(default_factory=dict)
-    commit_readers: set[RunningQuery] = field(default_factory=set)
-    # The attached queries by name, in the order of registration.
-    _attached: dict[str, RunningQuery] = field(default_factory=dict)
-    _positions: dict[str, int] = field(default_factory=dict)
-    _count: Iterator[int] = field(default_factory=count)
-    # Queries with a variable for the stream of a window, which may read any stream.
-    _variable_queries: dict[RunningQuery, None] = field(default_factory=dict)
-    # The derived stream of each query, and the query of each derived stream.
-    _output_streams: dict[RunningQuery, StreamState] = field(default_factory=dict)
-    _producers: dict[str, RunningQuery] = field(default_factory=dict)
-    # The readers of each stream: single queries, and groups on behalf of their members.
-    _readers: Readers = field(default_factory=dict)
-
-    def __post_init__(self, settings: EngineSettings, outbox: Outbox, frontier: Frontier) -> None:
+    def __init__(
+        self,
+        tasks: TaskQueue,
+        acceptor: Acceptor,
+        derived: DerivedStreams,
+        streams: StreamRegistry,
+        catalogue: QueryCatalogue,
+        settings: EngineSettings,
+        outbox: Outbox,
+        frontier: Frontier,
+    ) -> None:
+        """Create a router without queries; ``frontier`` is the engine's version and task."""
+        self._tasks = tasks
+        self._acceptor = acceptor
+        self._derived = derived
+        self._streams = streams
+        self._catalogue = catalogue
+        self.pending: dict[str, PendingQuery] = {}
+        self.commit_readers: set[RunningQuery] = set()
+        # The attached queries by name, in the order of registration.
+        self._attached: dict[str, RunningQuery] = {}
+        self._positions: dict[str, int] = {}
+        self._count: Iterator[int] = count()
+        # Queries with a variable for the stream of a window, which may read any stream.
+        self._variable_queries: dict[RunningQuery, None] = {}
+        # The derived stream of each query, and the query of each derived stream.
+        self._output_streams: dict[RunningQuery, StreamState] = {}
+        self._producers: dict[str, RunningQuery] = {}
+        # The readers of each stream: single queries, and groups on behalf of their members.
+        self._readers: Readers = {}
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
         sliced = settings.threaded or not settings.slice_ms
         self.shares = FairShares(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, field
 from itertools import chain
 
 from quadrill.store.errors import LimitError
@@ -21,7 +20,6 @@ from .table_reading import active
 from .table_registry import TableRegistry
 
 
-@dataclass(eq=False, repr=False)
 class StaticInputs:
     """The static parts of one query; `open` or `open_next` make their tables.
 
@@ -45,24 +43,31 @@ class StaticInputs:
         begun: the query takes part.
     """
 
-    _options: EvaluationOptions
-    given: InitVar[Sequence[StaticPattern]]
-    _new_background: Callable[[], StaticEvaluator]
-    _terms: EngineTerms
-    _registry: TableRegistry | None
-    _: KW_ONLY
-    whole: bool = False
-    earlier: InitVar[Mapping[str, Arranged] | None] = None
-    looked_up: dict[int, str | None] = field(default_factory=dict)
-    held_because: dict[int, str] = field(default_factory=dict)
-    arrangements: dict[int, list[Lookup | SharedArrangement]] = field(default_factory=dict)
-    begun: bool = False
-    # The least version to begin at, and what looked up parts have taken since the query waits for it.
-    _least: int | None = None
-    _passed: dict[int, TableChange] = field(default_factory=dict)
-
-    def __post_init__(self, given: Sequence[StaticPattern], earlier: Mapping[str, Arranged] | None) -> None:
-        registry, known = self._registry, earlier or {}
+    def __init__(
+        self,
+        options: EvaluationOptions,
+        given: Sequence[StaticPattern],
+        new_background: Callable[[], StaticEvaluator],
+        terms: EngineTerms,
+        registry: TableRegistry | None,
+        *,
+        whole: bool = False,
+        earlier: Mapping[str, Arranged] | None = None,
+    ) -> None:
+        """Arrange the static parts ``given``; their tables are opened later."""
+        self._options = options
+        self._new_background = new_background
+        self._terms = terms
+        self._registry = registry
+        self.whole = whole
+        self.looked_up: dict[int, str | None] = {}
+        self.held_because: dict[int, str] = {}
+        self.arrangements: dict[int, list[Lookup | SharedArrangement]] = {}
+        self.begun = False
+        # The least version to begin at, and what looked up parts have taken since the query waits for it.
+        self._least: int | None = None
+        self._passed: dict[int, TableChange] = {}
+        known = earlier or {}
         self.background = self._new_background()
         found = [as_it_is(p) if registry is None else known.get(p.name) or arranged(p) for p in given]
         self.parts = [each.part for each in found]

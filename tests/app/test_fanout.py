@@ -115,7 +115,7 @@ def test_a_slow_subscriber_is_disconnected_and_others_are_served(fanout: Fanout)
             if slow.closed.is_set():
                 break
         assert slow.closed.wait(10)
-        assert fanout.dropped == 1
+        assert fanout.figures.dropped == 1
         stuck.settimeout(10)
         while stuck.recv(1 << 16):
             pass
@@ -138,7 +138,7 @@ def test_what_follows_an_event_larger_than_the_buffer_arrives_too(fanout: Fanout
             while source.waits:
                 time.sleep(0.001)
         assert read(client, 5 + len(large) + 8) == b"HEAD;" + large + b"one;two;"
-        assert fanout.dropped == 0
+        assert fanout.figures.dropped == 0
 
 
 class Pages(Source):
@@ -165,7 +165,7 @@ def test_a_source_with_much_to_give_goes_as_fast_as_its_client(fanout: Fanout) -
         assert slow.left > 40, "nothing is taken for a client that does not read"
         slow.put(b"new;")
         assert read(stuck, 9 + 60 * 100_000) == b"HEAD;" + b"".join(pages) + b"new;"
-        assert fanout.dropped == 0
+        assert fanout.figures.dropped == 0
 
 
 def test_an_event_larger_than_what_may_wait_for_the_writer_arrives() -> None:
@@ -177,7 +177,7 @@ def test_an_event_larger_than_what_may_wait_for_the_writer_arrives() -> None:
         while left and (piece := client.recv(min(left, 1 << 20))):
             left -= len(piece)
         assert not left and piece.endswith(b"end;")
-        assert fanout.restarts == 0
+        assert fanout.figures.restarts == 0
     fanout.stop()
 
 
@@ -196,7 +196,7 @@ def test_silent_streams_get_a_comment() -> None:
     with connect(fanout, Source()) as client:
         read(client, 5)
         assert read(client, 1) == b":"
-        while fanout.frames_sent < 2:  # the head and a comment, told with a heartbeat
+        while fanout.figures.frames_sent < 2:  # the head and a comment, told with a heartbeat
             time.sleep(0.01)
     fanout.stop()
 

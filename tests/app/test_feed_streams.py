@@ -152,10 +152,10 @@ def test_a_subscriber_that_is_too_slow_leaves_alone() -> None:
         for number in range(1, 400):
             feed.publish([("insert", "x" * 20_000)])
             assert ids(quick, number) == [number]
-            if fanout.dropped:
+            if fanout.figures.dropped:
                 break
         until(lambda: feed.subscribers == 1)
-        assert fanout.dropped == 1
+        assert fanout.figures.dropped == 1
     fanout.stop()
 
 
@@ -169,7 +169,7 @@ def test_a_quick_subscriber_gets_what_comes_at_once_and_is_larger_than_its_buffe
             last = number * 101
             assert ids(quick, last) == list(range(last - 100, last + 1))
         until(lambda: feed.subscribers == 1)
-        assert fanout.dropped == 1, "who reads nothing is too slow"
+        assert fanout.figures.dropped == 1, "who reads nothing is too slow"
         got = b""
         while piece := slow.recv(1 << 16):
             got += piece
@@ -193,7 +193,7 @@ def test_a_writer_that_is_killed_is_replaced_and_clients_resume_without_gap(star
         push(1)
         assert [event.id for event in reader.take(1)] == ["1"]
         os.kill(writer_of(fanout), signal.SIGKILL)
-        until(lambda: fanout.restarts == 1)
+        until(lambda: fanout.figures.restarts == 1)
         # The sources are closed after the restart is counted.
         until(lambda: (fanout.clients, server.services.engine.queries.feed("q").subscribers) == (0, 0))
     push(2)
@@ -201,7 +201,7 @@ def test_a_writer_that_is_killed_is_replaced_and_clients_resume_without_gap(star
         assert [event.id for event in reader.take(1)] == ["2"]
         push(3)
         assert [event.id for event in reader.take(1)] == ["3"]
-        assert fanout.restarts == 1
+        assert fanout.figures.restarts == 1
 
 
 def test_a_writer_that_never_lives_is_replaced_by_a_thread(
@@ -215,7 +215,7 @@ def test_a_writer_that_never_lives_is_replaced_by_a_thread(
         for attempt in range(1, 4):
             with connect(fanout, feed) as client:
                 assert client.recv(100) == b""
-            until(lambda attempt=attempt: fanout.restarts == attempt)
+            until(lambda attempt=attempt: fanout.figures.restarts == attempt)
     assert "a thread takes its place" in caplog.text
     with connect(fanout, feed) as client:
         publish(feed)
