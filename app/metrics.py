@@ -41,21 +41,24 @@ class ServiceFigures(Collector):
     def collect(self) -> Iterable[Metric]:
         """The figures of this moment."""
         fanout = self._fanout
+        streamed = fanout.figures
         counts = self._store.reader.graph_counts()
         yield _gauge("quadrill_store_version", "Version of the dataset.", self._store.reader.version)
         yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
         yield _gauge("quadrill_store_quads", "Quads in the store.", self._endpoint.quads())
         yield _gauge("quadrill_feed_subscribers", "Open event streams.", fanout.clients)
-        yield _counter("quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", counts.dropped)
         yield _counter(
-            "quadrill_feed_frames_sent", "Frames that event streams have taken.", counts.frames_sent
+            "quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", streamed.dropped
+        )
+        yield _counter(
+            "quadrill_feed_frames_sent", "Frames that event streams have taken.", streamed.frames_sent
         )
         yield _gauge(
             "quadrill_running_queries", "One-shot queries that run now.", len(self._endpoint.processes.list())
         )
-        yield _gauge("quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", counts.buffered)
+        yield _gauge("quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", streamed.buffered)
         figures, queries = engine_figures(self._engine), query_figures(self._engine)
-        yield _of_stages([*figures.stages.items(), ("deliver", counts.latency)])
+        yield _of_stages([*figures.stages.items(), ("deliver", streamed.latency)])
         yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
         yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
         yield _gauge("quadrill_idempotency_keys", "Keys that are remembered.", figures.idempotency_keys)
