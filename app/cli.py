@@ -50,7 +50,7 @@ COMMANDS = {
         "migrate": "folder",
         "token": "folder",
     },
-    "The shell": {"completion": "completion"},
+    "The program": {"version": "version", "completion": "completion"},
 }
 """The commands in the order of the help, and the module of the package ``commands`` that has each."""
 _MODULES = {command: module for group in COMMANDS.values() for command, module in group.items()}
@@ -120,18 +120,15 @@ def build_parser(asked: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Tells the version, which is looked for only then."""
+    """Prints the version; other commands do not read it from the metadata of the distribution."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **further: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **further)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from importlib.metadata import PackageNotFoundError, version
+        from quadrill.store.documents.release import release_of
 
-        try:
-            print(f"quadrill {version('quadrill')}")
-        except PackageNotFoundError:
-            print("quadrill (not installed)")
+        print(f"quadrill {release_of()}")
         parser.exit()
 
 
@@ -142,7 +139,9 @@ def _overview(commands: Any) -> str:
         lines.append(f"{group}:")
         lines += [f"    {name:10}  {commands.choices[name].get_default('summary')}" for name in names]
         lines.append("")
-    return "\n".join([*lines, "quadrill COMMAND --help tells the options of a command, with examples."])
+    lines.append("quadrill COMMAND --help tells the options of a command, with examples.")
+    lines.append("A server shows the documentation at /ui/docs.")
+    return "\n".join(lines)
 
 
 def _refuse(parser: argparse.ArgumentParser, asked: str) -> NoReturn:

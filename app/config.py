@@ -437,6 +437,6 @@ def _known(name: str, place: str) -> Setting:
     row = _BY_NAME.get(name)
     if row is None:
         near = difflib.get_close_matches(name, _BY_NAME, n=1)
-        hint = f"Did you mean {near[0]}?" if near else "docs/settings.md lists all settings."
+        hint = f"Did you mean {near[0]}?" if near else "A server lists all settings at /ui/docs/settings.md."
         raise SettingsError(f"unknown setting {name} {place}", hint=hint)
     return row

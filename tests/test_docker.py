@@ -45,7 +45,7 @@ def test_every_image_ends_as_another_user_than_root_and_is_watched() -> None:
 
 def test_the_packages_of_the_project_are_all_copied() -> None:
     text = (DOCKER / "Dockerfile").read_text()
-    for folder in ("app", "continuous", "store", "migrations", "static"):
+    for folder in ("app", "continuous", "store", "migrations", "static", "docs"):
         assert f"COPY {folder} ./{folder}" in text
 
 

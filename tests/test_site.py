@@ -8,9 +8,11 @@ import subprocess
 import sys
 from html import unescape
 from pathlib import Path
-from urllib.parse import unquote, urldefrag
+from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
+
+from tests.app.pages.browser import CHROMEDRIVER, CHROMIUM, Page, chromium
 
 pytest.importorskip("mkdocs", reason="needs the docs extra")
 
@@ -56,6 +58,20 @@ def test_every_link_and_anchor_of_the_site_is_there(site: Path) -> None:
 def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
     fetched = re.compile(r'<(?:script|img|iframe|link[^>]*stylesheet)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
     assert [path.name for path in site.rglob("*.html") if fetched.search(path.read_text("utf-8"))] == []
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None or CHROMEDRIVER is None, reason="no chromium or no chromedriver")
+def test_the_site_is_searched_in_a_local_folder_without_a_server(site: Path, tmp_path: Path) -> None:
+    with chromium(tmp_path / "profile") as driver:
+        page = Page(driver, site.as_uri())
+        page.open("/index.html")
+        page.driver.execute_script("document.querySelector('.md-search__input').focus()")
+        page.one(".md-search__input").send_keys("watermark")
+        page.until(lambda: page.all(".md-search-result__item a"), "results")
+        (address, _) = urldefrag(str(page.one(".md-search-result__item a").get_attribute("href")))
+        assert address.startswith("file://") and Path(unquote(urlsplit(address).path)).is_file()
+        assert page.complaints() == []
 
 
 def test_the_reference_of_http_has_every_operation(site: Path) -> None:

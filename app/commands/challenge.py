@@ -74,7 +74,7 @@ def _report(fields: list[str], number: int) -> ChallengeReport:
     if len(fields) != _FIELDS:
         raise TripError(
             f"line {number} has {len(fields)} fields, a report of the challenge has {_FIELDS}",
-            hint="See the fields in docs/language.md, section Output of the DEBS 2015 challenge.",
+            hint="A server lists them at /ui/docs/language.md, section Output of the DEBS 2015 challenge.",
         )
     pickup, dropoff = (_time(fields[place], number) for place in (2, 3))
     trip = f"<{NAMESPACE}trip{number}>"

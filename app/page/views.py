@@ -21,6 +21,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 import quadrill.static
 from quadrill.store.changes.commit import graph_key
+from quadrill.store.documents.release import release_of
 from quadrill.store.errors import NotFoundError
 
 from ..describing.listing import QuerySelection, list_part
@@ -31,6 +32,7 @@ from ..http import negotiation
 from ..http.callers import NOBODY
 from ..http.errors import HttpError
 from ..resources.sparql import service_description
+from . import documentation
 from .context import received, services
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -49,7 +51,7 @@ HTML = negotiation.Offer(
     "html", "text/html", ("application/xhtml+xml",), content_type="text/html; charset=utf-8"
 )
 # Browsers run a module only under a script type, and the machine's own type table may not have it.
-ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".png": "image/png", ".svg": "image/svg+xml"}
 ASSETS = Path(quadrill.static.__file__).parent
 SHOWN_QUERIES = 50
 """Rows of one part of the list of queries, as the script has it."""
@@ -153,6 +155,24 @@ def processes() -> AnyResponse:
     return _page("processes", "processes.html")
 
 
+@blueprint.get("/ui/docs")
+def documents() -> AnyResponse:
+    """The contents of the documentation."""
+    return _page("documents", "help.html", contents=documentation.contents())
+
+
+@blueprint.get("/ui/docs/<path:filename>")
+def document(filename: str) -> AnyResponse:
+    """A page of the documentation, or a picture in it."""
+    found = documentation.help_page(filename)
+    if found is not None:
+        return _page("documents", "help.html", document=found)
+    picture = documentation.help_file(filename)
+    if picture is None:
+        return _message(404, "No such page", f"The documentation has no page {filename}.", None)
+    return Response(picture.read_bytes(), mimetype=ASSET_TYPES[picture.suffix])
+
+
 @blueprint.get("/login")
 def login() -> AnyResponse:
     """The form that asks for a token."""
@@ -235,6 +255,7 @@ def _render(status: int, template: str, **values: Any) -> Response:
     text = render_template(
         template,
         version=services().store.reader.version,
+        release=release_of(),
         signed_in=services().security.has_tokens(),
         **values,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import EngineStoppedError
+from quadrill.store.documents.release import release_of
 from quadrill.store.errors import StoreUnwritableError
 
 from ..describing.figures import journal_state
@@ -27,7 +28,7 @@ def ready(services: Services, request: Request) -> WholeAnswer:
     """
     starting = services.engine.parts.starting
     if starting.active:
-        document = {"status": "starting", "replay": starting.to_json()}
+        document = {"status": "starting", "version": release_of(), "replay": starting.to_json()}
         return json_answer(document, 503, {"Retry-After": "2"})
     checks: dict[str, Callable[[], object]] = {
         "store": lambda: services.store.reader.solutions("SELECT * { ?s ?p ?o } LIMIT 1"),
@@ -36,7 +37,8 @@ def ready(services: Services, request: Request) -> WholeAnswer:
     }
     found = {name: _outcome(check) for name, check in checks.items()}
     good = all(outcome == "ok" for outcome in found.values())
-    return json_answer({"status": "ready" if good else "not ready", "checks": found}, 200 if good else 503)
+    document = {"status": "ready" if good else "not ready", "version": release_of(), "checks": found}
+    return json_answer(document, 200 if good else 503)
 
 
 def metrics(services: Services, request: Request) -> WholeAnswer:

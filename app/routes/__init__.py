@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from quadrill.store.documents.release import release_of
 
 from ..front.openapi import document
 from ..front.route import Handler, Route
@@ -23,11 +23,7 @@ def all_routes(page: Handler) -> tuple[Route, ...]:
 
     def openapi(services: Services, request: Request) -> WholeAnswer:
         """The OpenAPI document of this server."""
-        try:
-            number = version("quadrill")
-        except PackageNotFoundError:
-            number = "0"
-        return json_answer(document(table, number, base_url(services, request)))
+        return json_answer(document(table, release_of(), base_url(services, request)))
 
     described = Route(
         "GET", "/openapi.json", openapi, "this document", answers=JSON, role="public", while_starting=True

@@ -44,5 +44,7 @@ def page_routes(page: Handler) -> tuple[Route, ...]:
             while_starting=True,
             labelled="/ui/queries/<name>",
         ),
+        Route("GET", "/ui/docs", page, role="public", while_starting=True),
+        Route("GET", "/ui/docs/{filename}", page, role="public", while_starting=True),
         Route("GET", "/ui/static/{filename}", page, role="public", while_starting=True),
     )

@@ -14,11 +14,10 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ..documents.release import release_of
 from ..errors import StoreFormatError
 from ..folder import keep_private
 
@@ -204,18 +203,8 @@ class BlobStore:
 
 def key_of(text: str) -> str:
     """The key of what follows from a text by this release of the program and of Oxigraph."""
-    return hashlib.sha256(f"{_releases()} {text}".encode()).hexdigest()
-
-
-@cache
-def _releases() -> str:
-    found = []
-    for package in ("quadrill", "pyoxigraph"):
-        try:
-            found.append(version(package))
-        except PackageNotFoundError:
-            found.append("unknown")
-    return " ".join(found)
+    releases = f"{release_of()} {release_of('pyoxigraph')}"
+    return hashlib.sha256(f"{releases} {text}".encode()).hexdigest()
 
 
 def _digest(data: bytes) -> bytes:

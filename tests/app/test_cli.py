@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,15 @@ def test_a_client_starts_without_store_and_engine() -> None:
     code = "import sys; from quadrill.app.cli import build_parser; build_parser('query'); print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"quadrill.app.wiring", "quadrill.continuous.engine", "flask"} & set(told.split())
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == f"quadrill {version('quadrill')}\n"
+    assert main(["version", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["quadrill"] == version("quadrill")
+    assert set(shown) == {"quadrill", "python", "pyoxigraph", "sqlite", "platform"}
 
 
 def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:

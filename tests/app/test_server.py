@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
@@ -209,10 +210,12 @@ def test_health_tells_alive_from_ready(start_server: Start) -> None:
     ready = server.client.get("/health/ready")
     assert ready.status_code == 200
     assert ready.json()["checks"] == {"store": "ok", "registry": "ok", "engine": "ok"}
+    assert ready.json()["version"] == version("quadrill")
     server.services.engine.stop()
     stopped = server.client.get("/health/ready")
     assert stopped.status_code == 503
     assert stopped.json()["checks"]["engine"] != "ok"
+    assert stopped.json()["version"] == version("quadrill")
 
 
 def test_metrics_count_requests_by_route(start_server: Start) -> None:

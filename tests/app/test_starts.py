@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -137,6 +138,7 @@ def test_a_server_that_replays_lives_and_drops_a_query(
     ready = server.ask("GET", "/health/ready")
     assert ready.status_code == 503
     assert set(ready.json()["replay"]) == {"records", "replayed", "seconds"}
+    assert ready.json()["version"] == version("quadrill")
     listed = server.ask("GET", "/queries").json()["queries"]
     assert [(each["name"], each["state"]) for each in listed] == [("good", "running"), ("slow", "running")]
     assert listed[0]["waiting_for"][0]["reason"] == "starting"

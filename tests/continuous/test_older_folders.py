@@ -1,9 +1,9 @@
-"""Data folders of an earlier commit open with windows, feeds and streams, and continue as they did there.
+"""Data folders of earlier releases open with windows, feeds and streams, and continue as they did there.
 
-``tests/data/folders/COMMIT.tar.xz`` was written by that commit, by
-``python -m tests.continuous.test_older_folders tests/data/folders/COMMIT.tar.xz``. It holds two folders, one
+``tests/data/folders/RELEASE.tar.xz`` was written by that release, by
+``python -m tests.continuous.test_older_folders tests/data/folders/RELEASE.tar.xz``. It holds two folders, one
 that was closed and one of a process that was killed after a checkpoint, and for each the output of that
-commit after it opened a copy of the folder. Commit 30ff0e66 is the oldest whose folders are read.
+release after it opened a copy of the folder. Commit 30ff0e66 is the oldest whose folders are read.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def unpacked(archive: Path, folder: Path) -> Path:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("archive", FOLDERS, ids=lambda each: each.name)
-def test_a_folder_of_an_earlier_commit_continues_as_there(archive: Path, kind: str, tmp_path: Path) -> None:
+def test_a_folder_of_an_earlier_release_continues_as_there(archive: Path, kind: str, tmp_path: Path) -> None:
     life = open_folder(unpacked(archive, tmp_path) / kind, 1_000_000)
     assert life.engine.recovery is not None and life.engine.recovery.report["problem"] is None
     told = go_on(life)

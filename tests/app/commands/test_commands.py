@@ -60,7 +60,17 @@ def test_the_page_of_commands_is_that_of_the_parsers() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["--help", "--version", "query --help", "queries", "streams", "top --once", "run --help", "serve --help"],
+    [
+        "--help",
+        "--version",
+        "version",
+        "query --help",
+        "queries",
+        "streams",
+        "top --once",
+        "run --help",
+        "serve --help",
+    ],
 )
 def test_a_command_begins_only_what_it_needs(line: str) -> None:
     code = f"""

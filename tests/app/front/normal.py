@@ -45,6 +45,7 @@ class Normaliser:
     def text(self, found: str) -> str:
         """A text without the address, times, random names and figures of this run."""
         found = found.replace(self._host, "$HOST").replace(f"quadrill/{self._version}", "quadrill/VERSION")
+        found = found.replace(f'"version": "{self._version}"', '"version": "VERSION"')
         if found.startswith('{"every_ms"'):
             found = _HISTORY.sub(": HISTORY", found)
         for pattern, replacement in _VARYING:

@@ -22,6 +22,8 @@ VIEWS = {
     "browse": "/ui/store?iri=http://example.org/s1",
     "jobs": "/ui/jobs",
     "running": "/ui/processes",
+    "contents": "/ui/docs",
+    "document": "/ui/docs/page.md",
 }
 TEXT = (
     PREFIX
