@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from quadrill.continuous.algebra.columnar import ColumnarEngine, StaticEngines, columnar_factory
-from quadrill.continuous.analysis.update import frame_of
+from quadrill.continuous.analysis.update import analyse_update
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
@@ -143,7 +143,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
     extensions.load(settings.extensions)
     clock = clock or Clock()
     with contextlib.ExitStack() as undo:
-        store = open_store(settings, clock.now_ms, frame_of)
+        store = open_store(settings, clock.now_ms, analyse_update)
         undo.callback(store.close)
         registry = open_registry(settings)
         undo.callback(registry.close)

@@ -54,7 +54,7 @@ def behind_join(bind: str) -> str:
 
 def at_once() -> AbstractContextManager[object]:
     """BINDs are evaluated where they are written."""
-    return patch.object(analysis, "compute_late", lambda root, **_: root)
+    return patch.object(analysis, "defer_binds", lambda root, **_: root)
 
 
 def uncertain_events(number: int, partners: float) -> list[Element]:

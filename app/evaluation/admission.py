@@ -70,7 +70,7 @@ def is_light(
         size_of: the number of quads in a named graph, None where there is no such graph. It is asked for
             graphs that a query names which would be heavy otherwise.
     """
-    if shape.strange:
+    if shape.is_unjudged:
         return False
     return _is_light(shape, quads) or _is_bounded_by_its_graphs(shape, constants, quads, size_of)
 
@@ -81,12 +81,12 @@ def _is_light(shape: Shape, quads: int) -> bool:
     if shape.components > 1:
         return False
     if shape.patterns <= 1:
-        return shape.anchored or not shape.holds_back or quads <= MAX_SCANNED_QUADS
+        return shape.anchored or not shape.buffers_rows or quads <= MAX_SCANNED_QUADS
     return shape.anchored
 
 
 def _most(shape: Shape) -> int:
-    return MOST_JOINED if shape.concatenates else MOST_HELD if shape.holds_back else BOUND
+    return MOST_JOINED if shape.concatenates else MOST_HELD if shape.buffers_rows else BOUND
 
 
 def _is_bounded_by_its_graphs(
@@ -142,4 +142,4 @@ def _is_short_update(parts: SplitText, *, parse: bool) -> bool | None:
         return True if where is None else None
     select = f"{parts.prologue}SELECT * {where}"
     shape = prepared(select, SplitText("", select, ())).shape
-    return shape.anchored and shape.components <= 1 and not (shape.strange or shape.holds_back)
+    return shape.anchored and shape.components <= 1 and not (shape.is_unjudged or shape.buffers_rows)

@@ -11,8 +11,8 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra.build import children, with_children
 from quadrill.continuous.algebra.corrected_patterns import IsNode
+from quadrill.continuous.algebra.extension_calls import is_extension_aggregate
 from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Call, Constant, Group
-from quadrill.continuous.algebra.outside import is_outside
 from quadrill.continuous.algebra.set_functions import (
     AGGREGATE_NAMESPACE,
     FUNCTIONS,
@@ -110,7 +110,7 @@ def _outside_aggregates() -> dict[NamedNode, Callable[[], Any]]:
             skip=UNBOUND if function.passes_over_errors else None,
         )
         for name, function in FUNCTIONS.items()
-        if is_outside(name)
+        if is_extension_aggregate(name)
         for distinct, iri in ((False, NamedNode(name[1:-1])), (True, _distinct_iri(name)))
     }
 
@@ -201,7 +201,7 @@ def called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> A
 
 def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], Any]]) -> Aggregate:
     parameter = aggregate.parameter
-    if is_outside(aggregate.name):
+    if is_extension_aggregate(aggregate.name):
         return _of_outside(aggregate)
     if aggregate.name not in STATISTICAL:
         return aggregate

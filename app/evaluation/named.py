@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from quadrill.continuous.algebra.outside import is_outside
-from quadrill.continuous.algebra.scalar_functions import OUTSIDE
+from quadrill.continuous.algebra.extension_calls import is_extension_aggregate
+from quadrill.continuous.algebra.scalar_functions import EXTENSION_FUNCTIONS
 from quadrill.continuous.algebra.set_functions import FUNCTIONS, STANDARD
 
 _NAME = re.compile(r"(?:<[^\s(<>{}\"|^`\\]*>|>|:[^\s(#:<>{}\"|^`]*)(\s*[(#])?")
@@ -26,12 +26,12 @@ _BEGIN = re.compile(r"[^:]*:(?:.*[/#?])?")
 
 def may_call_function(text: str) -> bool:
     """Return True when a text may call a function of an extension."""
-    return bool(OUTSIDE) and _may_name((iri.value for iri in OUTSIDE), text)
+    return bool(EXTENSION_FUNCTIONS) and _may_name((iri.value for iri in EXTENSION_FUNCTIONS), text)
 
 
 def may_call_costly(text: str) -> bool:
     """Return True when a text may call a function that is registered as costly."""
-    costly = [iri.value for iri, function in OUTSIDE.items() if function.is_costly]
+    costly = [iri.value for iri, function in EXTENSION_FUNCTIONS.items() if function.is_costly]
     return any(_last(iri) in text for iri in costly) and _may_name(costly, text)
 
 
@@ -39,12 +39,12 @@ def may_call_aggregate(text: str) -> bool:
     """Return True when a text may call an aggregate of an extension."""
     if len(FUNCTIONS) == len(STANDARD):
         return False
-    return _may_name((name[1:-1] for name in FUNCTIONS if is_outside(name)), text)
+    return _may_name((name[1:-1] for name in FUNCTIONS if is_extension_aggregate(name)), text)
 
 
 def names_aggregate(text: str) -> bool:
     """Return True when the last part of an aggregate's IRI occurs in a text."""
-    return any(_last(name[1:-1]) in text for name in FUNCTIONS if is_outside(name))
+    return any(_last(name[1:-1]) in text for name in FUNCTIONS if is_extension_aggregate(name))
 
 
 def _may_name(iris: Iterable[str], text: str) -> bool:

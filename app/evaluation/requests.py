@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quadrill.continuous.algebra.scalar_functions import OUTSIDE
+from quadrill.continuous.algebra.scalar_functions import EXTENSION_FUNCTIONS
 from quadrill.continuous.analysis.growth import counting
 from quadrill.continuous.expressions.choices import LimitedCalls
 from quadrill.continuous.rows import Budget, QueryLimits
@@ -35,7 +35,7 @@ def request_of(
         request = request._replace(default_graphs=default_graphs, named_graphs=named_graphs, union=union)
     if extension is not None:
         functions, check = extension.functions, None
-        if counts or (functions and OUTSIDE):
+        if counts or (functions and EXTENSION_FUNCTIONS):
             calls = limited_calls(settings)
             functions, check = calls.results(functions or {}), calls.begun()
             if counts:

@@ -102,7 +102,7 @@ class ServerWherePart(WherePart):
         """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
         if self._costly:
             raise BufferedRowsError("a WHERE part of the update calls a function that may take long")
-        if self._room is not None and not self._room.has(self._known.shape.held, pending):
+        if self._room is not None and not self._room.has(self._known.shape.buffered_patterns, pending):
             raise BufferedRowsError("a WHERE part of the update may hold back too many rows")
 
     def require_row_limit(self, rows: int) -> None:

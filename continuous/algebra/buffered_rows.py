@@ -17,26 +17,26 @@ from .variables import Names, in_scope
 
 
 class _Rows(NamedTuple):
-    """Triple patterns: of all rows, and of those collected before; ``plain``: it is joined row by row."""
+    """Triple patterns: of all rows, and of those collected before; ``streams``: it is joined row by row."""
 
-    given: int
-    held: int
-    plain: bool = False
+    pattern_count: int
+    buffered: int
+    streams: bool = False
 
 
-def held_back(pattern: Algebra) -> int:
+def count_buffered_patterns(pattern: Algebra) -> int:
     """The triple patterns, at most, whose rows are collected together; 0 where all rows stream.
 
     >>> from pyoxigraph import NamedNode
     >>> from .nodes import Bgp, Distinct, TriplePattern, Var
     >>> def bgp(*subjects: str) -> Bgp:
     ...     return Bgp(tuple(TriplePattern(Var(each), NamedNode("urn:p"), Var("x")) for each in subjects))
-    >>> held_back(bgp("a", "b")), held_back(Distinct(bgp("a", "b")))
+    >>> count_buffered_patterns(bgp("a", "b")), count_buffered_patterns(Distinct(bgp("a", "b")))
     (0, 2)
-    >>> held_back(n.Minus(bgp("a", "b"), bgp("a")))
+    >>> count_buffered_patterns(n.Minus(bgp("a", "b"), bgp("a")))
     1
     """
-    return _rows(pattern).held
+    return _rows(pattern).buffered
 
 
 def _rows(node: Algebra) -> _Rows:
@@ -45,27 +45,27 @@ def _rows(node: Algebra) -> _Rows:
             names = [in_scope(n.Bgp((each,))) for each in patterns]
             return _streaming(len(patterns), names)
         case n.Path(_, path):
-            return _Rows(_steps(path), 0, plain=True)
+            return _Rows(_steps(path), 0, streams=True)
         case n.Values() | n.TableNode() | n.Service():
-            return _Rows(0, 0, plain=True)
+            return _Rows(0, 0, streams=True)
         case n.Join():
             return _joined(list(_join_operands(node)))
         case n.LeftJoin() | n.Minus():
             left, right = _rows(node.left), _rows(node.right)
-            given = left.given + (right.given if isinstance(node, n.LeftJoin) else 0)
-            return _Rows(given, max(left.held, right.held, right.given))
+            pattern_count = left.pattern_count + (right.pattern_count if isinstance(node, n.LeftJoin) else 0)
+            return _Rows(pattern_count, max(left.buffered, right.buffered, right.pattern_count))
         case n.Union():
             left, right = _rows(node.left), _rows(node.right)
-            return _Rows(max(left.given, right.given), max(left.held, right.held))
+            return _Rows(max(left.pattern_count, right.pattern_count), max(left.buffered, right.buffered))
         case n.Group() | n.OrderBy() | n.Distinct():
             below = _rows(node.input)
-            return _Rows(below.given, max(below.held, below.given))
+            return _Rows(below.pattern_count, max(below.buffered, below.pattern_count))
         case _:
             # EXISTS is asked row by row; what it holds back itself is let go of each time.
-            found = [_rows(each) for each in operands(node)]
-            plain = isinstance(node, (n.Graph, n.Filter, n.Extend)) and all(each.plain for each in found)
-            held = max([each.held for each in found], default=0)
-            return _Rows(found[-1].given if found else 0, held, plain)
+            inputs = [_rows(each) for each in operands(node)]
+            streams = isinstance(node, (n.Graph, n.Filter, n.Extend)) and all(each.streams for each in inputs)
+            buffered = max([each.buffered for each in inputs], default=0)
+            return _Rows(inputs[-1].pattern_count if inputs else 0, buffered, streams)
 
 
 def _join_operands(node: Algebra) -> Iterable[Algebra]:
@@ -78,21 +78,24 @@ def _join_operands(node: Algebra) -> Iterable[Algebra]:
 
 def _joined(parts: list[Algebra]) -> _Rows:
     """A join: of plain ones that share variables row by row, of others by collecting all but one."""
-    found = [_rows(each) for each in parts]
-    given, held = sum(each.given for each in found), max(each.held for each in found)
-    if all(each.plain for each in found):
-        streaming = _streaming(given, [in_scope(each) for each in parts])
-        return streaming._replace(held=max(held, streaming.held))
-    return _Rows(given, max(held, given - min(each.given for each in found)))
+    inputs = [_rows(each) for each in parts]
+    pattern_count, buffered = (
+        sum(each.pattern_count for each in inputs),
+        max(each.buffered for each in inputs),
+    )
+    if all(each.streams for each in inputs):
+        streaming = _streaming(pattern_count, [in_scope(each) for each in parts])
+        return streaming._replace(buffered=max(buffered, streaming.buffered))
+    return _Rows(pattern_count, max(buffered, pattern_count - min(each.pattern_count for each in inputs)))
 
 
-def _streaming(given: int, names: list[Names]) -> _Rows:
+def _streaming(pattern_count: int, names: list[Names]) -> _Rows:
     """What is joined row by row when it shares variables; a product is collected."""
     groups: list[Names] = []
     for each in names:
         shared = [group for group in groups if group & each]
         groups = [group for group in groups if not group & each] + [each.union(*shared)]
-    return _Rows(given, given if sum(1 for each in groups if each) > 1 else 0, plain=True)
+    return _Rows(pattern_count, pattern_count if sum(1 for each in groups if each) > 1 else 0, streams=True)
 
 
 def _steps(path: PathExpr) -> int:

@@ -106,7 +106,7 @@ class Arranged:
     permutation: tuple[int, ...]
 
 
-def as_it_is(part: StaticPattern) -> Arranged:
+def without_canonical_form(part: StaticPattern) -> Arranged:
     """A part that does not follow the store."""
     return Arranged(part, None, tuple(range(len(part.vars))))
 
@@ -114,7 +114,7 @@ def as_it_is(part: StaticPattern) -> Arranged:
 def arranged(part: StaticPattern) -> Arranged:
     """A part that follows the store where it can."""
     if triggers(part.pattern) is None:
-        return as_it_is(part)
+        return without_canonical_form(part)
     form = canonical(part.pattern, part.vars)
     columns = [each.name for each in form.columns]
     own = {form.names[each.name]: each for each in part.vars}

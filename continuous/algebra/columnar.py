@@ -113,7 +113,7 @@ class BoundedEngine(Protocol):
     """Evaluates static parts that may hold many rows back, where that harms nobody else."""
 
     def is_heavy(self, held: int) -> bool:
-        """True when so many patterns (`held_back`) may have more rows in the store than there is room for."""
+        """True if the product of so many patterns may have more rows than fit into memory."""
         ...
 
     def within(self, seconds: float) -> BoundedEngine:

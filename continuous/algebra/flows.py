@@ -12,13 +12,13 @@ def is_read(made: Flow, read: Collection[Flow]) -> bool:
     return made in read or (made[0] == "graph" and EVERY_GRAPH in read)
 
 
-def circle(
+def find_cycle(
     made: Iterable[Flow], own: Collection[Flow], others: Sequence[tuple[Collection[Flow], Sequence[Flow]]]
 ) -> tuple[Flow, Flow] | None:
     """What of that made leads, over what others make of what they read, to what its maker reads, and to what.
 
     >>> a, b = ("stream", "urn:a"), ("stream", "urn:b")
-    >>> circle([a], {b}, [({a}, [b])]), circle([a], {b}, [])
+    >>> find_cycle([a], {b}, [({a}, [b])]), find_cycle([a], {b}, [])
     ((('stream', 'urn:a'), ('stream', 'urn:b')), None)
     """
     for start in made:

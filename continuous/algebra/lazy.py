@@ -50,7 +50,7 @@ class _Moving:
     expr: Expr
 
 
-def compute_late(root: Algebra, *, late_filters: bool = False) -> Algebra:
+def defer_binds(root: Algebra, *, late_filters: bool = False) -> Algebra:
     """The query with each BIND behind the joins of its group where its variable is used no sooner.
 
     With ``late_filters`` conditions with uncertainty functions are behind these joins, too.
@@ -66,7 +66,7 @@ def compute_late(root: Algebra, *, late_filters: bool = False) -> Algebra:
             used |= {key.name for key in node.keys}
     moved = _Mover(late_filters).visit(root, used)
     # Where a BIND has left an operand, one of the other operand may follow.
-    return root if moved == root else compute_late(moved, late_filters=late_filters)
+    return root if moved == root else defer_binds(moved, late_filters=late_filters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,40 +78,40 @@ class _Mover:
     def visit(self, node: Algebra, used: Names) -> Algebra:
         """The node with what its joins let out behind them; ``used`` are variables that are needed early."""
         if isinstance(node, Join):
-            return _placed(*self._taken(node, used))
+            return _with_moved(*self._split(node, used))
         return with_children(node, [self.visit(each, used) for each in children(node)])
 
-    def _taken(self, node: Algebra, used: Names) -> tuple[Algebra, list[_Moving]]:
+    def _split(self, node: Algebra, used: Names) -> tuple[Algebra, list[_Moving]]:
         """An operand of a join without what may wait, and this in its order."""
         match node:
             case Join(left, right):
                 used |= in_scope(left) & in_scope(right)
-                first, second = self._taken(left, used), self._taken(right, used)
+                first, second = self._split(left, used), self._split(right, used)
                 # Nothing that moves must see what the other side binds.
-                kept = [_staying(*first, in_scope(right)), _staying(*second, in_scope(left))]
+                kept = [_split_movable(*first, in_scope(right)), _split_movable(*second, in_scope(left))]
                 return join(kept[0][0], kept[1][0]), [*kept[0][1], *kept[1][1]]
             case LeftJoin(left, right, _) | Minus(left, right):
                 used |= in_scope(left) & in_scope(right)
-                inner, moving = _staying(*self._taken(left, used), in_scope(right))
+                inner, moving = _split_movable(*self._split(left, used), in_scope(right))
                 return replace(node, left=inner, right=self.visit(right, used)), moving
             case Filter(condition, inner):
-                inner, moving = self._taken(inner, used)
+                inner, moving = self._split(inner, used)
                 early, late = _divided(condition) if self.late_filters else ([condition], [])
                 for each in early:
                     inner = Filter(each, inner)
                 return inner, [*moving, *(_Moving(None, each) for each in late)]
             case Window(NamedNode(), inner, None):
-                inner, moving = self._taken(inner, used)
+                inner, moving = self._split(inner, used)
                 return replace(node, input=inner), moving
             case Graph(name, inner):
                 own = frozenset((name.name,)) if isinstance(name, Var) else NO_NAMES
-                inner, moving = _staying(*self._taken(inner, used | own), own)
+                inner, moving = _split_movable(*self._split(inner, used | own), own)
                 return replace(node, input=inner), moving
             case Extend(inner, var, expr):
                 if var.name in used or has_exists(expr) or is_volatile(expr):
-                    inner, moving = self._taken(inner, used | expression_variables(expr))
+                    inner, moving = self._split(inner, used | expression_variables(expr))
                     return Extend(inner, var, expr), moving
-                inner, moving = self._taken(inner, used)
+                inner, moving = self._split(inner, used)
                 return inner, [*moving, _Moving(var, expr)]
             case _:
                 return self.visit(node, used), []
@@ -124,7 +124,7 @@ def _divided(condition: Expr) -> tuple[list[Expr], list[Expr]]:
     return ([condition], []) if stays else (early, late)
 
 
-def _staying(node: Algebra, moving: list[_Moving], others: Names) -> tuple[Algebra, list[_Moving]]:
+def _split_movable(node: Algebra, moving: list[_Moving], others: Names) -> tuple[Algebra, list[_Moving]]:
     """Put back what could see a variable of ``others`` elsewhere, and the BINDs that this reads."""
     sure = certain(node)
     back: list[_Moving] = []
@@ -134,10 +134,10 @@ def _staying(node: Algebra, moving: list[_Moving], others: Names) -> tuple[Algeb
         if name in read | others or expression_variables(each.expr) & others - sure:
             back.insert(0, each)
             read |= expression_variables(each.expr)
-    return _placed(node, back), [each for each in moving if each not in back]
+    return _with_moved(node, back), [each for each in moving if each not in back]
 
 
-def _placed(node: Algebra, moving: list[_Moving]) -> Algebra:
+def _with_moved(node: Algebra, moving: list[_Moving]) -> Algebra:
     for each in moving:
         node = Filter(each.expr, node) if each.var is None else Extend(node, each.var, each.expr)
     return node

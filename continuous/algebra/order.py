@@ -189,25 +189,25 @@ class LazySortKey:
 # --- the other way round -----------------------------------------------------------------------
 
 
-def falling(key: Key) -> Key:
+def descending_key(key: Key) -> Key:
     """A key that sorts the other way round: numbers change their sign, which compares without any Python.
 
     Keys differ in length only behind a part in which they differ, so none is the beginning of another.
 
-    >>> sorted([(3, "a"), (3, "b"), (1, "c")], key=falling)
+    >>> sorted([(3, "a"), (3, "b"), (1, "c")], key=descending_key)
     [(3, 'b'), (3, 'a'), (1, 'c')]
     """
     return tuple([_opposite(part) for part in key])
 
 
-def falling_number_key(scaled: int) -> Key:
-    """`falling` of `number_key`."""
+def descending_number_key(scaled: int) -> Key:
+    """`descending_key` of `number_key`."""
     return (-_LITERAL, -_NUMBER, 0, -scaled)
 
 
 def _opposite(part: Any) -> Any:
     if isinstance(part, tuple):
-        return falling(part)
+        return descending_key(part)
     if isinstance(part, Decimal):
         # Its sign alone: the operator would round.
         return part.copy_negate()

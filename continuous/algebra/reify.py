@@ -125,26 +125,26 @@ class CanonicalReifiers:
 
     def change(self, change: Mapping[Quad, int]) -> dict[Quad, int]:
         """How many more or fewer occurrences canonical quads have."""
-        gone = [quad for quad, weight in change.items() if weight < 0]
-        come = [quad for quad, weight in change.items() if weight > 0]
-        for quad in come:
+        removed = [quad for quad, weight in change.items() if weight < 0]
+        added = [quad for quad, weight in change.items() if weight > 0]
+        for quad in added:
             self._mention(quad, True)
         affected = self._affected(quad for quad in change if states(quad))
         renamed = {quad for node in affected for quad in self._mentions.get(node, ())}
-        renamed.difference_update(come, gone)
-        out: Counter[Quad] = Counter()
-        for quad in (*gone, *renamed):
-            self._give(quad, -1, out)
-        for quad in gone:
+        renamed.difference_update(added, removed)
+        occurrences: Counter[Quad] = Counter()
+        for quad in (*removed, *renamed):
+            self._count_occurrences(quad, -1, occurrences)
+        for quad in removed:
             self._mention(quad, False)
         for quad, weight in change.items():
             if states(quad):
                 self._state(quad, weight)
         for node in affected:
             self._names.forget(node)
-        for quad in (*come, *renamed):
-            self._give(quad, 1, out)
-        return {quad: weight for quad, weight in out.items() if weight}
+        for quad in (*added, *renamed):
+            self._count_occurrences(quad, 1, occurrences)
+        return {quad: weight for quad, weight in occurrences.items() if weight}
 
     def _affected(self, statements: Iterable[Quad]) -> set[BlankNode]:
         """The reifiers stated, and those of triples that mention them."""
@@ -160,9 +160,9 @@ class CanonicalReifiers:
                     waiting.append(quad.subject)
         return found
 
-    def _mention(self, quad: Quad, there: bool) -> None:
+    def _mention(self, quad: Quad, is_live: bool) -> None:
         for node in {*_blank_nodes(quad.subject), *_blank_nodes(quad.object), *_blank_nodes(quad.graph_name)}:
-            if there:
+            if is_live:
                 self._mentions.setdefault(node, set()).add(quad)
                 continue
             self._mentions[node].discard(quad)
@@ -181,9 +181,9 @@ class CanonicalReifiers:
             if not about:
                 del self._statements[node]
 
-    def _give(self, quad: Quad, weight: int, out: Counter[Quad]) -> None:
+    def _count_occurrences(self, quad: Quad, weight: int, occurrences: Counter[Quad]) -> None:
         for each in assert_quoted({quad: 0}) if self._asserts else (quad,):
-            out[self._names.quad(each)] += weight
+            occurrences[self._names.quad(each)] += weight
 
     def _only(self, node: BlankNode) -> Statement | None:
         about = self._statements.get(node)

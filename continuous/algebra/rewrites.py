@@ -145,14 +145,14 @@ class _GroupParts:
             case LeftJoin():
                 return self._optional(node)
             case Minus(left, right):
-                return Minus(self._walk(left), self._apart(right))
+                return Minus(self._walk(left), self._closed_group(right))
             case _:
                 # Union branches, sub-queries and SERVICE are groups that nothing leaves.
                 below = NO_NAMES.union(*map(in_scope, children(node)))
                 node = with_expressions(node, [self._exists(each, below) for each in expressions(node)])
-                return with_children(node, [self._apart(each) for each in children(node)])
+                return with_children(node, [self._closed_group(each) for each in children(node)])
 
-    def _apart(self, node: Algebra) -> Algebra:
+    def _closed_group(self, node: Algebra) -> Algebra:
         return _GroupParts(in_scope(node), NO_NAMES, self._substituted).rewrite(node)
 
     def _exists(self, expr: Expr, bound: Names) -> Expr:
@@ -259,17 +259,17 @@ def _list(names: Names) -> str:
     return ", ".join(f"?{name}" for name in sorted(names))
 
 
-def name_apart(root: Algebra, kept: Names = NO_NAMES) -> Algebra:
+def rename_subquery_variables(root: Algebra, kept: Names = NO_NAMES) -> Algebra:
     """The query where sub-queries in EXISTS share no variable with the tested row but those that they show.
 
     A variable that a sub-query does not show is its own (SPARQL 1.1 section 12). Oxigraph takes what it
     knows of the row's variable of the same name, that it is bound or no number, for knowledge of this one.
     The names in ``kept`` mean more than a variable and stay.
     """
-    return _name_apart(root, NO_NAMES, kept, set(mentioned(root)))
+    return _rename_subquery_variables(root, NO_NAMES, kept, set(mentioned(root)))
 
 
-def _name_apart(node: Algebra, row: Names, kept: Names, taken: set[str]) -> Algebra:
+def _rename_subquery_variables(node: Algebra, row: Names, kept: Names, taken: set[str]) -> Algebra:
     """``row`` are the variables of the rows for which EXISTS around this is asked."""
     if row and isinstance(node, Project | Group):
         names: dict[str, str] = {}
@@ -283,8 +283,10 @@ def _name_apart(node: Algebra, row: Names, kept: Names, taken: set[str]) -> Alge
     below = children(node)
     inside = operands(node)[: -len(below) or None]
     tested = row.union(*map(in_scope, below)) if inside else row
-    changed = [_name_apart(each, tested, kept, taken) for each in inside]
-    return with_operands(node, [*changed, *(_name_apart(each, row, kept, taken) for each in below)])
+    changed = [_rename_subquery_variables(each, tested, kept, taken) for each in inside]
+    return with_operands(
+        node, [*changed, *(_rename_subquery_variables(each, row, kept, taken) for each in below)]
+    )
 
 
 def drop_idle_minus(node: Algebra) -> Algebra:
@@ -313,7 +315,7 @@ def prepare(query: ContinuousQuery) -> Algebra:
     # A query that was not made from a text may have any construct of the list.
     marked = not query.text or ANY_MARK.search(query.text)
     root = as_both_read(hide_graph_names(query.root)) if marked else query.root
-    root = name_apart(root, frozenset(each.name for each in streams.values()))
+    root = rename_subquery_variables(root, frozenset(each.name for each in streams.values()))
     root = bind_streams(root, streams)
     root = lift_modifiers(drop_idle_minus(move_outward(root)))
     if query.form != "ask":

@@ -52,7 +52,7 @@ FUNCTIONS: Mapping[NamedNode, ScalarFunction] = MappingProxyType(_FUNCTIONS)
 """All functions by IRI."""
 CALLS: Mapping[NamedNode, Function] = MappingProxyType(_CALLS)
 """Their callables, as Oxigraph's ``custom_functions`` takes them."""
-OUTSIDE: Mapping[NamedNode, ScalarFunction] = MappingProxyType(_OUTSIDE)
+EXTENSION_FUNCTIONS: Mapping[NamedNode, ScalarFunction] = MappingProxyType(_OUTSIDE)
 """Those of them that extensions have registered."""
 
 

@@ -29,7 +29,7 @@ class Sliced:
     limit: int | None
     late: Sequence[Extend] = ()
 
-    def computed_late(self) -> Sliced:
+    def with_deferred_columns(self) -> Sliced:
         """The same with columns computed as late as can be; all of them before where rows are compared."""
         if self.limit is None or self.distinct or any(has_exists(each.expr) for each in self.conditions):
             return self
@@ -59,6 +59,6 @@ def sliced(node: Algebra) -> Sliced:
     )
 
 
-def asked_by(conditions: Sequence[OrderCondition]) -> frozenset[str]:
+def condition_variables(conditions: Sequence[OrderCondition]) -> frozenset[str]:
     """The variables that conditions ask for."""
     return NO_NAMES.union(*(expression_variables(each.expr) for each in conditions))

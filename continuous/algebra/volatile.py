@@ -133,11 +133,11 @@ def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
     node = with_operands(
         node, [*(with_clock(each, tested) for each in inside), *(with_clock(each, shown) for each in below)]
     )
-    if not any(map(_asks, expressions(node))):
+    if not any(map(_calls_now, expressions(node))):
         return node
     visible = in_scope(node)
     correlated = _read_by_expressions(node, row) - visible
-    node = with_expressions(node, [map_expression(each, _read) for each in expressions(node)])
+    node = with_expressions(node, [map_expression(each, _clock_variable) for each in expressions(node)])
     match node:
         case Filter() | Extend():
             timed: Algebra = replace(node, input=join(node.input, CLOCK))
@@ -158,11 +158,11 @@ def _read_by_expressions(node: Algebra, row: Names) -> Names:
     return read.union(*(_read_by_expressions(each, row) for each in children(node)))
 
 
-def _asks(expr: Expr) -> bool:
+def _calls_now(expr: Expr) -> bool:
     return any(isinstance(each, Call) and each.name == "NOW" for each in sub_expressions(expr))
 
 
-def _read(expr: Expr) -> Expr | None:
+def _clock_variable(expr: Expr) -> Expr | None:
     return Var(NOW) if isinstance(expr, Call) and expr.name == "NOW" else None
 
 
@@ -247,7 +247,7 @@ def read_timestamps(root: Algebra) -> Algebra:
         for each in sub_expressions(expr)
         if isinstance(each, Call) and each.name == "TIMESTAMP" and isinstance(each.args[0], Var)
     }
-    return _with_columns_of(root, rewrite.replace_calls(rewrite.mark(root, wanted, None)))
+    return _with_columns_of(root, rewrite.replace_calls(rewrite.add_times(root, wanted, None)))
 
 
 def _with_columns_of(original: Algebra, node: Algebra) -> Algebra:
@@ -265,26 +265,28 @@ class _Timestamps:
     def __init__(self) -> None:
         self._fresh = count(1)
 
-    def mark(self, node: Algebra, wanted: set[str], window: NamedNode | None) -> Algebra:
+    def add_times(self, node: Algebra, wanted: set[str], window: NamedNode | None) -> Algebra:
         """Extend the patterns inside windows by the times of their triples, one variable per wanted one."""
         if isinstance(node, Window):
             if not isinstance(node.name, NamedNode) or node.stream is not None:
                 raise UnsupportedError("timestamp() in a window with a variable name")
-            return replace(node, input=self.mark(node.input, wanted, node.name))
+            return replace(node, input=self.add_times(node.input, wanted, node.name))
         if isinstance(node, Distinct):
             # Times that went through DISTINCT would tell rows apart that are equal.
-            return replace(node, input=_with_columns_of(node.input, self.mark(node.input, wanted, window)))
+            return replace(
+                node, input=_with_columns_of(node.input, self.add_times(node.input, wanted, window))
+            )
         if isinstance(node, Path) and window is not None and in_scope(node) & wanted:
             raise UnsupportedError("timestamp() of a variable that a property path binds")
         if isinstance(node, Bgp) and window is not None:
-            return self._mark_bgp(node, wanted, window)
-        node = with_operands(node, [self.mark(each, wanted, window) for each in operands(node)])
+            return self._add_pattern_times(node, wanted, window)
+        node = with_operands(node, [self.add_times(each, wanted, window) for each in operands(node)])
         if isinstance(node, Project):
             hidden = tuple(Var(name) for name in sorted(in_scope(node.input)) if name.startswith(_PREFIX))
             return replace(node, vars=node.vars + hidden)
         return node
 
-    def _mark_bgp(self, node: Bgp, wanted: set[str], window: NamedNode) -> Algebra:
+    def _add_pattern_times(self, node: Bgp, wanted: set[str], window: NamedNode) -> Algebra:
         result: Algebra = node
         for variable in sorted(in_scope(node) & wanted):
             triples = [each for each in node.patterns if variable in triple_variables(each)]

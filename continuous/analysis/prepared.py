@@ -78,23 +78,23 @@ def prepared(text: str, parts: SplitText) -> Prepared:
         return Prepared()
     whole, shared = (*parts.skeleton, False), (parts.prologue, body, True)
     known = (
-        _kept.texts.get(whole) if body == parts.body else _kept.texts.get(shared) or _kept.texts.get(whole)
+        _cache.texts.get(whole) if body == parts.body else _cache.texts.get(shared) or _cache.texts.get(whole)
     )
     if known is None:
-        known = _worked_out(_with_one_row(numbered(text, parts)) if plain else text, numbered=plain)
+        known = _analysed(_with_one_row(numbered(text, parts)) if plain else text, numbered=plain)
         # Constants of rows are numbered, too: with another number of rows those behind have other numbers.
-        _kept.keep(whole if body == parts.body or known.names_constants else shared, known)
+        _cache.add(whole if body == parts.body or known.names_constants else shared, known)
     return known
 
 
 @dataclass(slots=True)
-class _Kept:
+class _PreparedCache:
     """What is known, by prologue and body; True: by a body with one row in each block of data."""
 
     texts: dict[tuple[str, str, bool], Prepared] = field(default_factory=dict)
     characters: int = 0
 
-    def keep(self, key: tuple[str, str, bool], known: Prepared) -> None:
+    def add(self, key: tuple[str, str, bool], known: Prepared) -> None:
         self.characters += len(key[1])
         if self.characters > _MOST_KEPT or len(self.texts) >= _MOST_TEXTS:
             self.texts.clear()
@@ -102,7 +102,7 @@ class _Kept:
         self.texts[key] = known
 
 
-_kept = _Kept()
+_cache = _PreparedCache()
 
 
 def constant_named(graph: NamedNode, constants: Sequence[str]) -> str | None:
@@ -126,7 +126,7 @@ def scope_error_of(text: str, whole: str | None = None, start: int = 0) -> Query
     return scope_error(_without_lateral(text, " " * len("LATERAL")), LIMITS, whole, start)
 
 
-def _worked_out(text: str, *, numbered: bool) -> Prepared:
+def _analysed(text: str, *, numbered: bool) -> Prepared:
     try:
         query = parsed(text, "http://localhost/")
         columns = tuple([column.name for column in query.columns])

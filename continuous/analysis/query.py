@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
-from ..algebra.buffered_rows import held_back
+from ..algebra.buffered_rows import count_buffered_patterns
 from ..algebra.build import children, expressions, has_exists
 from ..algebra.nodes import Algebra, PathExpr, TermPattern, TripleTerm, Var
 from ..algebra.query import ContinuousQuery
@@ -28,29 +28,29 @@ class Shape(NamedTuple):
         anchored: every pattern has a constant subject or object, or its subject is reached from such a one by
             going from subjects to objects. Going backwards, from an object that many share to all its
             subjects, is what makes a join explode.
-        holds_back: rows are collected before the first one comes out.
+        buffers_rows: rows are collected before the first one comes out.
         concatenates: texts of many rows are put together.
-        strange: something stands here that is not judged.
-        held: the patterns whose rows are collected together; `UNKNOWN` where that is not judged.
+        is_unjudged: something stands here that is not judged.
+        buffered_patterns: the patterns whose rows are collected together; `UNKNOWN` where that is not judged.
         graphs: for each pattern the name of the graph around it, None where nothing tells how large it is.
     """
 
     patterns: int = 0
     components: int = 0
     anchored: bool = True
-    holds_back: bool = False
+    buffers_rows: bool = False
     concatenates: bool = False
-    strange: bool = False
-    held: int = UNKNOWN
+    is_unjudged: bool = False
+    buffered_patterns: int = UNKNOWN
     graphs: tuple[NamedNode | None, ...] = ()
 
 
-NOT_JUDGED = Shape(strange=True)
+NOT_JUDGED = Shape(is_unjudged=True)
 
 
 def shape_of(query: ContinuousQuery) -> Shape:
     """The shape of a query."""
-    reader = _Reader(strange=query.form == "describe")
+    reader = _Reader(is_unjudged=query.form == "describe")
     reader.read(query.root, None)
     if len(reader.steps) > _MOST_PATTERNS:
         return NOT_JUDGED
@@ -58,10 +58,10 @@ def shape_of(query: ContinuousQuery) -> Shape:
         patterns=len(reader.steps),
         components=_components([step.names for step in reader.steps]),
         anchored=_anchored(reader.steps),
-        holds_back=reader.holds_back,
+        buffers_rows=reader.buffers_rows,
         concatenates=reader.concatenates,
-        strange=reader.strange or reader.unbounded or reader.selects > 1,
-        held=UNKNOWN if reader.unbounded else held_back(query.root),
+        is_unjudged=reader.is_unjudged or reader.unbounded or reader.selects > 1,
+        buffered_patterns=UNKNOWN if reader.unbounded else count_buffered_patterns(query.root),
         graphs=tuple([step.graph for step in reader.steps]),
     )
 
@@ -82,9 +82,9 @@ class _Reader:
     ``unbounded``: nothing bounds what a part of it gives.
     """
 
-    strange: bool
+    is_unjudged: bool
     unbounded: bool = False
-    holds_back: bool = False
+    buffers_rows: bool = False
     concatenates: bool = False
     selects: int = 0
     steps: list[_Step] = field(default_factory=list)
@@ -100,17 +100,17 @@ class _Reader:
             case n.Graph(name, _):
                 graph = name if isinstance(name, NamedNode) else None
             case n.Values() | n.TableNode():
-                self.strange = True
+                self.is_unjudged = True
             case n.Service() | n.Window():
                 self.unbounded = True
             case n.Group(_, _, aggregates):
-                self.holds_back = True
+                self.buffers_rows = True
                 self.concatenates |= any(each.name == "GROUP_CONCAT" for _, each in aggregates)
             case n.OrderBy() | n.Distinct():
-                self.holds_back = True
+                self.buffers_rows = True
             case n.Project():
                 self.selects += 1
-        self.strange |= any(map(has_exists, expressions(node)))
+        self.is_unjudged |= any(map(has_exists, expressions(node)))
         for child in children(node):
             self.read(child, graph)
 

@@ -31,7 +31,7 @@ _NAMESPACE = re.compile(r"(?:[^\s]*://[^\s]*[/#])?")
 _QUERIED = (n.Bgp, n.Join, n.Extend, n.Filter)
 
 
-def frame_of(text: str, parts: SplitText, base_iri: str | None) -> UpdateAnalysis | None:
+def analyse_update(text: str, parts: SplitText, base_iri: str | None) -> UpdateAnalysis | None:
     """What is known of an update, which was cut into ``parts``; None where it is not one plain operation."""
     if any(map(_STRANGE.search, parts.skeleton)):
         return None

@@ -23,7 +23,7 @@ from ..algebra.build import all_nodes, expressions, sub_expressions
 from ..algebra.nodes import Aggregate, Call
 from ..algebra.order import XSD, total_text, value_text
 from ..algebra.query import ContinuousQuery
-from ..algebra.scalar_functions import OUTSIDE
+from ..algebra.scalar_functions import EXTENSION_FUNCTIONS
 from ..algebra.set_functions import FUNCTIONS, NATIVE, CustomAccumulator, percentile_parameter
 from ..algebra.static import VOLATILE_PREFIX
 from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
@@ -94,7 +94,7 @@ class LimitedCalls:
     def results(self, functions: Mapping[NamedNode, Function]) -> dict[NamedNode, Function]:
         """Functions by IRI, those of extensions within the budget."""
         return {
-            iri: partial(self._call_outside, iri, function) if iri in OUTSIDE else function
+            iri: partial(self._call_outside, iri, function) if iri in EXTENSION_FUNCTIONS else function
             for iri, function in functions.items()
         }
 

@@ -20,7 +20,7 @@ from quadrill.store.dictionary import INLINE_DECIMAL
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
-from ..algebra.scalar_functions import OUTSIDE
+from ..algebra.scalar_functions import EXTENSION_FUNCTIONS
 from ..rows import UNLIMITED, Budget
 from . import functions, numeric, oxigraph
 from .emitter import Emitter
@@ -183,7 +183,7 @@ class ExpressionEmitter(Emitter):
     def _function(self, iri: NamedNode, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         own = self.context.functions.get(iri)
         if own is not None:
-            if iri in OUTSIDE:
+            if iri in EXTENSION_FUNCTIONS:
                 own = partial(call_within, self.context.budget, iri, own)
             return self._guarded(partial(_on_terms, own), args, slots)
         text = f"<{iri.value}>"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..algebra.nodes import Extend, OrderCondition, Var
-from ..algebra.order import Key, LazySortKey, falling_number_key, number_key
-from ..algebra.sliced import asked_by
+from ..algebra.order import Key, LazySortKey, descending_number_key, number_key
+from ..algebra.sliced import condition_variables
 from ..algebra.variables import NO_NAMES, expression_variables
 from .compile import ExpressionContext, ExpressionEmitter, compile_id
 from .scaled import NAMES
@@ -60,15 +60,15 @@ def _sort_key(
     out.depth = 1
     out.names.update(NAMES, Tie=LazySortKey, tie=tie, id_of=context.values.id_of)
     slots = {name: f"row[{place}]" for place, name in enumerate(given)}
-    asked, parts = asked_by(conditions), []
+    asked, parts = condition_variables(conditions), []
     for column in reversed(late):
         asked |= expression_variables(column.expr) if column.var.name in asked else NO_NAMES
     for column in late:
         if column.var.name in asked:
             out.extend(column.var.name, column.expr, slots)
     for each in conditions:
-        by_id = out.name_of(keys.falling if each.descending else keys.value, "key")
-        sign, head = ("-", falling_number_key(0)) if each.descending else ("", number_key(0))
+        by_id = out.name_of(keys.descending_key if each.descending else keys.value, "key")
+        sign, head = ("-", descending_number_key(0)) if each.descending else ("", number_key(0))
         begin = ", ".join(map(str, head[:-1]))
         value = out.value(each.expr, slots)
         slot = slots.get(each.expr.name, "0") if isinstance(each.expr, Var) else ""

@@ -30,7 +30,7 @@ from quadrill.store.dictionary import (
 from quadrill.store.results import inline_written
 from quadrill.store.terms import Term
 
-from ..algebra.order import Key, LazySortKey, falling, falling_number_key, number_key, value_key
+from ..algebra.order import Key, LazySortKey, descending_key, descending_number_key, number_key, value_key
 from ..algebra.set_functions import double_text, single_text
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
@@ -234,16 +234,16 @@ class OrderKeys:
             key = self._value[term_id] = value_key(self._terms.decode(term_id))
         return key
 
-    def falling(self, term_id: int) -> Key:
+    def descending_key(self, term_id: int) -> Key:
         """The key of ORDER BY DESC."""
         number = self._values[term_id]
         if type(number) is Decimal18:
-            return falling_number_key(number)
+            return descending_number_key(number)
         if type(number) is int:
-            return falling_number_key(number * DECIMAL_ONE)
+            return descending_number_key(number * DECIMAL_ONE)
         key = self._falling.get(term_id)
         if key is None:
-            key = self._falling[term_id] = falling(self.value(term_id))
+            key = self._falling[term_id] = descending_key(self.value(term_id))
         return key
 
     def total(self, term_id: int) -> Key:

@@ -31,11 +31,11 @@ from ..algebra import canonical, graphs, nodes, query, static, template
 from ..algebra.build import all_nodes, expressions
 from ..algebra.canonical import Arranged, arranged
 from ..algebra.graphs import GraphsRead, graphs_read
-from ..algebra.lazy import compute_late
+from ..algebra.lazy import defer_binds
 from ..algebra.nodes import MERGED, Algebra, Extend, Var
 from ..algebra.query import ContinuousQuery, Dialect
 from ..algebra.rewrites import has_order, prepare
-from ..algebra.scalar_functions import OUTSIDE, signatures
+from ..algebra.scalar_functions import EXTENSION_FUNCTIONS, signatures
 from ..algebra.set_functions import FUNCTIONS
 from ..algebra.static import StaticPattern, is_volatile, projected, split_static
 from ..algebra.template import Skeleton, skeleton
@@ -99,7 +99,7 @@ class Analysis:
         """The rest as it is kept up to date by changes: late values (`algebra.lazy`), then the clock."""
         rest = self.split[0]
         if self.late_filters or any(isinstance(each, Extend) for each in all_nodes(rest)):
-            rest = compute_late(rest, late_filters=self.late_filters)
+            rest = defer_binds(rest, late_filters=self.late_filters)
         return with_clock(rest)
 
     @cached_property
@@ -169,7 +169,9 @@ class KeptAnalyses:
         """What a text means; raises as `parse` does."""
         if has_additions():
             return Analysis(parse(text, dialect=dialect, base_iri=base_iri, parameters=parameters))
-        given = repr((text, dialect, base_iri, parameters, sorted(FUNCTIONS), OUTSIDE and signatures()))
+        given = repr(
+            (text, dialect, base_iri, parameters, sorted(FUNCTIONS), EXTENSION_FUNCTIONS and signatures())
+        )
         key = hashlib.blake2b(given.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
         found = self._living.get(key)
         if found is None:

@@ -9,7 +9,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 from ..algebra.build import fold
 from ..algebra.nodes import Aggregate, Algebra, Call, Constant, Exists, Expr, FunctionCall, Var
 from ..algebra.regex_text import BACK_REFERENCE, has_back_reference
-from ..algebra.scalar_functions import OUTSIDE
+from ..algebra.scalar_functions import EXTENSION_FUNCTIONS
 from ..algebra.set_functions import AGGREGATE_NAMESPACE, FUNCTIONS, PERCENTILE_IRI, STATISTICAL
 from . import syntax as s
 from .context import Context
@@ -203,7 +203,7 @@ class ExpressionTranslator:
 
     def _check_outside(self, iri: NamedNode, given: int, at: int) -> None:
         """Say that a function of an extension takes another number of arguments."""
-        function = OUTSIDE.get(iri)
+        function = EXTENSION_FUNCTIONS.get(iri)
         if function is not None and given not in function.arities:
             wanted = " or ".join(map(str, function.arities))
             noun = "argument" if wanted == "1" else "arguments"

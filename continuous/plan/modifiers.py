@@ -7,7 +7,7 @@ from functools import partial
 
 from ..algebra.build import has_exists
 from ..algebra.nodes import Algebra, Expr, Group, OrderCondition, Var
-from ..algebra.sliced import asked_by, sliced
+from ..algebra.sliced import condition_variables, sliced
 from ..expressions.aggregates import Tools, accumulator_factory
 from ..expressions.compile import compile_value
 from ..expressions.row_order import row_order
@@ -74,7 +74,7 @@ def top_k(
     ``build`` plans the input. Rows are ordered and cut separately for each value of the columns ``context``.
     """
     order = partial(row_order, context=builder.compilation.context, keys=builder.compilation.keys)
-    parts = sliced(node) if context else sliced(node).computed_late()
+    parts = sliced(node) if context else sliced(node).with_deferred_columns()
     built = build(parts.input)
     names = tuple(dict.fromkeys((*parts.shown, *sorted(context))))
     conditions = []
@@ -84,7 +84,7 @@ def top_k(
             built, expr = marked(built, expr)
         conditions.append(OrderCondition(expr, each.descending))
     if parts.distinct:
-        if asked_by(conditions) <= set(names):
+        if condition_variables(conditions) <= set(names):
             built = builder.distinct(builder.project(built, names))
         else:
             _, key = order(conditions, names, built.schema.vars, ())

@@ -35,7 +35,7 @@ from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryRecord, QueryState
 from quadrill.store.threads import Threads
 
-from ..algebra.flows import circle, is_read
+from ..algebra.flows import find_cycle, is_read
 from ..algebra.graphs import Flow
 from ..clock import Clock
 from ..durable.tasks import weight_of
@@ -310,7 +310,7 @@ class QueryCatalogue:
             return
         others = [entry.prepared for entry in self.entries() if entry.name != prepared.name]
         edges = [(other.reads().flows(), makes) for other in others if other and (makes := _made_by(other))]
-        if (cycle := circle(made, reads, edges)) is not None:
+        if (cycle := find_cycle(made, reads, edges)) is not None:
             (_, made_iri), (kind, read_iri) = cycle
             hint = "GRAPH ?g reads every graph; FROM NAMED names them"
             raise InputError(

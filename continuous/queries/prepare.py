@@ -13,12 +13,12 @@ from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.build import all_nodes
 from ..algebra.columnar import StaticEngines
+from ..algebra.extension_calls import reject_nondeterministic_calls
 from ..algebra.graphs import Reads, is_lenient, reads_of
 from ..algebra.nodes import Var, Window
-from ..algebra.outside import refuse_unrepeatable
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.reports import Report, ReportKind
-from ..algebra.scalar_functions import OUTSIDE
+from ..algebra.scalar_functions import EXTENSION_FUNCTIONS
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
@@ -175,8 +175,8 @@ def prepare(
     output = output_of(registration, query, profile)
     check_after(registration, query)
     _check_bounds(registration, query)
-    if OUTSIDE:
-        refuse_unrepeatable(query.root)
+    if EXTENSION_FUNCTIONS:
+        reject_nondeterministic_calls(query.root)
     check_view(registration, query)
     t0 = registration.t0 if registration.t0 is not None else query.emission.t0_ms
     iri = registration.result_iri or (query.result.iri.value if query.result.iri is not None else None)

@@ -8,6 +8,7 @@ from quadrill.store.bulk.mirror import PredicateFacts
 
 from ..algebra.build import all_nodes, expressions, sub_expressions
 from ..algebra.columnar import EngineChoice
+from ..algebra.extension_calls import is_extension_aggregate
 from ..algebra.nodes import (
     Algebra,
     Bgp,
@@ -23,7 +24,6 @@ from ..algebra.nodes import (
     TripleTerm,
     Var,
 )
-from ..algebra.outside import is_outside
 
 NO_MIRROR = "there is no mirror"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -84,7 +84,7 @@ def refused(pattern: Algebra) -> str | None:
             return "a triple term with variables"
         if isinstance(node, Group):
             for _, aggregate in node.aggregates:
-                if is_outside(aggregate.name):
+                if is_extension_aggregate(aggregate.name):
                     return f"the aggregate {aggregate.name}"
         for expr in expressions(node):
             for each in sub_expressions(expr):

@@ -17,7 +17,7 @@ from quadrill.store.quads.reading import StoreReader
 from quadrill.store.sparql.query import QueryRequest, QueryResult
 from quadrill.store.sparql.scan import SimilarTexts
 
-from ..algebra.buffered_rows import held_back
+from ..algebra.buffered_rows import count_buffered_patterns
 from ..algebra.columnar import EngineChoice, Graphs, StaticEngines
 from ..algebra.graphs import Dataset, dataset_of, expand, is_lenient, may_change
 from ..algebra.nodes import Service, Term
@@ -213,7 +213,7 @@ class StaticEvaluator:
             return False
         held = self._held.get(part.name)
         if held is None:
-            held = self._held[part.name] = held_back(part.pattern)
+            held = self._held[part.name] = count_buffered_patterns(part.pattern)
         return held > 0 and bounded.is_heavy(held)
 
     def whole(

@@ -7,7 +7,7 @@ from itertools import chain
 
 from quadrill.store.errors import LimitError
 
-from ..algebra.canonical import Arranged, Canonical, arranged, as_it_is
+from ..algebra.canonical import Arranged, Canonical, arranged, without_canonical_form
 from ..algebra.rewrites import has_order
 from ..algebra.static import StaticPattern
 from ..rows import IdRow, Solution, difference
@@ -69,7 +69,9 @@ class StaticInputs:
         self._passed: dict[int, TableChange] = {}
         known = earlier or {}
         self.background = self._new_background()
-        found = [as_it_is(p) if registry is None else known.get(p.name) or arranged(p) for p in given]
+        found = [
+            without_canonical_form(p) if registry is None else known.get(p.name) or arranged(p) for p in given
+        ]
         self.parts = [each.part for each in found]
         self._forms = [each.form for each in found]
         self._permutations = [each.permutation for each in found]

@@ -25,7 +25,7 @@ from quadrill.store.errors import GoneError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.columnar import EngineChoice
-from ..algebra.outside import calls_outside
+from ..algebra.extension_calls import calls_extensions
 from ..rows import Delta, Solution
 from ..settings import StaticLimits
 from .table import Table
@@ -77,7 +77,7 @@ class KeptTables:
             is_ready = table.ready.is_set()
             if is_ready and table.reading.took_s < self._limits.kept_s:
                 continue
-            if calls_outside(table.part.pattern):
+            if calls_extensions(table.part.pattern):
                 continue  # the function may be another one after a restart
             key = _key(table)
             keys.add(key)

@@ -12,7 +12,7 @@ from quadrill.app.evaluation.admission import is_light
 from quadrill.app.evaluation.where_parts import BufferLimits, ServerWherePart
 from quadrill.continuous.analysis import prepared as module
 from quadrill.continuous.analysis.prepared import MOST_PARSED, Prepared, prepared
-from quadrill.continuous.analysis.update import frame_of
+from quadrill.continuous.analysis.update import analyse_update
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.skeletons import SplitText, split_constants
@@ -135,7 +135,7 @@ def test_a_where_part_is_cut_once(monkeypatch: pytest.MonkeyPatch, where: str) -
     monkeypatch.setattr(
         where_parts, "split_constants", lambda text: known.append(text) or split_constants(text)
     )
-    with QuadStore.open(None, StoreOptions(analyse_update=frame_of)) as store:
+    with QuadStore.open(None, StoreOptions(analyse_update=analyse_update)) as store:
         for number in range(4):  # with and without a shape
             text = f"INSERT {{ <urn:{number}> <urn:m> ?o }} WHERE {where}"
             store.writer.update(

@@ -16,7 +16,7 @@ from quadrill.app import running
 from quadrill.app.config import Settings
 from quadrill.app.evaluation.static_parts import PartLimits, StaticParts
 from quadrill.app.evaluation.workers import WorkerPool
-from quadrill.continuous.algebra.buffered_rows import held_back
+from quadrill.continuous.algebra.buffered_rows import count_buffered_patterns
 from quadrill.continuous.algebra.columnar import StaticEngines
 from quadrill.continuous.algebra.static import StaticPattern, split_static
 from quadrill.continuous.algebra.variables import in_scope
@@ -255,4 +255,4 @@ def test_what_follows_commits_is_read_anew_by_a_worker_where_many_keys_change(st
 )
 def test_how_much_a_part_holds_back(text: str, held: int) -> None:
     root = parse(f"SELECT * {{ {text} }}", dialect="sparql").root
-    assert held_back(root) == held
+    assert count_buffered_patterns(root) == held

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Dataset, DefaultGraph, Literal, NamedNode
 
-from quadrill.continuous.analysis.update import frame_of
+from quadrill.continuous.analysis.update import analyse_update
 from quadrill.store.errors import ReportedError
 from quadrill.store.quads import writing
 from quadrill.store.quads.options import StoreOptions
@@ -75,8 +75,8 @@ TEMPLATES = [
 ]  # fmt: skip
 
 
-OPTIONS = StoreOptions(durable=False, analyse_update=frame_of)
-open_store = partial(open_plain, analyse_update=frame_of)
+OPTIONS = StoreOptions(durable=False, analyse_update=analyse_update)
+open_store = partial(open_plain, analyse_update=analyse_update)
 
 
 def filled(template: str, iris: Iterator[str], others: Iterator[str]) -> str:
@@ -229,7 +229,7 @@ def test_what_is_known_of_an_update_is_asked_of_its_algebra() -> None:
         "PREFIX e: <http://e/> DELETE { ?s e:n ?o } "
         'INSERT { GRAPH <urn:g> { ?s e:n 1.50, "x" } } WHERE { ?s a e:C ; e:n ?o FILTER(?o > 2) }'
     )
-    frame = frame_of(text, split_constants(text), None)
+    frame = analyse_update(text, split_constants(text), None)
     assert frame is not None
     decimal = Literal("1.5", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#decimal"))
     assert frame.templates == {
@@ -257,4 +257,4 @@ def test_what_is_known_of_an_update_is_asked_of_its_algebra() -> None:
     ],
 )
 def test_nothing_is_known_of_other_updates(text: str) -> None:
-    assert frame_of(text, split_constants(text), None) is None
+    assert analyse_update(text, split_constants(text), None) is None

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import all_nodes
-from quadrill.continuous.algebra.lazy import compute_late
+from quadrill.continuous.algebra.lazy import defer_binds
 from quadrill.continuous.algebra.nodes import Algebra
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.analysis import Analysis
@@ -103,4 +103,4 @@ joined = r.windows(1).flatmap(lambda each: r.extended(each, r.expressions(None))
 def test_the_rows_are_those_of_the_binds_in_their_places(pattern: Algebra, history: Any) -> None:
     query = r.query_of(pattern)
     agree_throughout(query, history)
-    assert compute_late(compute_late(pattern)) == compute_late(pattern)
+    assert defer_binds(defer_binds(pattern)) == defer_binds(pattern)

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolutions, Store, Triple
 
 from quadrill.continuous.algebra.nodes import Term
-from quadrill.continuous.algebra.order import XSD, falling, total_key, total_text, value_key, value_text
+from quadrill.continuous.algebra.order import (
+    XSD,
+    descending_key,
+    total_key,
+    total_text,
+    value_key,
+    value_text,
+)
 from quadrill.continuous.algebra.set_functions import double_text, number_literal, set_function
 
 
@@ -107,7 +114,7 @@ def test_text_keys_sort_like_tuple_keys(terms: list[Term]) -> None:
 def test_falling_keys_sort_the_other_way_round(terms: list[Term | None]) -> None:
     for one, other in pairwise(terms):
         rising = value_key(one), value_key(other)
-        opposite = falling(rising[0]), falling(rising[1])
+        opposite = descending_key(rising[0]), descending_key(rising[1])
         assert (rising[0] < rising[1]) is (opposite[0] > opposite[1])
         assert (rising[0] == rising[1]) is (opposite[0] == opposite[1])
 

@@ -22,5 +22,5 @@ from quadrill.continuous.language import parse
 )
 def test_columns_wait_also_where_a_condition_asks_for_their_values(tail: str, late: list[str]) -> None:
     text = "SELECT ?x (?x + 1 AS ?a) (?a + 1 AS ?b) (?x + 2 AS ?c) { STREAM <urn:s> [NOW] { ?s <urn:p> ?x } }"
-    parts = sliced(parse(text + tail).root).computed_late()
+    parts = sliced(parse(text + tail).root).with_deferred_columns()
     assert [each.var.name for each in parts.late] == late

@@ -6,38 +6,40 @@ from quadrill.store.errors import UnsupportedError
 
 from .nodes import Aggregate, Algebra, FunctionCall
 from .print_triples import parts_of
-from .scalar_functions import OUTSIDE
+from .scalar_functions import EXTENSION_FUNCTIONS
 from .set_functions import FUNCTIONS, STANDARD
 
 
-def has_outside() -> bool:
+def has_extensions() -> bool:
     """Return True when an extension has registered a function or an aggregate."""
-    return bool(OUTSIDE) or len(FUNCTIONS) > len(STANDARD)
+    return bool(EXTENSION_FUNCTIONS) or len(FUNCTIONS) > len(STANDARD)
 
 
-def calls_outside(root: Algebra) -> bool:
+def calls_extensions(root: Algebra) -> bool:
     """Return True when a pattern calls a function or an aggregate of an extension."""
-    return has_outside() and any(
-        each.iri in OUTSIDE if isinstance(each, FunctionCall) else is_outside(each.name)
+    return has_extensions() and any(
+        each.iri in EXTENSION_FUNCTIONS
+        if isinstance(each, FunctionCall)
+        else is_extension_aggregate(each.name)
         for each in parts_of(root)
         if isinstance(each, (FunctionCall, Aggregate))
     )
 
 
-def is_outside(aggregate: str) -> bool:
+def is_extension_aggregate(aggregate: str) -> bool:
     """Return True for the name of an aggregate that an extension has registered."""
     return aggregate in FUNCTIONS and aggregate not in STANDARD
 
 
-def refuse_unrepeatable(root: Algebra) -> None:
+def reject_nondeterministic_calls(root: Algebra) -> None:
     """Refuse a continuous query whose answers a replay could not repeat.
 
     Raises:
         UnsupportedError: it calls a function that is registered as not deterministic.
     """
     for each in parts_of(root):
-        if isinstance(each, FunctionCall) and each.iri in OUTSIDE:
-            if not OUTSIDE[each.iri].is_deterministic:
+        if isinstance(each, FunctionCall) and each.iri in EXTENSION_FUNCTIONS:
+            if not EXTENSION_FUNCTIONS[each.iri].is_deterministic:
                 raise UnsupportedError(
                     f"the function {each.iri} in a continuous query",
                     f"The function {each.iri} is registered as not deterministic, and a replay could not "
