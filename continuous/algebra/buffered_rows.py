@@ -1,8 +1,8 @@
-"""How many rows an evaluation by the store may hold back, as a power of the number of quads.
+"""Estimate of the rows that Oxigraph buffers for a pattern, as a power of the number of quads.
 
-Oxigraph collects rows before it gives the first one where it sorts, groups, removes duplicates, subtracts,
-and joins other things than patterns that share variables. Each triple pattern has as many rows as there are
-quads at most, so that what so many of them are collected of has that power of it.
+Oxigraph buffers rows where it sorts, groups, removes duplicates or subtracts, and for joins other than joins
+of patterns that share variables. A triple pattern has at most as many rows as the store has quads. So an
+operator that buffers the rows of k triple patterns buffers at most the k-th power of the number of quads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from .variables import Names, in_scope
 
 
 class _Rows(NamedTuple):
-    """Triple patterns: of all rows, and of those collected before; ``streams``: it is joined row by row."""
+    """Size of a result, counted in triple patterns.
+
+    Attributes:
+        pattern_count: the triple patterns that the rows of the result come from.
+        buffered: the triple patterns whose rows are buffered together to compute the result.
+        streams: the result can be joined row by row, without a buffer.
+    """
 
     pattern_count: int
     buffered: int
@@ -25,7 +31,7 @@ class _Rows(NamedTuple):
 
 
 def count_buffered_patterns(pattern: Algebra) -> int:
-    """The triple patterns, at most, whose rows are collected together; 0 where all rows stream.
+    """Return the largest number of triple patterns whose rows are buffered together, 0 if none are.
 
     >>> from pyoxigraph import NamedNode
     >>> from .nodes import Bgp, Distinct, TriplePattern, Var
@@ -61,7 +67,8 @@ def _rows(node: Algebra) -> _Rows:
             below = _rows(node.input)
             return _Rows(below.pattern_count, max(below.buffered, below.pattern_count))
         case _:
-            # EXISTS is asked row by row; what it holds back itself is let go of each time.
+            # EXISTS is evaluated for one row at a time, and the rows that it buffers are released after each
+            # evaluation.
             inputs = [_rows(each) for each in operands(node)]
             streams = isinstance(node, (n.Graph, n.Filter, n.Extend)) and all(each.streams for each in inputs)
             buffered = max([each.buffered for each in inputs], default=0)
@@ -77,7 +84,7 @@ def _join_operands(node: Algebra) -> Iterable[Algebra]:
 
 
 def _joined(parts: list[Algebra]) -> _Rows:
-    """A join: of plain ones that share variables row by row, of others by collecting all but one."""
+    """Return the size of a join; unless every operand streams, all operands but the smallest are buffered."""
     inputs = [_rows(each) for each in parts]
     pattern_count, buffered = (
         sum(each.pattern_count for each in inputs),
@@ -90,7 +97,7 @@ def _joined(parts: list[Algebra]) -> _Rows:
 
 
 def _streaming(pattern_count: int, names: list[Names]) -> _Rows:
-    """What is joined row by row when it shares variables; a product is collected."""
+    """Return the size of a join of triple patterns, which streams unless it is a cross product."""
     groups: list[Names] = []
     for each in names:
         shared = [group for group in groups if group & each]
@@ -99,7 +106,7 @@ def _streaming(pattern_count: int, names: list[Names]) -> _Rows:
 
 
 def _steps(path: PathExpr) -> int:
-    """The triple patterns that a path stands for; one of any length pairs what two patterns do."""
+    """Return how many triple patterns a path counts as; a closure, which pairs nodes, counts as two."""
     match path:
         case n.Sequence(left, right):
             return _steps(left) + _steps(right)

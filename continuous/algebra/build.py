@@ -1,4 +1,4 @@
-"""Smart constructors that drop identities, and the one place that knows the children of each node."""
+"""Constructors of algebra nodes that omit identities, and functions that walk and rebuild the algebra."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from .nodes import (
 )
 
 UNIT = Bgp()
-"""One solution that binds nothing: the identity of Join."""
+"""The empty basic graph pattern with one solution that binds nothing; the identity of Join."""
 
 NOTHING = Values((), ())
-"""No solution: the identity of Union."""
+"""Inline data without rows, hence without solutions; the identity of Union."""
 
 
 def join(*parts: Algebra) -> Algebra:
-    """Left-deep Join of the parts without the units; adjacent basic graph patterns become one.
+    """Return the left-deep Join of the parts without units; adjacent basic graph patterns are merged.
 
     >>> from pyoxigraph import NamedNode
     >>> join(UNIT, Values((), ()), UNIT) == Values((), ())
@@ -61,7 +61,7 @@ def join(*parts: Algebra) -> Algebra:
 
 
 def union(parts: Iterable[Algebra]) -> Algebra:
-    """Union of the parts; no part at all gives no solution."""
+    """Return the Union of the parts; `NOTHING` if there are no parts."""
     result: Algebra | None = None
     for part in parts:
         result = part if result is None else Union(result, part)
@@ -69,21 +69,24 @@ def union(parts: Iterable[Algebra]) -> Algebra:
 
 
 def conjuncts(node: Algebra) -> list[Algebra]:
-    """The operands of a tree of Joins, in text order. Join is associative and commutative on multisets."""
+    """Return the operands of a tree of Joins in text order; Join is associative and commutative."""
     if isinstance(node, Join):
         return conjuncts(node.left) + conjuncts(node.right)
     return [node]
 
 
 def conditions_of(expr: Expr) -> list[Expr]:
-    """The conditions that must all be true; an error in any of them is as good as false."""
+    """Return the operands of a conjunction, which a FILTER treats as separate conditions.
+
+    An error in an operand has the effect of false, because a FILTER drops the row in both cases.
+    """
     if isinstance(expr, Call) and expr.name == "&&":
         return [each for arg in expr.args for each in conditions_of(arg)]
     return [expr]
 
 
 def children(node: Algebra) -> tuple[Algebra, ...]:
-    """The direct operands of a node; patterns inside expressions are not among them."""
+    """Return the direct operands of a node, without the patterns of EXISTS in its expressions."""
     if isinstance(node, (Join, Union, Minus, LeftJoin)):
         return (node.left, node.right)
     if isinstance(node, (Bgp, Path, Values, TableNode)):
@@ -92,7 +95,7 @@ def children(node: Algebra) -> tuple[Algebra, ...]:
 
 
 def with_children(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
-    """The node with other operands in the places of `children`; itself where they are the same."""
+    """Return the node with its `children` replaced; the same object if no child changed."""
     match node:
         case Join():
             return join(*changed)
@@ -108,7 +111,7 @@ def with_children(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
 
 
 def expressions(node: Algebra) -> Iterator[Expr]:
-    """The expressions of the node itself."""
+    """Yield the expressions of a node, without those of the patterns below it."""
     match node:
         case Filter(condition, _):
             yield condition
@@ -130,7 +133,7 @@ def expressions(node: Algebra) -> Iterator[Expr]:
 
 
 def with_expressions(node: Algebra, changed: Sequence[Expr]) -> Algebra:
-    """The node with other expressions in the places of `expressions`; itself where they are the same."""
+    """Return the node with its `expressions` replaced; the same object if no expression changed."""
     if all(map(is_, changed, expressions(node))):
         return node
     match node:
@@ -156,7 +159,7 @@ def with_expressions(node: Algebra, changed: Sequence[Expr]) -> Algebra:
 
 
 def operands(node: Algebra) -> tuple[Algebra, ...]:
-    """All patterns directly below a node: those of EXISTS in its own expressions, then its `children`."""
+    """Return all patterns directly below a node: EXISTS patterns of its expressions, then `children`."""
     below = children(node)
     if not isinstance(node, _WITH_EXPRESSIONS):
         return below
@@ -168,7 +171,7 @@ _WITH_EXPRESSIONS = (Filter, LeftJoin, Extend, OrderBy, Group)
 
 
 def with_operands(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
-    """The node with other patterns in the places of `operands`: how a rewrite goes on below a node.
+    """Return the node with its `operands` replaced; rewrites recurse through this function.
 
     >>> from .nodes import Var
     >>> def without_filters(node: Algebra) -> Algebra:
@@ -184,7 +187,7 @@ def with_operands(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
 
 
 def with_patterns(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
-    """The node with other patterns in the EXISTS of its own expressions, in their order."""
+    """Return the node with the patterns of EXISTS in its own expressions replaced, in their order."""
     if not changed:
         return node
     rest = iter(changed)
@@ -192,7 +195,7 @@ def with_patterns(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
 
 
 def sub_expressions(expr: Expr) -> list[Expr]:
-    """The expression and all below it, in pre-order; the patterns of EXISTS are not entered."""
+    """Return the expression and its sub-expressions in pre-order, without those in EXISTS patterns."""
     found: list[Expr] = []
     waiting = [expr]
     while waiting:
@@ -204,7 +207,7 @@ def sub_expressions(expr: Expr) -> list[Expr]:
 
 
 def map_expression(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """Replace top down: where ``change`` gives None the arguments are visited instead."""
+    """Replace sub-expressions top down; where ``change`` returns None, the arguments are visited."""
     new = change(expr)
     if new is not None:
         return new
@@ -216,17 +219,17 @@ def map_expression(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
 
 def has_exists(expr: Expr) -> bool:
-    """True when the expression holds EXISTS or NOT EXISTS."""
+    """Return True if the expression contains EXISTS or NOT EXISTS."""
     return any(isinstance(each, Exists) for each in sub_expressions(expr))
 
 
 def patterns_of(expr: Expr) -> list[Algebra]:
-    """The patterns of the EXISTS in an expression."""
+    """Return the patterns of all EXISTS in an expression."""
     return [each.pattern for each in sub_expressions(expr) if isinstance(each, Exists)]
 
 
 def put_patterns(expr: Expr, changed: Iterator[Algebra]) -> Expr:
-    """The expression with other patterns in the places of `patterns_of`."""
+    """Return the expression with the patterns of its EXISTS, as `patterns_of` lists them, replaced."""
     if isinstance(expr, Exists):
         return Exists(next(changed), expr.negated)
     if isinstance(expr, (Call, FunctionCall)):
@@ -236,14 +239,14 @@ def put_patterns(expr: Expr, changed: Iterator[Algebra]) -> Expr:
 
 
 def all_nodes(node: Algebra) -> Iterator[Algebra]:
-    """The node and all below it, the patterns inside EXISTS included, in pre-order."""
+    """Yield the node and all nodes below it in pre-order, including the patterns of EXISTS."""
     yield node
     for each in operands(node):
         yield from all_nodes(each)
 
 
 def is_plain(root: Algebra) -> bool:
-    """True for patterns without a path, an expression, a variable of GRAPH or a grouping."""
+    """Return True for a pattern without a path, an expression, a GRAPH with a variable or a grouping."""
     return not any(
         isinstance(each, (Group, Path))
         or (isinstance(each, Graph) and isinstance(each.name, Var))
@@ -253,20 +256,21 @@ def is_plain(root: Algebra) -> bool:
 
 
 def is_modifier(node: Algebra) -> bool:
-    """True for the nodes that SPARQL writes as a SELECT."""
+    """Return True for a node that SPARQL text expresses as a SELECT."""
     return isinstance(node, (Project, Distinct, Slice, OrderBy, Group))
 
 
 CHAIN = 32
-"""So many operands at most are combined one after the other."""
+"""Maximum number of operands that are combined left to right; longer runs become a balanced tree."""
 
 T = TypeVar("T")
 
 
 def fold(combine: Callable[[T, T], T], parts: Sequence[T]) -> T:
-    """Combine two by two from the left; long runs of an associative operator as a balanced tree.
+    """Combine the parts in pairs from the left; long runs of an associative operator become a balanced tree.
 
-    A tree as deep as a text is long would exhaust the stack of everything that walks it.
+    A left-deep tree of a very long text would exhaust the stack of every recursive function that walks the
+    tree.
     """
     if len(parts) <= CHAIN:
         result = parts[0]

@@ -1,20 +1,21 @@
-"""Static patterns in one form: under canonical names, without their constants, restricted to given values.
+"""Canonical forms of static patterns, lifting of constants to columns, restriction to given values.
 
-Variables are told apart by where they occur, in rounds as in colour refinement: a variable's colour says at
-which places of which triple patterns and expressions it stands, the next round also with which colours. Then
-the operands of joins, unions and basic graph patterns are sorted and the variables numbered. Two patterns
-that get the same text are equal up to names; of those that are equal a few, very symmetric ones get
-different texts, and are then simply two tables.
+Variables are told apart by colour refinement: the colour of a variable describes the positions of triple
+patterns and expressions where the variable occurs, and each further round adds the colours of the variables
+next to it. Then the operands of joins, unions and basic graph patterns are sorted and the variables numbered.
+Two patterns with equal canonical texts are equal up to variable names. A few very symmetric patterns that are
+equal up to names get different texts; the engine then keeps two tables for them.
 
 A constant can become one more column:
 
     Bgp(?x foaf:name "A" . ?x :knows ?y)   ->   Bgp(?x foaf:name ?k0 . ?x :knows ?y),  "A"
 
-The rows of the first are those of the second with ?k0 = "A", as often: a constant is lifted only where the
-operators above give their rows one input row (or one group) at a time and keep what it is bound to, the rule
-by which `restrict` goes the other way. That is so for subjects and objects of triple patterns and paths of a
-fixed length, and for equalities with an IRI or a plain string that a FILTER asks of a variable which is
-bound; not below UNION, on the right side of OPTIONAL and MINUS, in EXISTS, below LIMIT.
+The rows of the first pattern are the rows of the second pattern with ?k0 = "A", with equal multiplicities. A
+constant is lifted only if every operator above the constant computes its rows from one input row (or one
+group) at a time and keeps the new column, the same condition as for `restrict`. Constants that can be lifted
+are subjects and objects of triple patterns and of paths of a fixed length, and IRIs or plain strings that a
+FILTER compares by ``=`` with a bound variable. Constants below UNION, on the right side of OPTIONAL and
+MINUS, in EXISTS and below LIMIT are not lifted.
 """
 
 from __future__ import annotations
@@ -54,11 +55,12 @@ _MEMBERS: dict[type[Any], tuple[str, ...]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """A pattern under canonical names.
+    """A pattern under canonical variable names.
 
-    ``text`` is equal for patterns that are equal up to names; ``pattern`` keeps the operands' own order, on
-    which the store's plan may depend, ``ordered`` has them as the text does; ``columns`` are in the order of
-    their canonical names, and ``names`` leads from the pattern's own names to those.
+    ``text`` is equal for patterns that are equal up to names. ``pattern`` keeps the original order of
+    operands, on which the store's plan may depend; ``ordered`` has the operands in the order of ``text``.
+    ``columns`` are in the order of their canonical names. ``names`` maps the original variable names to the
+    canonical names.
     """
 
     text: str
@@ -69,7 +71,7 @@ class Canonical:
 
 
 def canonical(pattern: Algebra, columns: Sequence[Var]) -> Canonical:
-    """The canonical form of a pattern of which these columns are read.
+    """Return the canonical form of a pattern of which the caller reads the given columns.
 
     >>> from pyoxigraph import NamedNode
     >>> from .nodes import TriplePattern
@@ -95,10 +97,10 @@ def canonical(pattern: Algebra, columns: Sequence[Var]) -> Canonical:
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """A static part as equal parts of other queries have it, where it can follow the store.
+    """A static part with its columns in canonical order, so that equal parts can share one table.
 
-    ``part`` has its columns in the order that equal parts have in common; ``form`` is its canonical form,
-    None where it cannot follow; ``permutation`` tells where the columns that it had are among these.
+    ``part`` has its columns in the order that all equal parts have. ``form`` is the canonical form, or None
+    if commits cannot update the part's table. ``permutation`` gives the new position of each original column.
     """
 
     part: StaticPattern
@@ -107,12 +109,12 @@ class Arranged:
 
 
 def without_canonical_form(part: StaticPattern) -> Arranged:
-    """A part that does not follow the store."""
+    """Return a part with its columns unchanged, for a part whose table is not updated commit by commit."""
     return Arranged(part, None, tuple(range(len(part.vars))))
 
 
 def arranged(part: StaticPattern) -> Arranged:
-    """A part that follows the store where it can."""
+    """Return a part in canonical column order if commits can update its table, else the unchanged part."""
     if triggers(part.pattern) is None:
         return without_canonical_form(part)
     form = canonical(part.pattern, part.vars)
@@ -123,7 +125,7 @@ def arranged(part: StaticPattern) -> Arranged:
 
 
 def rename(value: T, names: Mapping[str, str]) -> T:
-    """The pattern or expression with its variables renamed; names that are not given stay."""
+    """Return the pattern or expression with variables renamed by ``names``; other variables stay."""
     return cast(T, _rename(value, names))
 
 
@@ -140,7 +142,7 @@ def _rename(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _members(kind: type[Any]) -> tuple[str, ...]:
-    """The members of a kind of node, which are the arguments that make one; none of what is no node."""
+    """Return the field names of a node class, in the order of its constructor; empty for other classes."""
     known = _MEMBERS.get(kind)
     if known is None:
         known = tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
@@ -168,7 +170,7 @@ def _colours(pattern: Algebra, shown: set[str]) -> dict[str, str]:
 
 
 def _places(pattern: Algebra) -> Iterator[Any]:
-    """The triple patterns, and every other node without its operands."""
+    """Yield the triple patterns, and for every other node its fields without its operands."""
     for node in all_nodes(pattern):
         if isinstance(node, Bgp):
             yield from node.patterns
@@ -179,7 +181,7 @@ def _places(pattern: Algebra) -> Iterator[Any]:
 
 
 def _sorted(node: Algebra, colours: Mapping[str, str]) -> Algebra:
-    """The pattern with operands whose order means nothing in the order of their texts."""
+    """Return the pattern with the operands of commutative operators sorted by their texts."""
 
     def text(value: Any) -> str:
         return repr(_rename(value, colours))
@@ -200,7 +202,7 @@ def _branches(node: Algebra) -> list[Algebra]:
 
 
 def _variables(value: Any) -> Iterator[Var]:
-    """Every variable in the order of its places, as often as it stands there."""
+    """Yield every occurrence of a variable, in the order of the text."""
     if isinstance(value, Var):
         yield value
     elif isinstance(value, tuple):
@@ -212,15 +214,16 @@ def _variables(value: Any) -> Iterator[Var]:
 
 
 def restrict(node: Algebra, values: Values) -> Algebra:
-    """The rows of the pattern that agree with one of the rows of ``values``.
+    """Return the rows of the pattern that agree with one of the rows of ``values``.
 
     Every row of the pattern must bind all variables of ``values``, whose rows must differ from each other.
 
         restrict(Bgp(?x :p ?y . ?y :q ?z), (?x), [[:a]])   =   Join(Values(?x, :a), Bgp(...))
 
-    The values stand as deep as they may, where they make look-ups of scans: below OPTIONAL's condition,
-    MINUS, GROUP BY, FILTER and sub-queries, in both branches of UNION. They may go below an operator that
-    gives its rows one input row (or one group) at a time and keeps the variables' values.
+    The values are placed as deep as possible, where they turn scans into look-ups: below OPTIONAL (on its
+    left side), MINUS, GROUP BY, FILTER and sub-queries, and in both branches of UNION. They may be placed
+    below an operator that computes its rows from one input row (or one group) at a time and keeps the values
+    of the variables.
     """
     names = frozenset(each.name for each in values.vars)
     return _restrict(node, values, names)
@@ -253,12 +256,12 @@ def _restrict(node: Algebra, values: Values, names: Names) -> Algebra:
 
 
 def _restrict_join(node: Algebra, values: Values, names: Names) -> Algebra:
-    """Into one operand that binds them all where the values would otherwise stand beside an operator."""
+    """Restrict one operand of a join that binds all variables; triple patterns are joined instead."""
     operands = conjuncts(node)
     for place, operand in enumerate(operands):
         if names <= certain(operand) and not isinstance(operand, n.Bgp | n.Path):
             operands[place] = _restrict(operand, values, names)
-            # What is restricted first restricts the others.
+            # The restricted operand comes first, so that its rows restrict the other operands.
             operands.insert(0, operands.pop(place))
             return join(*operands)
     return join(values, *operands)
@@ -266,17 +269,18 @@ def _restrict_join(node: Algebra, values: Values, names: Names) -> Algebra:
 
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 Place: TypeAlias = tuple[str, Term]
-"""A constant: of patterns, under "", or of an equality with a variable, under its name."""
+"""A constant with its place: "" for a constant of a pattern, or the variable that an equality compares it
+with."""
 PlaceNames: TypeAlias = Mapping[Place, str]
 
 
 @dataclass(frozen=True, slots=True)
 class CanonicalPattern:
-    """A pattern whose constants are lifted, under canonical names.
+    """A pattern under canonical names whose constants can be lifted to columns.
 
     Attributes:
-        text: equal for patterns that are equal but for names and those constants.
-        constants: what was lifted, in the order in which it stands in the text.
+        text: equal for patterns that differ only in variable names and liftable constants.
+        constants: the liftable constants in the order of the text.
     """
 
     text: str
@@ -285,13 +289,13 @@ class CanonicalPattern:
     _names: PlaceNames
 
     def general(self, places: Collection[int]) -> tuple[Algebra, tuple[Var, ...]]:
-        """The pattern with these constants lifted, the others as they are, and what they become."""
+        """Return the pattern with the numbered constants lifted, and the variables that replace them."""
         names = {place: name for number, (place, name) in enumerate(self._names.items()) if number in places}
         return _lift(self._form.pattern, names), tuple(map(Var, names.values()))
 
 
 def lifted(form: Canonical) -> CanonicalPattern | None:
-    """The pattern without its constants; None when it has none that can be lifted.
+    """Return the pattern with all liftable constants lifted; None if the pattern has no such constant.
 
     >>> from .canonical import canonical
     >>> def named(name: str) -> Canonical:
@@ -313,7 +317,7 @@ def lifted(form: Canonical) -> CanonicalPattern | None:
 
 
 def _lift(node: Algebra, names: PlaceNames) -> Algebra:
-    """The pattern with the constants of ``names`` as variables, each a column of the result."""
+    """Return the pattern with the constants of ``names`` replaced by variables, which are new columns."""
     match node:
         case n.Bgp(patterns):
             return n.Bgp(tuple([_lift_triple(each, names) for each in patterns]))
@@ -351,14 +355,14 @@ def _lift_filter(condition: Expr, inner: Algebra, names: PlaceNames) -> Algebra:
 
 
 def _columns(inner: Algebra, names: PlaceNames) -> tuple[Var, ...]:
-    """The lifted constants that a pattern binds."""
+    """Return the columns of the lifted constants that occur in a pattern."""
     found: dict[Place, str] = {}
     _collect(inner, found)
     return tuple(Var(name) for place, name in names.items() if place in found)
 
 
 def _collect(node: Algebra, found: dict[Place, str]) -> None:
-    """The constants of a pattern that can be lifted, in the order of their places."""
+    """Collect the constants of a pattern that can be lifted, in the order of the text."""
     match node:
         case n.Bgp(patterns):
             for each in patterns:
@@ -402,7 +406,7 @@ def _lift_term(term: TermPattern, names: PlaceNames) -> TermPattern:
 
 
 def _equality(expr: Expr, inner: Algebra) -> Place | None:
-    """The variable and the constant of an equality that asks for exactly this term; None for others."""
+    """Return the variable and constant of an equality that only identical terms satisfy, else None."""
     match expr:
         case Call("=", (Var(name), Constant(term))) | Call("=", (Constant(term), Var(name))):
             exact = isinstance(term, NamedNode) or (

@@ -1,7 +1,7 @@
-"""The seams of those who evaluate static parts beside the store.
+"""Interfaces of engines other than the store that evaluate static parts.
 
-A columnar engine says of a pattern whether it is the one to ask and gives its rows at one version of the
-store. A bounded one takes what may need more memory than there is, in processes of its own.
+A columnar engine decides which patterns it evaluates and returns their rows at one version of the store. A
+bounded engine evaluates patterns that may need more memory than is available, in separate processes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .graphs import Dataset
 from .nodes import Algebra, Term, Var
 
 Row: TypeAlias = tuple[Term | None, ...]
-"""The values of a part's columns."""
+"""The values of a static part's columns; None for an unbound variable."""
 ENGINES = ("oxigraph", "spark")
-"""Who can evaluate a static part."""
+"""Names of the engines that can evaluate a static part."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """``engine`` is one of `ENGINES`; ``reason`` is for EXPLAIN."""
+    """The engine chosen for a pattern: ``engine`` is one of `ENGINES`, ``reason`` is shown by EXPLAIN."""
 
     engine: str
     reason: str
@@ -34,11 +34,11 @@ class EngineChoice:
 
 @dataclass(frozen=True, slots=True)
 class Graphs:
-    """The graphs of a query (SPARQL 1.1, section 13.2), as texts.
+    """The dataset of a query (SPARQL 1.1, section 13.2) as N-Triples texts of graph names.
 
     Attributes:
         default: the graphs whose merge is the default graph; None stands for the default graph itself.
-        named: those that GRAPH ranges over; None is all.
+        named: the graphs that GRAPH ranges over; None stands for all named graphs.
     """
 
     default: tuple[str | None, ...] = (None,)
@@ -50,7 +50,7 @@ class Graphs:
         default: Sequence[NamedNode | DefaultGraph] | None,
         named: Sequence[NamedNode | BlankNode] | None,
     ) -> Graphs:
-        """Those of a dataset clause; None is what a query without one reads."""
+        """Return the graphs of a dataset clause; None stands for the graphs of a query without the clause."""
         if default is None:
             chosen: tuple[str | None, ...] = (None,)
         else:
@@ -59,10 +59,10 @@ class Graphs:
 
 
 class ColumnarEngine(Protocol):
-    """Evaluates static parts beside the store."""
+    """An engine that evaluates static parts on a copy of the store in columns."""
 
     def choose(self, pattern: Algebra, wish: str | None) -> EngineChoice:
-        """Who is to evaluate a pattern, and why; ``wish`` is what the query asks for."""
+        """Choose the engine that evaluates a pattern; ``wish`` is the engine that the query names."""
         ...
 
     def rows(
@@ -74,30 +74,30 @@ class ColumnarEngine(Protocol):
         graphs: Graphs,
         base_iri: str | None,
     ) -> list[Row]:
-        """The rows of a pattern at a version of the store, in any order.
+        """Return the rows of a pattern at a version of the store, in any order.
 
         Raises:
-            ReportedError: the pattern, or that version, cannot be had here, or the engine failed or took too
-                long; the message says which.
+            ReportedError: the engine cannot evaluate the pattern or lacks the version, or the evaluation
+                failed or timed out; the message gives the cause.
         """
         ...
 
 
 ColumnarFactory: TypeAlias = Callable[[Path, str | None, str, float], ColumnarEngine]
-"""Makes an engine over the mirror in a folder, which may come to be later.
+"""Creates an engine over the mirror in a folder; the folder may be created later.
 
-The other arguments are the address of a cluster (None: this machine), the engine's memory as the setting
-``spark_memory`` writes it, and the longest time for one pattern in seconds.
+The other arguments are the address of a cluster (None: the local machine), the engine's memory in the format
+of the setting ``spark_memory``, and the time limit for one pattern in seconds.
 """
 
 _FACTORIES: dict[str, ColumnarFactory] = {}
 
 
 def register_columnar(name: str, factory: ColumnarFactory) -> None:
-    """Add a columnar engine; its name is one of `ENGINES`.
+    """Register the factory of a columnar engine; its name is one of `ENGINES`.
 
     Raises:
-        ValueError: the name is none of them, or has an engine already.
+        ValueError: the name is not in `ENGINES`, or the name already has a factory.
     """
     if name not in ENGINES or name in _FACTORIES:
         raise ValueError(f"{name} is no name for a further engine of static parts")
@@ -105,19 +105,19 @@ def register_columnar(name: str, factory: ColumnarFactory) -> None:
 
 
 def columnar_factory(name: str) -> ColumnarFactory | None:
-    """Return what makes an engine of this name; None where no extension has registered it."""
+    """Return the factory of the engine with this name; None if no extension has registered one."""
     return _FACTORIES.get(name)
 
 
 class BoundedEngine(Protocol):
-    """Evaluates static parts that may hold many rows back, where that harms nobody else."""
+    """An engine that evaluates static parts with many buffered rows in processes of limited memory."""
 
     def is_heavy(self, held: int) -> bool:
-        """True if the product of so many patterns may have more rows than fit into memory."""
+        """Return True if the joined rows of so many buffered patterns could exceed the memory limit."""
         ...
 
     def within(self, seconds: float) -> BoundedEngine:
-        """The same with less time for a part."""
+        """Return the engine with a shorter time limit per part, in seconds."""
         ...
 
     def rows(
@@ -128,17 +128,17 @@ class BoundedEngine(Protocol):
         dataset: Dataset,
         check: Callable[[], None],
     ) -> Generator[Row]:
-        """The rows of a pattern, in their order, over the store as it is at this call.
+        """Yield the rows of a pattern in the pattern's order, over the state of the store at the call.
 
-        ``check`` is called again and again while they are computed, and may raise. Raises ReportedError, with
-        the first row, for a part that needs more than it may.
+        The engine calls ``check`` repeatedly during the evaluation, and ``check`` may raise to stop it.
+        Raises ReportedError, at the first row, for a part that exceeds its limits.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StaticEngines:
-    """Who evaluates static parts beside the store, where there is somebody."""
+    """The engines other than the store that evaluate static parts; None for a missing engine."""
 
     columnar: ColumnarEngine | None = None
     bounded: BoundedEngine | None = None

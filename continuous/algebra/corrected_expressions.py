@@ -1,7 +1,7 @@
-"""Expressions that Oxigraph evaluates wrongly, written so that it gives the right value.
+"""Rewrites expressions that Oxigraph evaluates incorrectly into expressions with SPARQL's value.
 
-Each function here rewrites one operator or function, and gives None for a call that needs no correction.
-What a text can not say is a function of `CORRECTING`, which whoever evaluates the text registers.
+`corrected_call` returns None for a call that needs no correction. A correction that SPARQL text cannot
+express calls a function of `CORRECTING`, which the evaluator of the text registers with Oxigraph.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ ADD = NamedNode("urn:quadrill:corrected:add")
 PATTERN = NamedNode("urn:quadrill:corrected:pattern")
 REPLACEMENT = NamedNode("urn:quadrill:corrected:replacement")
 CORRECTING = frozenset((ADD, PATTERN, REPLACEMENT))
-"""The functions that corrected texts call: a sum; a pattern, and a replacement, as Oxigraph reads them."""
+"""Custom functions that corrected texts call: a sum, and conversions of regular expressions and
+replacements."""
 
 _LARGEST_OPERAND = 4
-"""Sums with larger operands are computed by a function: written out, each operand stands there six times."""
+"""Largest operand, in nodes, of a sum that is rewritten inline, because the rewriting repeats each operand
+three times."""
 _NUMERIC = frozenset("* / STRLEN YEAR MONTH DAY HOURS MINUTES SECONDS ABS CEIL FLOOR ROUND RAND".split())
 _NUMERIC_TYPES = frozenset(
     XSD + name
@@ -48,11 +50,13 @@ _TEMPORAL_TYPES = frozenset(
 
 
 class Calls(NamedTuple):
-    """Which calls are to be corrected.
+    """The kinds of calls that are corrected.
 
     Attributes:
         languages: the variables that hold language tags.
-        sums, patterns, replacements: those of ``+``, of REGEX, of REPLACE.
+        sums: correct ``+``.
+        patterns: correct the regular expression of REGEX.
+        replacements: correct the calls of REPLACE.
     """
 
     languages: frozenset[str]
@@ -62,7 +66,7 @@ class Calls(NamedTuple):
 
 
 def corrected_call(expr: Expr, calls: Calls) -> Expr | None:
-    """A call with corrected arguments, as it should stand; None where nothing is wrong with it."""
+    """Return the correction of a call whose arguments are corrected already; None if the call is correct."""
     match expr:
         case Call("+", (left, right)) if calls.sums:
             return _sum(left, right)
@@ -82,7 +86,7 @@ def corrected_call(expr: Expr, calls: Calls) -> Expr | None:
 
 
 def is_language(expr: Expr, languages: frozenset[str]) -> bool:
-    """True for an expression that gives a language tag."""
+    """Return True for an expression whose value is a language tag."""
     match expr:
         case Var(name):
             return name in languages
@@ -103,9 +107,10 @@ def is_language(expr: Expr, languages: frozenset[str]) -> bool:
 
 
 def _sum(left: Expr, right: Expr) -> Expr | None:
-    """Oxigraph changes the order of the operands of ``+``, and does not add a moment to a duration.
+    """Return a sum as COALESCE over the operand orders that XPath defines; None for a sum of numbers.
 
-    What it subtracts keeps its place, and durations can be negated.
+    Oxigraph reorders the operands of ``+`` and does not add a date-time to a duration. It does not reorder
+    subtractions, so subtracting the negated duration gives the sum.
     """
     if not (_may_be_temporal(left) and _may_be_temporal(right)):
         return None
@@ -165,14 +170,15 @@ def _with_pattern(
     if new_pattern is pattern and new_replacement is replacement:
         return None
     if replacement is None and isinstance(new_pattern, FunctionCall):
-        # The pattern of most rows is right as it is.
+        # The original pattern is valid for most rows, so the corrected pattern is computed only after an
+        # error.
         return Call("COALESCE", (expr, Call("REGEX", (text, new_pattern, *flags))))
     replaced = () if new_replacement is None else (new_replacement,)
     return Call(expr.name, (text, new_pattern, *replaced, *flags))
 
 
 def _constant(expr: Expr) -> str | None:
-    """The text of a string without a language; None for what is known only when it is evaluated."""
+    """Return the text of a constant string without a language; None for an expression of another kind."""
     match expr:
         case Constant(Literal() as literal) if literal.datatype.value == XSD + "string":
             return literal.value
@@ -200,7 +206,7 @@ def _compared(expr: Call, args: tuple[Expr, ...], languages: frozenset[str]) -> 
 
 
 def _of_language(flags: list[Expr], tag: bool) -> tuple[list[Expr], bool]:
-    """The flags of a REGEX over a language tag, which match without case; whether they are others."""
+    """Return REGEX flags that match a language tag without case, and whether the flags changed."""
     if not tag:
         return flags, False
     given = _constant(flags[0]) if flags else ""
@@ -219,7 +225,7 @@ def _lower(expr: Expr) -> Expr:
 
 
 def lower_text(term: n.Term | None) -> n.Term | None:
-    """A string without a language in lower case; any other term as it is."""
+    """Return a string without a language in lower case, and any other term unchanged."""
     if not isinstance(term, Literal) or term.datatype.value != XSD + "string":
         return term
     return Literal(term.value.lower())
@@ -229,7 +235,7 @@ def lower_text(term: n.Term | None) -> n.Term | None:
 
 
 def _typed(text: Expr, datatype: Expr) -> Expr | None:
-    """STRDT as an error for a datatype that needs a language tag."""
+    """Return STRDT so that it fails for a datatype that needs a language tag; None if it is correct."""
     error = _error(text)
     if isinstance(datatype, Constant):
         return error if datatype in _TAGGED else None
@@ -237,12 +243,12 @@ def _typed(text: Expr, datatype: Expr) -> Expr | None:
 
 
 def _error(text: Expr) -> Expr:
-    """An expression that always fails: a datatype is no string."""
+    """Return an expression that always fails, because STRDT does not take a string as its datatype."""
     return Call("STRDT", (text, Constant(Literal(""))))
 
 
 def rewritten(expr: Expr, calls: Calls, pattern: Callable[[n.Algebra], n.Algebra]) -> Expr:
-    """The expression with every call corrected, from the inside out; the same object if none is wrong."""
+    """Return the expression with every call corrected, inside out; the same object if none changed."""
     match expr:
         case n.Exists(inner, _):
             new = pattern(inner)

@@ -1,4 +1,4 @@
-"""Graph patterns that Oxigraph evaluates wrongly, written so that it gives SPARQL's solutions.
+"""Rewrites graph patterns that Oxigraph evaluates incorrectly into patterns with SPARQL's solutions.
 
 Source: SPARQL 1.1 Query, sections 18.4 (paths), 18.5 (set functions) and 18.6 (the evaluation of GRAPH).
 """
@@ -20,19 +20,21 @@ from .nodes import Algebra, Call, Expr, TermPattern, Var
 from .variables import certain, in_scope, mentioned
 
 IsNode = Callable[[n.Term, TermPattern | None], bool]
-"""Whether a term is surely a node of the default graph (None) or of the graph of a name."""
+"""Tells whether a term is known to be a node of a graph; None as the graph stands for the default graph."""
 
 
 @dataclass(slots=True)
 class Corrections:
-    """One pass over a query.
+    """One correction pass over a query.
 
     Attributes:
-        is_node: tells which constants need no care, because the graph has them.
-        calls: which calls in expressions are to be corrected.
-        native: the native engine evaluates the pattern, too; it reads paths of length zero and GRAPH right.
-        outer: the pattern is one of LATERAL, and these variables are bound before it; None of no LATERAL.
-        count_differs: a COUNT was met whose expression may fail; text.py counts a variable in its place.
+        is_node: tells which constants occur in the graph, so that a zero-length path from them needs no
+            correction.
+        calls: the kinds of calls in expressions that are corrected.
+        native: the native engine evaluates the pattern, too; paths of length zero and GRAPH then need no
+            correction.
+        outer: the variables bound before the enclosing LATERAL; None outside LATERAL.
+        count_differs: the query has a COUNT of an expression, in whose place text.py counts a variable.
     """
 
     is_node: IsNode
@@ -43,7 +45,7 @@ class Corrections:
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def rewrite(self, node: Algebra, graph: TermPattern | None = None) -> Algebra:
-        """The pattern, which is evaluated in ``graph`` (None: the default graph); itself if it is right."""
+        """Return the corrected pattern, evaluated in ``graph``; None is the default graph."""
         match node:
             case n.Path():
                 return self._path(node, graph)
@@ -53,7 +55,7 @@ class Corrections:
                     return self.rewrite(scoped, graph)
                 return with_children(node, [self.rewrite(node.input, name)])
             case n.Service(name, _) if name != n.LATERAL:
-                return node  # evaluated elsewhere
+                return node  # a remote endpoint evaluates the call
             case n.Service():
                 return self._lateral(node, frozenset(), graph)
             case n.Group():
@@ -78,7 +80,7 @@ class Corrections:
             left, right = below
             if left is new.left and right is new.right:
                 return new
-            # What a constant reaches is few: it is computed first.
+            # A zero-length path from a constant has few rows, so it is joined first.
             return join(right, left) if _is_zero(right) and not _is_zero(left) else join(left, right)
         return with_children(new, below)
 
@@ -91,24 +93,25 @@ class Corrections:
             self.outer = before
 
     def hidden(self) -> Var:
-        """A variable that no text has."""
+        """Return a new variable whose name no query text can contain."""
         return Var(f"_:corrected {next(self._numbers)}")
 
-    # --- GRAPH: what stands in its block does not see its variable (18.6)
+    # --- GRAPH: patterns in its block do not see its variable (18.6)
 
     def _scoped(self, node: n.Graph) -> Algebra:
         name, inner = node.name, node.input
         if not isinstance(name, Var) or name.name not in mentioned(inner) or _binds_plainly(inner, name.name):
             return node
         if any(isinstance(each, n.TableNode) for each in all_nodes(inner)):
-            return node  # rows of a part are of no graph
+            return node  # rows of a static part belong to no graph
         own = self.hidden()
         inside = rename(inner, {name.name: own.name})
         if name.name not in in_scope(inner):
             return replace(node, input=inside)
         if any(isinstance(each, _UNNAMED) for each in all_nodes(inner)):
             return node  # Oxigraph does not say in which graph a sub-query was evaluated
-        # The block may bind it or not: both are joined as SPARQL says.
+        # The block may leave the variable unbound, so the graph name is joined by a condition, as SPARQL
+        # defines.
         graph = self.hidden()
         same = Call("||", (Call("!", (Call("BOUND", (own,)),)), Call("SAMETERM", (own, graph))))
         found = n.Filter(same, n.Graph(graph, inside))
@@ -116,7 +119,7 @@ class Corrections:
         return n.Project(n.Extend(found, name, graph), columns)
 
     def _minus(self, node: n.Minus) -> Algebra:
-        """MINUS in the block of GRAPH ?g: Oxigraph takes ?g for a variable that both sides share.
+        """Rewrite MINUS in the block of GRAPH ?g, where Oxigraph takes ?g for a shared variable.
 
         SPARQL removes only solutions that share another bound variable with the right side.
         """
@@ -179,7 +182,7 @@ class Corrections:
         return self._zero(node, graph) if _matches_nothing(path) and not self.native else node
 
     def _zero(self, node: n.Path, graph: TermPattern | None) -> Algebra:
-        """A path of length zero from or to a constant: it is there although the graph may not have it."""
+        """Return a zero-length path that matches its constant end even if the graph lacks the constant."""
         subject, obj = node.subject, node.object
         fixed, free = (subject, obj) if _is_constant(subject) else (obj, subject)
         if not _is_constant(fixed) or self.is_node(fixed, graph):  # type: ignore[arg-type]
@@ -192,7 +195,7 @@ class Corrections:
         same = Call("SAMETERM", (free, n.Constant(fixed)))  # type: ignore[arg-type]
         others = n.Filter(Call("!", (same,)), node)
         if self.outer is not None and free.name in self.outer:
-            # What LATERAL sees from outside must not be bound in it once more, not by VALUES either.
+            # A variable that is bound outside LATERAL must not be bound again inside it, not even by VALUES.
             return n.Union(others, n.Filter(same, here))
         itself = n.Values((free,), ((fixed,),))  # type: ignore[arg-type]
         return n.Union(others, itself if graph is None else join(here, itself))
@@ -202,7 +205,7 @@ _UNNAMED = (n.Project, n.Group, n.Distinct, n.Slice, n.Values)
 
 
 def languages_of(root: Algebra) -> frozenset[str]:
-    """The variables that hold language tags everywhere in a query."""
+    """Return the variables of a query that hold a language tag wherever they are bound."""
     found: dict[str, list[Expr]] = {}
     others: set[str] = set()
 
@@ -230,7 +233,7 @@ def languages_of(root: Algebra) -> frozenset[str]:
 
 
 def _with_lower_tags(node: n.Join) -> n.Join:
-    """The join with the texts of VALUES in lower case where the other side gives language tags."""
+    """Return the join with strings of VALUES in lower case where the other side binds language tags."""
     left = _lower_values(node.left, node.right)
     right = _lower_values(node.right, node.left)
     return node if left is node.left and right is node.right else n.Join(left, right)
@@ -252,7 +255,7 @@ def _lower_values(node: Algebra, other: Algebra) -> Algebra:
 
 
 def _binds_plainly(inner: Algebra, name: str) -> bool:
-    """True for triple patterns, with FILTERs, that bind a name: no part of them sees it unbound."""
+    """Return True for triple patterns, with or without FILTERs, that bind a name in every solution."""
     while isinstance(inner, n.Filter):
         inner = inner.input
     return isinstance(inner, n.Bgp) and name in certain(inner)
@@ -263,7 +266,7 @@ def _is_text(expr: Expr) -> bool:
 
 
 def _is_zero(node: Algebra) -> bool:
-    """True for what `Corrections` makes of a path of length zero."""
+    """Return True for the Union by which `Corrections` replaces a path of length zero."""
     return (
         isinstance(node, n.Union) and isinstance(node.left, n.Filter) and isinstance(node.left.input, n.Path)
     )
@@ -274,7 +277,7 @@ def _is_constant(term: TermPattern) -> bool:
 
 
 def _matches_nothing(path: n.PathExpr) -> bool:
-    """True for a path that leads from each node to itself without a step."""
+    """Return True for a path that can lead from each node to itself without a step."""
     match path:
         case n.ZeroOrMore() | n.ZeroOrOne():
             return True

@@ -1,7 +1,8 @@
-"""The list of corrections: what Oxigraph evaluates otherwise than SPARQL says, and which texts have it.
+"""The list of constructs that Oxigraph evaluates differently from SPARQL, and how to find them.
 
-`corrected` writes a pattern so that Oxigraph gives SPARQL's solutions. Each `Correction` names the section
-of the standard, the marks of its construct in a text, and the function that tests it.
+`corrected` rewrites a pattern so that Oxigraph returns SPARQL's solutions. Each `Correction` gives the
+section of the standard, a regular expression that finds the construct in a text, and the test that covers the
+correction.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from .nodes import Algebra, Term, TermPattern
 
 
 class Correction(NamedTuple):
-    """One departure of Oxigraph.
+    """One departure of Oxigraph from SPARQL.
 
     Attributes:
-        name: of the construct.
-        section: of SPARQL 1.1 Query, or the standard that it refers to.
-        mark: finds the construct in a text; it may find more, and must not miss any.
-        test: the function of tests/continuous/analysis/test_corrections.py that covers it.
+        name: the construct.
+        section: the section of SPARQL 1.1 Query, or of a standard that SPARQL refers to.
+        mark: matches every text with the construct, and possibly other texts.
+        test: the function of tests/continuous/analysis/test_corrections.py that covers the construct.
     """
 
     name: str
@@ -95,24 +96,25 @@ CORRECTIONS = (
 
 
 ANY_MARK = re.compile("|".join(f"(?:{each.mark.pattern})" for each in CORRECTIONS), re.IGNORECASE)
-"""Finds a construct of the list."""
+"""Matches every text that contains a construct of the list, and possibly other texts."""
 
 
 def may_need(text: str) -> bool:
-    """True for a text that may have a construct of the list."""
+    """Return True for a text that may contain a construct of the list."""
     return ANY_MARK.search(text) is not None
 
 
 def corrected(
     root: Algebra, *, merged: bool = False, replaces: bool = True, is_node: IsNode | None = None
 ) -> tuple[Algebra, bool]:
-    """The pattern as Oxigraph should read it, and whether it was not right as it stood.
+    """Return the pattern corrected for Oxigraph, and whether the pattern needed a correction.
 
     Args:
         root: a query without windows.
-        merged: its default graph is merged from several graphs.
-        replaces: Oxigraph evaluates REPLACE; it is a function of ours otherwise.
-        is_node: tells which constants the graphs surely have; none where it is not given.
+        merged: the default graph is merged from several graphs.
+        replaces: Oxigraph evaluates REPLACE; otherwise REPLACE is a custom function, which needs no
+            correction.
+        is_node: tells which constants are known to occur in the graphs; without it, none are known.
     """
     if is_plain(root):
         return (as_set(root), True) if merged else (root, False)
@@ -123,7 +125,7 @@ def corrected(
 
 
 def as_both_read(root: Algebra) -> Algebra:
-    """A continuous query with the corrections that the native engine needs as well as Oxigraph."""
+    """Return a continuous query with the corrections that both Oxigraph and the native engine need."""
     calls = Calls(languages_of(root), sums=False, patterns=False, replacements=False)
     return Corrections(_unknown, calls, native=True).rewrite(root)
 

@@ -1,4 +1,4 @@
-"""Streams and graphs that queries make and others read, and whether a query would read what it makes."""
+"""Data flow between queries: the streams and graphs that queries write and read, and cycles among them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from .graphs import EVERY_GRAPH, Flow
 
 
 def is_read(made: Flow, read: Collection[Flow]) -> bool:
-    """True when what is made there can change the answer of a query that reads this."""
+    """Return True if writing the flow ``made`` can change a query that reads the flows ``read``."""
     return made in read or (made[0] == "graph" and EVERY_GRAPH in read)
 
 
 def find_cycle(
     made: Iterable[Flow], own: Collection[Flow], others: Sequence[tuple[Collection[Flow], Sequence[Flow]]]
 ) -> tuple[Flow, Flow] | None:
-    """What of that made leads, over what others make of what they read, to what its maker reads, and to what.
+    """Return an output of a query and the input of the same query that it reaches; None if none does.
+
+    ``own`` are the inputs of the query; ``others`` are the inputs and outputs of the other queries.
 
     >>> a, b = ("stream", "urn:a"), ("stream", "urn:b")
     >>> find_cycle([a], {b}, [({a}, [b])]), find_cycle([a], {b}, [])

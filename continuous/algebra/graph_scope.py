@@ -1,7 +1,7 @@
-"""What a block of GRAPH ?g sees of its own variable: nothing, unless a pattern outside the block binds it.
+"""The scope of ?g in GRAPH ?g { }: the block does not see ?g unless a pattern outside the block binds it.
 
-Source: SPARQL 1.1 Query, section 18.6: the block is evaluated over one graph, and its solutions are joined
-with the name behind that.
+Source: SPARQL 1.1 Query, section 18.6: the block is evaluated over one graph, and then its solutions are
+joined with the graph's name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .variables import NO_NAMES, Names, in_scope, mentioned
 
 
 def hide_graph_names(root: Algebra) -> Algebra:
-    """The query where ?g within GRAPH ?g { } is another variable if nothing but the GRAPH binds it."""
+    """Return the query with ?g inside GRAPH ?g { } renamed to a new variable if only the GRAPH binds ?g."""
     return _GraphScopes().rewrite(root, NO_NAMES, NO_NAMES)
 
 
@@ -24,7 +24,11 @@ class _GraphScopes:
         self._numbers = count(1)
 
     def rewrite(self, node: Algebra, outer: Names, given: Names) -> Algebra:
-        """A pattern; enclosing groups bind ``outer`` to where a FILTER may move, EXISTS gives ``given``."""
+        """Return the pattern with graph variables renamed.
+
+        ``outer`` are variables that enclosing groups bind and that a FILTER of the pattern may move to;
+        ``given`` are the variables that an enclosing EXISTS substitutes.
+        """
         tested = given.union(*map(in_scope, children(node)))
         found = [self.rewrite(each, NO_NAMES, tested) for each in _patterns(node)]
         node = with_patterns(node, found)

@@ -1,4 +1,4 @@
-"""Which graphs and predicates of the data a pattern or a query looks into, and GRAPH ?g written out."""
+"""The graphs and predicates that a pattern reads, dataset clauses, and the expansion of GRAPH ?g."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ from .variables import certain, mentioned
 
 
 def evaluates_by_graph(inner: Algebra, variable: Var | None) -> bool:
-    """True when Oxigraph's ``GRAPH ?variable { inner }`` is the union over the graphs.
+    """Return True if Oxigraph's result of ``GRAPH ?variable { inner }`` is the union over the graphs.
 
-    ``variable`` None: a variable that occurs nowhere in ``inner``.
+    ``variable`` None stands for a variable that does not occur in ``inner``.
     """
     if variable is not None and variable.name in mentioned(inner) and not only_matches(inner):
         return False
@@ -70,14 +70,14 @@ def evaluates_by_graph(inner: Algebra, variable: Var | None) -> bool:
 
 
 def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
-    """The pattern with each GRAPH ?g that Oxigraph would get wrong written as a union over ``graphs``.
+    """Return the pattern with GRAPH ?g as a union over ``graphs`` where Oxigraph would be incorrect.
 
     Before ``Graph(?g, Project(...))``; after ``Union(Join(Graph(<g1>, ...), Values(?g, <g1>)), ...)``.
 
-    Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. That is the union over the
-    graphs (SPARQL 1.1 section 18.6) as long as every solution of P comes from at least one quad pattern and
-    nothing in P hides or aggregates over ?g. The rest (sub-queries, inline data alone, MINUS without a sure
-    common variable, OPTIONAL or FILTER over ?g itself) is written out.
+    Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. The result is the union over
+    the graphs (SPARQL 1.1 section 18.6) if every solution of P comes from at least one quad pattern and
+    nothing in P hides or aggregates over ?g. Other blocks are expanded: sub-queries, inline data alone, MINUS
+    without a common variable that both sides always bind, and OPTIONAL or FILTER over ?g itself.
     """
     return _expanded(node, graphs) if any(isinstance(each, Graph) for each in all_nodes(node)) else node
 
@@ -94,7 +94,7 @@ def _expanded(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algeb
 
 
 def only_matches(node: Algebra) -> bool:
-    """Joins of patterns alone: the order in which ?g is bound makes no difference."""
+    """Return True for joins of triple patterns and paths alone, which may bind ?g in any order."""
     match node:
         case Bgp() | Path():
             return True
@@ -105,7 +105,7 @@ def only_matches(node: Algebra) -> bool:
 
 
 def _pure(node: Algebra) -> bool:
-    """True when no operator of the pattern would mix the graphs."""
+    """Return True if no operator of the pattern would mix rows of different graphs."""
     match node:
         case Project() | Group() | Distinct() | Slice() | OrderBy() | Window() | TableNode():
             return False
@@ -121,9 +121,9 @@ def _pure(node: Algebra) -> bool:
 
 
 def touches_graph(node: Algebra, *, zero: bool = False) -> bool:
-    """True when every solution comes from a quad of the graph, so that there is none without the graph.
+    """Return True if every solution comes from a quad of the graph, so that an absent graph has no solutions.
 
-    With ``zero`` the empty pattern and paths of length zero count as quad patterns, as Oxigraph has it.
+    With ``zero``, the empty pattern and paths of length zero count as quad patterns, as they do in Oxigraph.
     """
     match node:
         case Bgp(patterns):
@@ -142,7 +142,7 @@ def touches_graph(node: Algebra, *, zero: bool = False) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GraphsRead:
-    """The default graph, all named graphs (``GRAPH ?g``), and the named graphs that the pattern names."""
+    """Graphs that a pattern reads: the default graph, all named graphs (``GRAPH ?g``), single graphs."""
 
     default: bool
     every: bool
@@ -150,9 +150,10 @@ class GraphsRead:
 
 
 def graphs_read(node: Algebra) -> GraphsRead:
-    """The graphs that the pattern looks into, patterns of EXISTS counted in, windows and SERVICE calls not.
+    """Return the graphs that a pattern reads, including EXISTS patterns, without windows and SERVICE calls.
 
-    Of windows only the merged one of C-SPARQL reads stored data: its background is the default graph.
+    C-SPARQL's merged window counts as a read of the default graph, because the background graphs are part of
+    it.
     """
     found = set(_reads(node, None))
     return GraphsRead(
@@ -174,7 +175,7 @@ def _reads(node: Algebra, graph: TermPattern | None) -> Iterator[TermPattern | N
                 yield None
             return
         case Graph(name, inner):
-            # GRAPH asks whether there is such a graph even when nothing is matched in it.
+            # GRAPH depends on the existence of the graph even if no pattern inside the block matches a quad.
             yield name
             yield from _reads(inner, name)
             return
@@ -187,9 +188,10 @@ def _reads(node: Algebra, graph: TermPattern | None) -> Iterator[TermPattern | N
 
 
 def may_change(pattern: Algebra, commits: Iterable[Commit]) -> bool:
-    """True when one of the commits may change the rows of a pattern."""
+    """Return True if one of the commits may change the rows of a pattern."""
     nodes = list(all_nodes(pattern))
-    # GRAPH around what has rows over nothing asks which graphs there are, whatever is in them.
+    # A GRAPH block that has rows even in an empty graph depends on which graphs exist, whatever their quads
+    # are.
     blocks = [all_nodes(each.input) for each in nodes if isinstance(each, Graph)]
     if any(_has_rows_over_nothing(each) for block in blocks for each in block):
         return True
@@ -198,12 +200,12 @@ def may_change(pattern: Algebra, commits: Iterable[Commit]) -> bool:
 
 
 def _has_rows_over_nothing(node: Algebra) -> bool:
-    """True for an empty pattern, for given rows, and for set functions of all rows, which count none, too."""
+    """Return True for a unit, VALUES or an aggregate without GROUP BY, which have rows over no quads."""
     return node == UNIT or isinstance(node, Values) or (isinstance(node, Group) and not node.keys)
 
 
 def predicates_of(nodes: Iterable[Algebra]) -> frozenset[NamedNode] | None:
-    """All predicates of the triple patterns and paths among the nodes; None when any predicate may match."""
+    """Return the predicates of the nodes' triple patterns and paths; None if any predicate may match."""
     found: set[NamedNode] = set()
     for node in nodes:
         if isinstance(node, Bgp):
@@ -222,7 +224,7 @@ def predicates_of(nodes: Iterable[Algebra]) -> frozenset[NamedNode] | None:
 
 
 def _links(path: PathExpr) -> frozenset[NamedNode] | None:
-    """The predicates of a path; a path of length zero matches every node of the graph."""
+    """Return the predicates of a path; None if the path may match any node or any predicate."""
     match path:
         case Link(iri):
             return frozenset((iri,))
@@ -236,7 +238,7 @@ def _links(path: PathExpr) -> frozenset[NamedNode] | None:
 
 
 Flow: TypeAlias = tuple[str, str]
-"""``stream`` or ``graph``, and its IRI: what one query makes and another one reads."""
+"""A stream or a graph that one query writes and another query reads: ``stream`` or ``graph``, and the IRI."""
 EVERY_GRAPH: Flow = ("graph", "*")
 
 
@@ -245,7 +247,7 @@ EVERY_GRAPH: Flow = ("graph", "*")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The graphs of one evaluation; None and None are the whole dataset."""
+    """The graphs of one evaluation; both fields None stand for the whole dataset of the store."""
 
     default: tuple[NamedNode | DefaultGraph, ...] | None
     named: tuple[NamedNode | BlankNode, ...] | None
@@ -253,9 +255,9 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What can change the answer of a query (docs/semantics.md, section 1).
+    """The streams and graphs whose changes can change the answer of a query (docs/semantics.md, section 1).
 
-    ``every``: all named graphs of the store; ``default_graph``: the store's own default graph.
+    ``every`` stands for all named graphs of the store, ``default_graph`` for the store's own default graph.
     """
 
     streams: frozenset[str]
@@ -264,22 +266,22 @@ class Reads:
     default_graph: bool
 
     def flows(self) -> set[Flow]:
-        """The streams and graphs, every graph being one of its own."""
+        """Return the streams and graphs as flows; reading all named graphs is one flow, `EVERY_GRAPH`."""
         found = {("stream", iri) for iri in self.streams} | {("graph", iri) for iri in self.graphs}
         return found | {EVERY_GRAPH} if self.every else found
 
 
 def is_lenient(query: ContinuousQuery, *, strict: bool) -> bool:
-    """True where CQELS-QL's own rule holds, not SPARQL's (section 13.2).
+    """Return True if the dataset clause follows CQELS-QL's own rule instead of SPARQL's (section 13.2).
 
-    By it FROM NAMED without FROM leaves the default graph in place, and FROM without FROM NAMED the named
-    graphs.
+    By the rule of CQELS-QL, FROM NAMED without FROM keeps the default graph, and FROM without FROM NAMED
+    keeps the named graphs.
     """
     return query.dialect == "cqels" and not strict
 
 
 def dataset_of(query: ContinuousQuery, *, lenient: bool) -> Dataset:
-    """The graphs that the static parts of a query read; named None: all there are."""
+    """Return the graphs that the static parts of a query read; ``named`` None stands for all named graphs."""
     default, named = query.dataset.default, query.dataset.named
     if not default and (lenient or not named):
         return Dataset((DefaultGraph(),), named or None)
@@ -289,7 +291,7 @@ def dataset_of(query: ContinuousQuery, *, lenient: bool) -> Dataset:
 
 
 def reads_of(query: ContinuousQuery, *, lenient: bool) -> Reads:
-    """What a query reads, by its dataset clause."""
+    """Return the streams and graphs that a query reads, restricted by its dataset clause."""
     found, clause, dataset = graphs_read(query.root), query.dataset, dataset_of(query, lenient=lenient)
     graphs = {name.value for name in found.names if dataset.named is None or name in clause.named}
     if found.default:

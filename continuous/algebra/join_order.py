@@ -1,4 +1,4 @@
-"""The order of joins over the evaluation store, and when a join may be evaluated row by row."""
+"""The order of joins over the evaluation store, and the condition for row-by-row joins."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from .variables import Names, certain, expression_variables, in_scope
 
 
 def may_be_lateral(left: Algebra, right: Algebra) -> bool:
-    """True when the right side gives the same joined rows with the left side's bindings substituted.
+    """Return True if evaluating the right side once per row of the left side gives the rows of the join.
 
-    LATERAL (SPARQL-dev SEP-0006) substitutes each row of L into R before R is evaluated. That gives the join
-    as long as no expression, OPTIONAL or sub-query of R would see a variable of L that it does not see in
-    SPARQL.
+    LATERAL (SPARQL-dev SEP-0006) substitutes each row of the left side L into the right side R before R is
+    evaluated. The result is the join unless an expression, OPTIONAL or sub-query of R would see a variable of
+    L that SPARQL hides from it.
     """
     return _same(right, in_scope(left))
 
@@ -53,7 +53,7 @@ def _same(node: Algebra, outer: Names) -> bool:
         case Path(_, path, _):
             return not _matches_nothing(path)
         case Values(variables, _):
-            # SEP-0006 forbids inline data for a variable that the left side has, as it forbids BIND.
+            # SEP-0006 forbids inline data, like BIND, for a variable that the left side binds.
             return not outer & {var.name for var in variables}
         case Join(left, right) | Union(left, right):
             return _same(left, outer) and _same(right, outer)
@@ -84,7 +84,7 @@ def _sees_the_same(expr: Expr, outer: Names, bound: Names) -> bool:
 
 
 def _matches_nothing(path: PathExpr) -> bool:
-    """True for paths of length zero, which match a substituted term that is not in the graph."""
+    """Return True for a path of length zero, which matches a substituted term absent from the graph."""
     match path:
         case ZeroOrMore() | ZeroOrOne():
             return True
@@ -102,14 +102,14 @@ _UNKNOWN = 1e6
 
 
 class JoinOrder:
-    """Orders the joins of one query by the sizes of its ``windows`` and of the ``rows`` of static tables."""
+    """Orders the joins of one query by the sizes of its ``windows`` and the ``rows`` of its static tables."""
 
     def __init__(self, windows: Mapping[NamedNode, float], rows: Mapping[str, int]) -> None:
         self._windows = windows
         self._rows = rows
 
     def order(self, node: Algebra) -> Algebra:
-        """The query with the operands of each join group in the order of evaluation."""
+        """Return the query with the operands of each join group in the order of evaluation."""
         if isinstance(node, Window):
             return node
         if isinstance(node, Join):
@@ -118,7 +118,7 @@ class JoinOrder:
         return _as_exists(node) if isinstance(node, Minus) else node
 
     def _greedy(self, operands: list[Algebra]) -> list[Algebra]:
-        """Start with the smallest; go on with the smallest that shares a variable, if any does."""
+        """Start with the smallest operand, then prefer the smallest that shares a variable."""
         waiting = list(operands)
         ordered: list[Algebra] = []
         bound: frozenset[str] = frozenset()
@@ -131,7 +131,7 @@ class JoinOrder:
         return ordered
 
     def size(self, node: Algebra) -> float:
-        """About how many solutions the pattern has."""
+        """Return an estimate of how many solutions the pattern has."""
         match node:
             case TableNode(name, _, _):
                 return float(self._rows.get(name, 0))
@@ -154,9 +154,10 @@ class JoinOrder:
 
 
 def _as_exists(node: Minus) -> Algebra:
-    """MINUS as NOT EXISTS where they are the same: Oxigraph looks that up, but scans the right side of MINUS.
+    """Return MINUS as NOT EXISTS if both are equal, because Oxigraph scans the right side of MINUS.
 
-    They are when both sides surely bind what they share, and share something (SPARQL 1.1 section 8.3).
+    Both are equal if the sides share a variable and both sides always bind all shared variables (SPARQL 1.1
+    section 8.3).
     """
     shared = in_scope(node.left) & in_scope(node.right)
     sure = shared and shared <= certain(node.left) & certain(node.right)
@@ -166,7 +167,7 @@ def _as_exists(node: Minus) -> Algebra:
 
 
 def _is_pattern(node: Algebra) -> bool:
-    """A basic graph pattern, perhaps filtered or in GRAPH."""
+    """Return True for a basic graph pattern, possibly inside FILTERs and GRAPH."""
     while isinstance(node, (Filter, Graph)):
         node = node.input
     return isinstance(node, Bgp)

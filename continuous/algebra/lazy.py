@@ -1,7 +1,8 @@
-"""Lazy variables: BINDs that wait until the joins of their group have been made.
+"""Deferred BINDs: a BIND that no join needs is evaluated after the joins of its group.
 
-The paper of 2021 (section 4.1) computes a value when it is used. A BIND in a window's block whose variable
-no join, filter or key uses is evaluated behind the last join, for the rows that are emitted or read. Before:
+The paper of 2021 (section 4.1) computes a value only when the value is used. A BIND in a window's block whose
+variable no join, filter or key uses is evaluated after the last join, for the rows that are emitted or read.
+Before:
 
     Join(Window(w, Extend(Bgp(?x :value ?v), ?d, ?v * 2)), Table(0))
 
@@ -9,12 +10,12 @@ after:
 
     Extend(Join(Window(w, Bgp(?x :value ?v)), Table(0)), ?d, ?v * 2)
 
-A BIND stays where the other place could give it another value: where it calls NOW, RAND or their like, holds
-EXISTS, or reads a variable that the rest of the join may bind. Nothing leaves the right side of OPTIONAL or
-MINUS, a branch of UNION, EXISTS or a sub-query.
+A BIND is not moved if its value could differ at the new place: if it calls NOW, RAND or a similar function,
+contains EXISTS, or reads a variable that another operand of the join may bind. No BIND moves out of the right
+side of OPTIONAL or MINUS, a branch of UNION, EXISTS or a sub-query.
 
-With late filters (heuristic H4 of the same paper) the parts of a FILTER that call uncertainty functions move
-by the same rules, and BINDs that only these read move with them.
+With late filters (heuristic H4 of the same paper), conditions of a FILTER that call uncertainty functions
+move by the same rules, together with the BINDs that only these conditions read.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ from .variables import NO_NAMES, Names, certain, expression_variables, in_scope
 
 @dataclass(frozen=True, slots=True)
 class _Moving:
-    """A BIND on its way out of its block, or a FILTER (``var`` is None)."""
+    """A BIND that moves out of its block, or a FILTER if ``var`` is None."""
 
     var: Var | None
     expr: Expr
 
 
 def defer_binds(root: Algebra, *, late_filters: bool = False) -> Algebra:
-    """The query with each BIND behind the joins of its group where its variable is used no sooner.
+    """Return the query with each BIND after the joins of its group, unless the joins need its variable.
 
-    With ``late_filters`` conditions with uncertainty functions are behind these joins, too.
+    With ``late_filters``, conditions that call uncertainty functions are also evaluated after these joins.
     """
     used = NO_NAMES
     for node in all_nodes(root):
@@ -65,29 +66,30 @@ def defer_binds(root: Algebra, *, late_filters: bool = False) -> Algebra:
         elif isinstance(node, Group):
             used |= {key.name for key in node.keys}
     moved = _Mover(late_filters).visit(root, used)
-    # Where a BIND has left an operand, one of the other operand may follow.
+    # Moving a BIND out of one operand may allow a BIND of another operand to move, so the rewriting repeats
+    # until nothing moves.
     return root if moved == root else defer_binds(moved, late_filters=late_filters)
 
 
 @dataclass(frozen=True, slots=True)
 class _Mover:
-    """Moves BINDs, and with ``late_filters`` uncertain conditions, behind the joins of their groups."""
+    """Moves BINDs, and with ``late_filters`` uncertain conditions, after the joins of their groups."""
 
     late_filters: bool
 
     def visit(self, node: Algebra, used: Names) -> Algebra:
-        """The node with what its joins let out behind them; ``used`` are variables that are needed early."""
+        """Return the node with BINDs moved after its joins, except those whose variable is in ``used``."""
         if isinstance(node, Join):
             return _with_moved(*self._split(node, used))
         return with_children(node, [self.visit(each, used) for each in children(node)])
 
     def _split(self, node: Algebra, used: Names) -> tuple[Algebra, list[_Moving]]:
-        """An operand of a join without what may wait, and this in its order."""
+        """Return an operand of a join without its movable BINDs and FILTERs, and these in their order."""
         match node:
             case Join(left, right):
                 used |= in_scope(left) & in_scope(right)
                 first, second = self._split(left, used), self._split(right, used)
-                # Nothing that moves must see what the other side binds.
+                # A moved BIND or FILTER must not see variables that only the other side binds.
                 kept = [_split_movable(*first, in_scope(right)), _split_movable(*second, in_scope(left))]
                 return join(kept[0][0], kept[1][0]), [*kept[0][1], *kept[1][1]]
             case LeftJoin(left, right, _) | Minus(left, right):
@@ -118,14 +120,14 @@ class _Mover:
 
 
 def _divided(condition: Expr) -> tuple[list[Expr], list[Expr]]:
-    """The parts of a condition that stay, and the uncertain ones, which move."""
+    """Split a condition into the conditions that stay and the uncertain conditions that move."""
     early, late = divided(condition)
     stays = not late or has_exists(condition) or is_volatile(condition)
     return ([condition], []) if stays else (early, late)
 
 
 def _split_movable(node: Algebra, moving: list[_Moving], others: Names) -> tuple[Algebra, list[_Moving]]:
-    """Put back what could see a variable of ``others`` elsewhere, and the BINDs that this reads."""
+    """Put back each BIND or FILTER that would see a variable of ``others``, and the BINDs that it reads."""
     sure = certain(node)
     back: list[_Moving] = []
     read = NO_NAMES

@@ -1,1 +1,1 @@
-"""Questions to the algebra of one-shot texts: what has to be corrected before Oxigraph evaluates them."""
+"""Analysis of one-shot SPARQL texts: corrections, bounds on work and memory, columns, update shapes."""

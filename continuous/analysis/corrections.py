@@ -1,7 +1,8 @@
-"""One-shot texts as Oxigraph should read them: those that name a construct of the list of corrections.
+"""Rewrites one-shot texts that use a construct which Oxigraph evaluates incorrectly.
 
-A text that needs no correction is left as it is, byte for byte. Texts are judged by their marks first, then
-by their algebra; only what that changes is written anew (algebra/corrections.py has the list).
+A text that needs no correction reaches Oxigraph unchanged, byte for byte. Regular expressions first decide
+whether a text may contain such a construct; only then is the text parsed, rewritten and printed
+(algebra/corrections.py lists the constructs).
 """
 
 from __future__ import annotations
@@ -29,21 +30,22 @@ from ..expressions.correcting import CORRECTING_FUNCTIONS
 from .prepared import LIMITS, has_lateral, parsed
 
 MOST_CHARACTERS = LIMITS.characters
-"""Longer texts are not parsed."""
+"""Upper bound in characters of a text that is parsed for corrections."""
 
 _MOST_KNOWN = 256
-"""Corrected texts that are kept, before all are dropped."""
+"""Maximum number of cached corrected texts; when the cache is full, all entries are evicted."""
 
 Functions = Mapping[NamedNode, Callable[..., Term | None]]
 
 
 class Corrected(NamedTuple):
-    """A text in the place of another one.
+    """A corrected text, which Oxigraph evaluates in place of the original text.
 
     Attributes:
-        text: SPARQL Query with all IRIs in full.
-        functions: what it calls.
-        base: what IRI() resolves against, where the text it comes from says so.
+        text: a SPARQL query with all IRIs in full.
+        functions: the custom functions that the text calls, by IRI.
+        base: the IRI of the BASE declaration of the original text, against which IRI() resolves; None if the
+            original text has no BASE of its own.
     """
 
     text: str
@@ -52,7 +54,7 @@ class Corrected(NamedTuple):
 
     @property
     def with_base(self) -> str:
-        """The text, on its own."""
+        """The corrected text with its BASE declaration, if it has one."""
         return self.text if self.base is None else f"BASE <{self.base}> {self.text}"
 
 
@@ -65,19 +67,20 @@ def corrected_text(
     is_node: IsNode | None = None,
     change: Callable[[Algebra], Algebra] | None = None,
 ) -> Corrected | None:
-    """A query as Oxigraph should read it; None for one that is right as it stands.
+    """Return a query corrected for Oxigraph; None if the query needs no correction.
 
     Args:
-        text: a query.
-        base_iri: what its relative IRIs resolve against.
-        body: what is left of the text when it is cut (store/sparql/skeletons.py), where it is known.
-        merged: the default graph of its dataset, which is given beside it, is merged from several graphs.
-        is_node: tells which constants the graphs surely have.
-        change: what else is to be written otherwise; the text is written anew then in any case.
+        text: the query.
+        base_iri: the IRI that relative IRIs of the text resolve against.
+        body: the text without prologue and constants (store/sparql/skeletons.py), if the caller has split the
+            text.
+        merged: the default graph, which the request names apart from the text, is merged from several graphs.
+        is_node: tells whether a constant certainly occurs as a node of a graph.
+        change: a further rewriting of the algebra; with one, the text is always printed from its algebra.
 
     Raises:
-        UnsupportedError: it has a regular expression with a back-reference.
-        LimitError: it is too long to be corrected.
+        UnsupportedError: the text has a regular expression with a back-reference.
+        LimitError: the text needs a correction and is too long to be parsed.
     """
     if not merged and change is None and not _may_need(body or text):
         return None
@@ -94,7 +97,7 @@ def corrected_text(
         return is_node is not None and is_node(term, graph)
 
     found = _corrected(text, base_iri, merged, is_known, None)
-    # What depends on the data is worked out for each request.
+    # A correction that asked `is_node` depends on the data, so that text is corrected for each request.
     if not asked:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
@@ -109,7 +112,7 @@ def _corrected(
     is_node: IsNode | None,
     change: Callable[[Algebra], Algebra] | None,
 ) -> Corrected | None:
-    """See `corrected_text`."""
+    """Correct a text without the cache; arguments and errors are those of `corrected_text`."""
     if len(text) > MOST_CHARACTERS:
         _check_long(text, merged=merged)
         return None
@@ -122,7 +125,7 @@ def _corrected(
     except ReportedError:
         if change is not None:
             raise
-        return None  # Oxigraph judges it
+        return None  # Oxigraph reports the syntax error
     own = bool(query.dataset.default or query.dataset.named)
     merged = (merged and not own) or len(query.dataset.default) > 1
     root, changed = corrected(query.root, merged=merged, is_node=None if own else is_node)
@@ -139,7 +142,7 @@ def _corrected(
 
 
 _KNOWN: dict[tuple[str, str, bool], Corrected | None] = {}
-"""Corrected texts that do not depend on the data."""
+"""Cache of corrections that do not depend on the data; None stands for a text that needs no correction."""
 
 
 @lru_cache(maxsize=2048)
@@ -156,7 +159,7 @@ _CONSTANTS = re.compile(
 
 
 def _check_long(text: str, *, merged: bool) -> None:
-    """Refuse a long text that names a construct of the list outside of its IRIs and strings."""
+    """Reject a long text that uses a construct of the list outside of IRIs and strings."""
     plain = _CONSTANTS.sub("<>", text)
     named = (
         CORRECTIONS[-1] if merged else next((each for each in CORRECTIONS if each.mark.search(plain)), None)

@@ -1,9 +1,10 @@
-"""Expressions that could make long values of short ones, and limits for them.
+"""Bounds the length of the strings that expressions of a query can build.
 
     BIND(CONCAT(?a, ?a) AS ?b) BIND(CONCAT(?b, ?b) AS ?c) ...      each doubles: 25 make 32 MB of a letter
 
-Such a query goes to a worker, whose memory is limited. In an update, and where no worker is, the calls are
-written as functions of ours that count (docs/decisions/0031-fixed-choices.md).
+A query that may build very long strings is evaluated in a worker process, whose memory is limited. In an
+update, and in a server without worker processes, the calls are replaced by custom functions that count the
+bytes of their results (docs/decisions/0031-fixed-choices.md).
 """
 
 from __future__ import annotations
@@ -44,18 +45,19 @@ _WORDS = re.compile("|".join(_FUNCTIONS), re.IGNORECASE)
 
 
 class Growth(NamedTuple):
-    """How many times as long as what is read a value could become, in bytes of UTF-8.
+    """Upper bound of the growth of strings, relative to the strings that a query reads, in bytes of UTF-8.
 
     Attributes:
-        factor: each call is counted as if it took the results of all others; infinite where nothing is known.
-        replacements: the numbers of the constants that REPLACE puts in the place of what it finds.
+        factor: the growth if each string function were applied to the result of all the others; infinite if
+            unknown.
+        replacements: the numbers of the constants that are replacement strings of REPLACE.
     """
 
     factor: float = inf
     replacements: tuple[int, ...] = ()
 
     def is_much(self, parts: SplitText) -> bool:
-        """True for a text, which was cut into ``parts``, whose values could become long."""
+        """Return True if strings of a text, which was split into ``parts``, could become too long."""
         factor = self.factor
         for number in self.replacements:
             factor *= len(parts.constants[number].encode()) - 1
@@ -63,7 +65,7 @@ class Growth(NamedTuple):
 
 
 def growth_of(query: ContinuousQuery, *, numbered: bool) -> Growth:
-    """The growth of the values of a query; ``numbered``: its strings are numbers of constants."""
+    """Return the growth of a query's strings; ``numbered``: its constant strings are numbers of constants."""
     factor = 1.0
     replacements: list[int] = []
     nodes = all_nodes(query.root) if _WORDS.search(query.text) else ()
@@ -72,15 +74,16 @@ def growth_of(query: ContinuousQuery, *, numbered: bool) -> Growth:
             case n.Call("CONCAT", args):
                 factor *= max(len(args), 1)
             case n.Call("ENCODE_FOR_URI"):
-                factor *= 3  # it writes each byte of a letter by three
-            # A pattern that matches nothing puts the string between all letters, so one letter doubles.
+                factor *= 3  # each byte of UTF-8 becomes three characters
+            # A pattern that matches the empty string inserts the replacement between all letters, so one
+            # letter can become two.
             case n.Call("REPLACE", (_, _, n.Constant(Literal() as put), *_)) if _is_string(put):
                 if numbered:
                     replacements.append(int(put.value))
                 else:
                     factor *= len(put.value.encode()) + 1
             case n.Call("REPLACE"):
-                factor = inf  # what is no string in the text may be of any length
+                factor = inf  # a replacement that is not a constant string may have any length
     return Growth(factor, tuple(replacements))
 
 
@@ -89,7 +92,7 @@ def _is_string(literal: Literal) -> bool:
 
 
 def counted(node: n.Algebra) -> n.Algebra:
-    """The pattern with calls of functions that count, `counting`, but for what another endpoint evaluates."""
+    """Return the pattern with calls of the functions of `counting`, except inside remote SERVICE calls."""
     if isinstance(node, n.Service) and node.name != n.LATERAL:
         return node
     node = with_operands(node, [counted(each) for each in operands(node)])
@@ -105,5 +108,5 @@ def _counted_call(expr: n.Expr) -> n.Expr | None:
 
 
 def counting(calls: LimitedCalls) -> dict[NamedNode, Callable[..., Term | None]]:
-    """What a `counted` pattern calls."""
+    """Return the custom functions, by IRI, that a pattern rewritten by `counted` calls."""
     return {_NAMES[name]: calls.of(function) for name, function in _FUNCTIONS.items()}

@@ -1,9 +1,10 @@
-"""What is known of one-shot texts: worked out once for all that differ in constants alone.
+"""Analysis of one-shot texts, shared by all texts that differ only in constants.
 
     SELECT * { <http://e/a> ?p ?o }   --cut-->   SELECT * { <> ?p ?o }   --parsed-->   columns p and o
 
-Nothing that depends on constants is kept here. What needs them (the sizes of the graphs that a text names)
-has their numbers, and is decided for each text. Where our parser does not read a text, nothing is known.
+The cached analysis contains nothing that depends on constants. The sizes of graphs that a text names, for
+example, are looked up for each text, by the numbers of the constants. If the parser rejects a text, the
+analysis is empty.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from .growth import Growth, growth_of
 from .query import NOT_JUDGED, Shape, shape_of
 
 LIMITS = LanguageLimits(characters=200_000, nesting=1_000, patterns=20_000, operators=1_000)
-"""Of texts that are parsed; it takes a second for some 150 kB."""
+"""Limits of texts that are parsed for analysis; parsing 150 kB takes about one second."""
 
 MOST_PARSED = 20_000
-"""Characters of a skeleton, rows of data aside; nothing is known of longer ones."""
+"""Upper bound in characters of an analysed skeleton, without rows of VALUES; longer texts have no
+analysis."""
 _MOST_KEPT = 4_000_000
-"""Characters of all skeletons that are kept, before all are dropped."""
+"""Upper bound in characters of all cached skeletons; when it is exceeded, all entries are evicted."""
 _MOST_TEXTS = 4_000
 NUMBERED = re.compile(r"(.*)quadrill-constant-([0-9]+)")
-"""The IRI of a constant: what stands before its number, and that."""
+"""Matches the IRI that stands for a constant: the namespace, then the number of the constant."""
 _FILLINGS = {"<": "<urn:quadrill-constant-{}>", '"': '"{}"', ":": ":quadrill-constant-{}"}
 _VALUES = re.compile(r"\bVALUES\s*+([?$]\w++|\([^(){}]*+\))\s*+\{[^{}]*+\}", re.IGNORECASE)
 _LATERAL = re.compile(
@@ -43,18 +45,20 @@ _LATERAL = re.compile(
     r"""|(?<![\w:?$.-])LATERAL(?=\s*\{)""",
     re.IGNORECASE,
 )
-"""LATERAL before a group; strings, IRIs and comments come first."""
+"""Matches LATERAL before a group; strings, IRIs and comments are matched first, so LATERAL inside them is
+skipped."""
 
 
 class Prepared(NamedTuple):
-    """What is known of a skeleton.
+    """The analysis of a skeleton.
 
     Attributes:
-        columns: of a SELECT, those of ``*`` in the order of their first occurrence.
-        breaks_scopes: it breaks a rule about names that Oxigraph does not check.
-        named_aliases: of its SELECT, those that HAVING names, where SPARQL does not see them.
-        shape: of its patterns.
-        growth: of the values that its expressions make.
+        columns: the columns of a SELECT; for ``SELECT *`` the variables in the order of their first
+            occurrence.
+        breaks_scopes: the text breaks a rule about variable names that Oxigraph does not check.
+        named_aliases: aliases of the SELECT clause that HAVING uses, although they are not in scope there.
+        shape: the shape of the graph patterns.
+        growth: upper bound of the length of the strings that expressions build.
     """
 
     columns: tuple[str, ...] = ()
@@ -65,13 +69,13 @@ class Prepared(NamedTuple):
 
     @property
     def names_constants(self) -> bool:
-        """True when it names constants of the text by their numbers."""
+        """True if the analysis refers to constants of the text by their numbers."""
         graphs = (graph for graph in self.shape.graphs if graph is not None)
         return bool(self.growth.replacements) or any(NUMBERED.fullmatch(graph.value) for graph in graphs)
 
 
 def prepared(text: str, parts: SplitText) -> Prepared:
-    """What is known of a text, which was cut into ``parts``, and of all others with its skeleton."""
+    """Return the analysis of a text split into ``parts``; texts with the same skeleton share the analysis."""
     plain = bool(parts.constants)
     body = _with_one_row(parts.body) if plain else parts.body
     if len(body) > MOST_PARSED or len(text) > MOST_CHARACTERS:
@@ -82,14 +86,15 @@ def prepared(text: str, parts: SplitText) -> Prepared:
     )
     if known is None:
         known = _analysed(_with_one_row(numbered(text, parts)) if plain else text, numbered=plain)
-        # Constants of rows are numbered, too: with another number of rows those behind have other numbers.
+        # Constants in VALUES rows are numbered, too: with a different number of rows, the constants after the
+        # rows have different numbers.
         _cache.add(whole if body == parts.body or known.names_constants else shared, known)
     return known
 
 
 @dataclass(slots=True)
 class _PreparedCache:
-    """What is known, by prologue and body; True: by a body with one row in each block of data."""
+    """Analyses by prologue and body; the key ends with True if each VALUES block was cut to one row."""
 
     texts: dict[tuple[str, str, bool], Prepared] = field(default_factory=dict)
     characters: int = 0
@@ -106,7 +111,7 @@ _cache = _PreparedCache()
 
 
 def constant_named(graph: NamedNode, constants: Sequence[str]) -> str | None:
-    """The IRI that a graph of a `Shape` stands for; None where it had to be resolved or unescaped."""
+    """Return the IRI that a graph of a `Shape` stands for; None if the IRI is relative or escaped."""
     numbered = NUMBERED.fullmatch(graph.value)
     if numbered is None:
         return None
@@ -115,14 +120,15 @@ def constant_named(graph: NamedNode, constants: Sequence[str]) -> str | None:
 
 
 def parsed(text: str, base_iri: str) -> ContinuousQuery:
-    """The algebra of a one-shot query; raises as `parse`."""
-    # The grammar is that of SPARQL 1.1. A call of a service has the same scope and place.
+    """Parse a one-shot query, with the errors of `parse`."""
+    # The grammar is that of SPARQL 1.1, so LATERAL is parsed as a SERVICE call, which may stand at the same
+    # places and has the same scope.
     written = _without_lateral(text, f"SERVICE {n.LATERAL}")
     return parse(written, dialect="sparql", base_iri=base_iri, limits=LIMITS)
 
 
 def scope_error_of(text: str, whole: str | None = None, start: int = 0) -> QueryTextError | None:
-    """See `scope_error`."""
+    """Return the violation of a scope rule in a text that may call LATERAL; see `scope_error`."""
     return scope_error(_without_lateral(text, " " * len("LATERAL")), LIMITS, whole, start)
 
 
@@ -139,7 +145,7 @@ def _analysed(text: str, *, numbered: bool) -> Prepared:
 
 
 def numbered(text: str, parts: SplitText, *, as_iris: bool = False) -> str:
-    """The text with constants that are all different; ``as_iris``: all but names become IRIs."""
+    """Return the text with distinct constants; ``as_iris`` turns all but prefixed names into IRIs."""
     pieces, at = [], 0
     for number, (start, end) in enumerate(parts.spans(text)):
         kind = "<" if as_iris and text[start] != ":" else text[start]
@@ -149,7 +155,7 @@ def numbered(text: str, parts: SplitText, *, as_iris: bool = False) -> str:
 
 
 def _with_one_row(text: str) -> str:
-    """The text with one row in each block of data: how many there are changes nothing that is known here."""
+    """Return the text with one row per VALUES block; the number of rows does not affect the analysis."""
     return _VALUES.sub(_one_row, text) if "values" in text.lower() else text
 
 
@@ -160,7 +166,7 @@ def _one_row(block: re.Match[str]) -> str:
 
 
 def has_lateral(text: str) -> bool:
-    """True for a text that may call LATERAL."""
+    """Return True if the text contains the word LATERAL, possibly in a string or an IRI."""
     return "lateral" in text.lower()
 
 

@@ -1,4 +1,4 @@
-"""Questions to the algebra of a one-shot query: how much work it may be, and how many rows it holds back."""
+"""Shape of a one-shot query: how much work its joins may need and how many rows it buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..algebra.nodes import Algebra, PathExpr, TermPattern, TripleTerm, Var
 from ..algebra.query import ContinuousQuery
 
 UNKNOWN = 1_000
-"""So many patterns hold more rows than any store has room for."""
+"""A number of buffered patterns whose product of rows exceeds any memory; stands for an unknown number."""
 _MOST_PATTERNS = 500
 
 
@@ -23,16 +23,19 @@ class Shape(NamedTuple):
     """The shape of a query's patterns.
 
     Attributes:
-        patterns: triple patterns and paths.
-        components: groups of patterns that share no variable; their rows are multiplied.
-        anchored: every pattern has a constant subject or object, or its subject is reached from such a one by
-            going from subjects to objects. Going backwards, from an object that many share to all its
-            subjects, is what makes a join explode.
-        buffers_rows: rows are collected before the first one comes out.
-        concatenates: texts of many rows are put together.
-        is_unjudged: something stands here that is not judged.
-        buffered_patterns: the patterns whose rows are collected together; `UNKNOWN` where that is not judged.
-        graphs: for each pattern the name of the graph around it, None where nothing tells how large it is.
+        patterns: the number of triple patterns and paths.
+        components: the number of groups of patterns that share no variable; the rows of two groups form a
+            product.
+        anchored: every pattern has a constant subject or object, or its subject is reached from such a
+            pattern by going from subjects to objects. A join in the other direction, from an object to all
+            subjects that share it, may multiply rows.
+        buffers_rows: an operator collects rows before it returns the first one.
+        concatenates: GROUP_CONCAT joins the strings of many rows.
+        is_unjudged: the query has an operator whose cost is not estimated.
+        buffered_patterns: the number of patterns whose rows are buffered together; `UNKNOWN` if it is not
+            known.
+        graphs: for each pattern the named graph around it; None for the default graph, for a variable and for
+            a path.
     """
 
     patterns: int = 0
@@ -49,7 +52,7 @@ NOT_JUDGED = Shape(is_unjudged=True)
 
 
 def shape_of(query: ContinuousQuery) -> Shape:
-    """The shape of a query."""
+    """Return the shape of a query's patterns."""
     reader = _Reader(is_unjudged=query.form == "describe")
     reader.read(query.root, None)
     if len(reader.steps) > _MOST_PATTERNS:
@@ -67,7 +70,7 @@ def shape_of(query: ContinuousQuery) -> Shape:
 
 
 class _Step(NamedTuple):
-    """A pattern as a step: from its subject, or from a constant end, to all its variables."""
+    """A triple pattern as a step of a join: from its subject, or a constant end, to all its variables."""
 
     start: str
     constant: bool
@@ -79,7 +82,7 @@ class _Step(NamedTuple):
 class _Reader:
     """Walks through a pattern and collects its steps.
 
-    ``unbounded``: nothing bounds what a part of it gives.
+    ``unbounded``: the size of a part's result has no known bound.
     """
 
     is_unjudged: bool
@@ -123,7 +126,10 @@ class _Reader:
 
 
 def _is_unbounded(path: PathExpr) -> bool:
-    """True for a closure, which may run over everything that can be reached, and for going to and fro."""
+    """Return True for a path with a closure or with negated predicates in both directions.
+
+    Such a path may visit every node that can be reached.
+    """
     match path:
         case n.Sequence(left, right) | n.Alternative(left, right):
             return _is_unbounded(left) or _is_unbounded(right)

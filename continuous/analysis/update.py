@@ -1,9 +1,9 @@
-"""Questions to the algebra of an update: what its templates make, and what its WHERE part reads.
+"""Analysis of an update: the quads of its templates and the patterns of its WHERE clause.
 
     INSERT DATA { <http://e/s1> ex:p "a" }      a quad of the constants 0, 1 and 2
 
-A template, a block of data and a WHERE part are groups of patterns to the grammar of queries. Each constant
-is read as an IRI that has its number.
+Templates, data blocks and WHERE clauses are parsed as group graph patterns of a query. Each constant is
+replaced by an IRI that contains the number of the constant.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from ..algebra.build import all_nodes, expressions, has_exists
 from .prepared import NUMBERED, numbered, parsed
 
 _STRANGE = re.compile(r"\"\"(?:@|\s*\^\^)|quadrill-constant")
-"""A literal that is more than its constant, or what looks like a number of ours."""
+"""Matches literals with a language tag or datatype, and text that looks like the IRI of a numbered
+constant."""
 _NAMESPACE = re.compile(r"(?:[^\s]*://[^\s]*[/#])?")
-"""A namespace that any name makes an IRI of; of constants that are no names there is none."""
+"""Matches an absolute namespace, which any local name completes to an IRI; empty for constants that are not
+names."""
 _QUERIED = (n.Bgp, n.Join, n.Extend, n.Filter)
 
 
 def analyse_update(text: str, parts: SplitText, base_iri: str | None) -> UpdateAnalysis | None:
-    """What is known of an update, which was cut into ``parts``; None where it is not one plain operation."""
+    """Analyse an update that was split into ``parts``; return None unless it is one simple operation."""
     if any(map(_STRANGE.search, parts.skeleton)):
         return None
     try:
@@ -46,19 +48,19 @@ def analyse_update(text: str, parts: SplitText, base_iri: str | None) -> UpdateA
                 made = {name: read.template(piece, action.variables) for name, piece in pieces.items()}
                 return UpdateAnalysis(made, read.patterns(where), read.namespaces)
     except (ReportedError, RecursionError, ValueError):
-        pass  # whoever evaluates it tells what is wrong
+        pass  # evaluating the update reports what is wrong with it
     return None
 
 
 class _Reader:
-    """Reads the pieces of one operation; notes the namespace of each constant that is a term of them."""
+    """Parses the parts of one operation and records the namespace of each constant in a quad."""
 
     def __init__(self, prologue: str, base_iri: str, constants: Sequence[str]) -> None:
         self.namespaces: list[str | None] = [None] * len(constants)
         self._prologue, self._base, self._constants = prologue, base_iri, constants
 
     def template(self, piece: Piece, variables: Sequence[str]) -> Template:
-        """The quads of a template; ValueError where it has blank nodes or quoted triples."""
+        """Return the quads of a template; raises ValueError for blank nodes and quoted triples."""
         return tuple(
             [
                 tuple([self._place(term, variables) for term in (*each, graph)])
@@ -68,12 +70,12 @@ class _Reader:
         )
 
     def patterns(self, where: Piece) -> tuple[Pattern, ...] | None:
-        """What a WHERE part reads; None where it is more than triple patterns, BIND and FILTER."""
+        """Return the triple patterns of a WHERE clause; None if it has more than these, BIND and FILTER."""
         found: list[Pattern] = []
         try:
             root = self._read(where)
         except ReportedError:
-            return None  # the number of a LIMIT is no term
+            return None  # a LIMIT needs a number, which an IRI of a constant has replaced
         for node in all_nodes(root):
             if not isinstance(node, _QUERIED) or any(map(has_exists, expressions(node))):
                 return None
@@ -88,7 +90,7 @@ class _Reader:
         return parsed(f"{self._prologue} ASK {piece.text}", self._base).root
 
     def _place(self, term: Any, variables: Sequence[str]) -> Any:
-        """A term as it stands in a `Template`."""
+        """Return the inverted number of a constant, the index of a variable, or the term itself."""
         number = self._number(term)
         if number is not None:
             return ~number
@@ -99,7 +101,7 @@ class _Reader:
         return store_form(term) if isinstance(term, Literal) else term
 
     def _number(self, term: Any) -> int | None:
-        """The number of the constant that a term stands for."""
+        """Return the number of the constant that a term stands for; None for any other term."""
         found = NUMBERED.fullmatch(term.value) if isinstance(term, NamedNode) else None
         if found is None:
             return None
@@ -116,7 +118,7 @@ def _terms(triple: n.TriplePattern) -> tuple[Any, Any, Any]:
 
 
 def _blocks(node: n.Algebra, graph: Any) -> Iterator[tuple[n.Bgp, Any]]:
-    """The blocks of triples of a template, each with the graph around it."""
+    """Yield the triple blocks of a template, each with the graph around the block."""
     match node:
         case n.Bgp():
             yield node, graph

@@ -1,4 +1,4 @@
-"""Uncertain values: distribution literals and the rspu functions of the RSP-QL* papers."""
+"""Distribution literals and the ``rspu`` functions of the RSP-QL* papers on uncertain values."""
 
 from .distributions import DISTRIBUTION, NAMESPACE, Normal, Uniform, distribution_literal, parse_distribution
 from .functions import custom_aggregates, custom_functions

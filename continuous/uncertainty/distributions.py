@@ -1,8 +1,8 @@
 """Probability distributions as RDF literals: ``"N(mean, variance)"`` and ``"U(low, high)"``.
 
-The datatype is ``rspu:distribution``; the second parameter of N is the variance, not the standard deviation
-(Keskisärkkä, Blomqvist and Hartig, Optimizing RDF Stream Processing for Uncertainty Management, section 2).
-A number counts as the distribution that is certain of it.
+The datatype of the literals is ``rspu:distribution``; the second parameter of N is the variance, not the
+standard deviation (Keskisärkkä, Blomqvist and Hartig, Optimizing RDF Stream Processing for Uncertainty
+Management, section 2). A plain number is treated as a normal distribution with variance 0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORM = re.compile(rf"\s*([A-Za-z]+)\s*\({_NUMBER},{_NUMBER}\)\s*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """The normal distribution; variance 0 is the certain value ``mean``."""
+    """A normal distribution; variance 0 stands for the exact value ``mean``."""
 
     mean: float
     variance: float
@@ -36,7 +36,7 @@ class Normal:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """The uniform distribution on [low, high]; equal bounds are a certain value."""
+    """A uniform distribution on [low, high]; equal bounds stand for an exact value."""
 
     low: float
     high: float
@@ -46,12 +46,12 @@ Distribution: TypeAlias = Normal | Uniform
 
 
 def certain(value: float) -> Normal:
-    """The distribution of a number."""
+    """Return the distribution of an exact number: a normal distribution with variance 0."""
     return Normal(value, 0.0)
 
 
 def certain_value(distribution: Distribution) -> float | None:
-    """The number that a degenerate distribution is certain of, else None."""
+    """Return the exact value of a distribution without spread, else None."""
     match distribution:
         case Normal(mean, variance):
             return mean if variance == 0 else None
@@ -61,7 +61,7 @@ def certain_value(distribution: Distribution) -> float | None:
 
 @lru_cache(maxsize=65536)
 def parse_distribution(term: Term) -> Distribution | None:
-    """The value of an ``rspu:distribution`` literal, or None when it is none or is malformed.
+    """Parse an ``rspu:distribution`` literal; return None for any other term and for a malformed literal.
 
     >>> parse_distribution(Literal("N(19.7, 1)", datatype=DISTRIBUTION))
     Normal(mean=19.7, variance=1.0)
@@ -83,7 +83,7 @@ def parse_distribution(term: Term) -> Distribution | None:
 
 
 def parse_operand(term: Term) -> Distribution | None:
-    """The value of a distribution or of a finite number; None for anything else."""
+    """Return the distribution of an ``rspu:distribution`` literal or finite number; None for other terms."""
     distribution = parse_distribution(term)
     if distribution is not None:
         return distribution
@@ -95,7 +95,7 @@ def parse_operand(term: Term) -> Distribution | None:
 
 
 def distribution_literal(distribution: Distribution) -> Literal | None:
-    """The literal of a distribution; None when a parameter has left the range of doubles.
+    """Return the literal of a distribution; None if a parameter is infinite or NaN.
 
     >>> distribution_literal(Normal(0.5, 2.0)).value
     'N(0.5, 2)'

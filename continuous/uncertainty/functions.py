@@ -1,7 +1,7 @@
-"""The rspu functions and the statistical aggregates as Oxigraph's custom functions.
+"""The ``rspu`` functions and the statistical aggregates as custom functions of Oxigraph.
 
-An argument that is no distribution (or number, where one is allowed) and a result that is neither normal nor
-uniform are errors: the functions give None, and SPARQL's rules for errors apply.
+A function returns None, which is an error of the SPARQL expression, if an argument is neither a distribution
+nor an allowed number, or if the resulting distribution is neither normal nor uniform.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from . import probability
 from .distributions import NAMESPACE, Distribution, distribution_literal, parse_distribution, parse_operand
 
 _DOUBLE = NamedNode(XSD + "double")
-# Results kept for each function: the same row is asked again when it goes, and in every row that it joins.
+# Results cached per function: a row that leaves a window, or joins several rows, repeats the calls of its
+# insertion.
 _REMEMBERED = 16_384
 
 
 def custom_functions() -> Mapping[NamedNode, Function]:
-    """The extension functions by IRI: rspu:add, subtract, greaterThan, ..., and those from outside."""
+    """Return all registered extension functions by IRI: the ``rspu`` functions and those of extensions."""
     return scalar_functions.CALLS
 
 
 def custom_aggregates() -> Mapping[NamedNode, Callable[[], CustomAccumulator]]:
-    """The extension aggregates by IRI, for SPARQL texts that Oxigraph evaluates itself."""
+    """Return the statistical aggregates by IRI, for SPARQL texts that Oxigraph evaluates itself."""
     return _AGGREGATES
 
 

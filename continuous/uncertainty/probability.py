@@ -1,9 +1,10 @@
-"""Sums and comparisons of independent distributions, in closed form where there is one.
+"""Sums and comparisons of independent distributions, in closed form except for uncertain BETWEEN bounds.
 
-Normal: P(N(m, v) > k) = erfc((k - m) / sqrt(2 v)) / 2, exact also far out in the tail; the difference of two
-normals is normal. Uniform against uniform: P(U(a, b) > U(c, d)) from h(z) = max(z, 0)^2 / 2 at the four
-corners. Normal against uniform: from G(z) = z Phi(z) + phi(z). Only `between` with uncertain bounds is
-integrated numerically (Gauss-Legendre between the points where a density bends).
+A normal distribution: P(N(m, v) > k) = erfc((k - m) / sqrt(2 v)) / 2, which is exact even far out in the
+tail; the difference of two normal distributions is normal. Two uniform distributions: P(U(a, b) > U(c, d)) is
+computed from h(z) = max(z, 0)^2 / 2 at the four corners. A normal and a uniform distribution: the probability
+is computed from G(z) = z Phi(z) + phi(z). Only `between` with uncertain bounds is integrated numerically, by
+Gauss-Legendre quadrature between the points where the slope of a density changes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SPREAD = (-9.0, -6.0, -4.0, -2.5, -1.0, 0.0, 1.0, 2.5, 4.0, 6.0, 9.0)
 
 
 def add(left: Distribution, right: Distribution) -> Distribution | None:
-    """The distribution of the sum; None when it is neither normal nor uniform (Definition 3)."""
+    """Return the distribution of the sum; None if the sum is neither normal nor uniform (Definition 3)."""
     shift = certain_value(right)
     if shift is not None:
         return _shifted(left, shift)
@@ -32,12 +33,12 @@ def add(left: Distribution, right: Distribution) -> Distribution | None:
 
 
 def subtract(left: Distribution, right: Distribution) -> Distribution | None:
-    """The distribution of the difference; None when it is neither normal nor uniform (Definition 4)."""
+    """Return the distribution of the difference; None if it is neither normal nor uniform (Definition 4)."""
     return add(left, _negated(right))
 
 
 def greater(left: Distribution, right: Distribution) -> float:
-    """P(left > right) (Definition 5)."""
+    """Return the probability P(left > right) of two independent values (Definition 5)."""
     bound = certain_value(right)
     if bound is not None:
         return above(left, bound)
@@ -52,14 +53,15 @@ def greater(left: Distribution, right: Distribution) -> float:
         case Normal(), Uniform():
             return _normal_greater(left, right)
         case Uniform(), Normal():
-            # Mirrored, so that the small one of the two probabilities is the one computed.
+            # Both distributions are mirrored at 0, so that a small probability is computed directly and not
+            # as 1 minus a large one.
             mean, (low, high) = -right.mean, (-left.high, -left.low)
             return _normal_greater(Normal(mean, right.variance), Uniform(low, high))
     raise AssertionError("unreachable")
 
 
 def greater_or_equal(left: Distribution, right: Distribution) -> float:
-    """P(left >= right); it differs from `greater` only between two certain values."""
+    """Return P(left >= right), which differs from `greater` only if both values are exact."""
     value, bound = certain_value(left), certain_value(right)
     if value is not None and bound is not None:
         return float(value >= bound)
@@ -67,7 +69,7 @@ def greater_or_equal(left: Distribution, right: Distribution) -> float:
 
 
 def above(distribution: Distribution, bound: float) -> float:
-    """The probability that a value of the distribution is above the bound."""
+    """Return the probability that a value of the distribution is above the bound."""
     value = certain_value(distribution)
     if value is not None:
         return float(value > bound)
@@ -79,12 +81,12 @@ def above(distribution: Distribution, bound: float) -> float:
 
 
 def below(distribution: Distribution, bound: float) -> float:
-    """The probability that a value of the distribution is below the bound."""
+    """Return the probability that a value of the distribution is below the bound."""
     return above(_negated(distribution), -bound)
 
 
 def between(value: Distribution, low: Distribution, high: Distribution) -> float:
-    """P(low < value < high), the three independent (Definition 7)."""
+    """Return P(low < value < high) of three independent distributions (Definition 7)."""
     least, most = certain_value(low), certain_value(high)
     if least is not None and most is not None:
         return _between_numbers(value, least, most)
@@ -100,7 +102,7 @@ def _between_numbers(value: Distribution, low: float, high: float) -> float:
     fixed = certain_value(value)
     if fixed is not None:
         return float(low < fixed < high)
-    # Subtract the smaller tails: in the far tail 1 - (1 - p) would lose every digit.
+    # Subtract the smaller tails, because 1 - (1 - p) would lose every digit of a p far out in the tail.
     if above(value, low) <= 0.5:
         return max(0.0, above(value, low) - above(value, high))
     return max(0.0, below(value, high) - below(value, low))
@@ -141,7 +143,7 @@ def _uniform_greater(left: Uniform, right: Uniform) -> float:
 
 
 def _normal_greater(left: Normal, right: Uniform) -> float:
-    """P(N > U) as the mean of P(N > u) over the uniform's range."""
+    """Return P(left > right) as the mean of P(left > u) over all u of the uniform distribution."""
     deviation = math.sqrt(left.variance)
 
     def integral(z: float) -> float:
@@ -154,7 +156,7 @@ def _normal_greater(left: Normal, right: Uniform) -> float:
 
 
 def _integrated_between(value: Distribution, low: Distribution, high: Distribution) -> float:
-    """Integral of the density of ``value`` times P(low < x) P(high > x)."""
+    """Return the integral of the density of ``value`` times P(low < x) P(high > x) over x."""
     start, end = _support(value)
     least, most = certain_value(low), certain_value(high)
     start = start if least is None else max(start, least)
@@ -199,7 +201,7 @@ def _density(distribution: Distribution, x: float) -> float:
 
 @lru_cache(maxsize=4)
 def _gauss_legendre(count: int) -> tuple[tuple[float, float], ...]:
-    """Nodes and weights on [-1, 1], by Newton's method on the Legendre polynomial."""
+    """Return the nodes and weights of Gauss-Legendre quadrature on [-1, 1], computed by Newton's method."""
     rule = []
     for index in range(count):
         x = math.cos(math.pi * (index + 0.75) / (count + 0.5))
