@@ -1,4 +1,4 @@
-"""The CONSTRUCT of a mapping: its text to algebra, with everything refused that a record cannot answer."""
+"""Translation of a mapping's CONSTRUCT to algebra; clauses that one record cannot answer are rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..context import Context, LanguageLimits, check_size
 from ..parser import parse, parse_syntax
 
 _DIALECT: Dialect = "cqels"
-"""Its templates may have GRAPH blocks; what else it has is refused here."""
+"""The dialect of mappings: its templates may have GRAPH blocks. `_check` rejects its streams and windows."""
 _HINT = "The WHERE of a mapping holds BIND, FILTER, VALUES, OPTIONAL and UNION; fields are variables already."
 _REFUSED: dict[type, str] = {
     s.MinusGroup: "MINUS",
@@ -31,7 +31,10 @@ _NO_FUNCTIONS = {
 
 
 class Construct(NamedTuple):
-    """A mapping's pattern and template; ``bound`` are the variables that a BIND sets, which are no fields."""
+    """A mapping's pattern and template.
+
+    ``bound`` holds the variables set by BIND, which are no record fields.
+    """
 
     pattern: Algebra
     template: tuple[TemplateQuad, ...]
@@ -39,11 +42,11 @@ class Construct(NamedTuple):
 
 
 def read_construct(text: str, base_iri: str) -> Construct:
-    """The algebra of a mapping's text.
+    """Parse a mapping's CONSTRUCT text into algebra.
 
     Raises:
-        QueryTextError: the text is wrong, or holds what a mapping has no use for; with line, column and hint.
-        UnsupportedError: the text is right and uses a construct that is missing here.
+        QueryTextError: the text is wrong or has a clause that mappings reject; has line, column and hint.
+        UnsupportedError: the text is correct SPARQL but uses a construct that this server does not implement.
     """
     context = Context(text, _DIALECT, base_iri, {}, LanguageLimits())
     check_size(context)
@@ -124,7 +127,7 @@ def _check_expression(expression: s.Expression, context: Context) -> None:
 
 
 def _all(node: object) -> Iterator[object]:
-    """A syntax tree's nodes; what EXISTS holds is not looked into."""
+    """Iterate over all nodes of a syntax tree except the nodes inside EXISTS."""
     stack = [node]
     while stack:
         each = stack.pop()
@@ -137,7 +140,7 @@ def _all(node: object) -> Iterator[object]:
 
 
 def _places(node: object) -> Iterator[int]:
-    """The places in the text that nodes of a tree have, the first one first."""
+    """Iterate over the text offsets of a syntax tree's nodes, smallest offset first."""
     nodes = [each for each in _all(node) if is_dataclass(each)]
     yield from sorted(
         getattr(each, name.name) for each in nodes for name in fields(each) if name.name == "at"

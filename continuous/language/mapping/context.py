@@ -1,8 +1,8 @@
-"""A JSON-LD context, read when a stream is declared: what each name of a record means.
+"""JSON-LD contexts of mappings, read when a stream is declared.
 
-The subset that records need: prefixes, ``@vocab``, ``@base``, ``@language``, aliases of keywords, coercion to
-types and IRIs, ``@container`` of lists, sets and languages, ``@reverse``. Whatever else a context may say is
-refused by its name, and no context is ever fetched.
+Only the features that records need are implemented: prefixes, ``@vocab``, ``@base``, ``@language``, aliases
+of keywords, coercion to types and IRIs, ``@container`` of lists, sets and languages, ``@reverse``. Every
+other keyword is rejected by name, and a remote context is never fetched.
 Source: https://www.w3.org/TR/json-ld11-api/#context-processing-algorithm
 """
 
@@ -21,9 +21,9 @@ from ...expressions.oxigraph import ask_with_base
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _KEYWORD = re.compile(r"@[A-Za-z]+\Z")
 _ALIASES = frozenset({"@id", "@type", "@value", "@language", "@list", "@set", "@reverse"})
-"""The keywords that a record may have, under their own name or another."""
+"""The keywords that a record may use as keys, directly or through an alias."""
 _REFUSED = frozenset({"@graph", "@included", "@nest", "@context", "@direction", "@json", "@annotation"})
-"""Those that would change what is read; `@index` says nothing, and what only looks like a keyword neither."""
+"""Keywords that are rejected because they change a record's meaning; `@index` adds no statements."""
 _CONTEXT_MEMBERS = frozenset({"@vocab", "@base", "@language", "@version", "@protected"})
 _TERM_MEMBERS = frozenset({"@id", "@type", "@language", "@container", "@reverse", "@prefix", "@protected"})
 _CONTAINERS = frozenset({"@list", "@set", "@language"})
@@ -32,9 +32,9 @@ _UNSET = object()
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What a name means: a keyword or an IRI (None: nothing), and how its values are read.
+    """The meaning of a key in a context: a keyword or an IRI, and the conversion of the key's values.
 
-    ``coercion`` is ``@id``, ``@vocab`` or the IRI of a datatype.
+    ``iri`` None means that the key is ignored. ``coercion`` is ``@id``, ``@vocab`` or the IRI of a datatype.
     """
 
     iri: str | None
@@ -47,7 +47,7 @@ class Term:
 
 @dataclass
 class JsonLdContext:
-    """A context; `term` and `expand` answer for the names and IRIs of records."""
+    """A JSON-LD context. `term` returns the meaning of a record's key, `expand` the IRI of a text."""
 
     base_iri: str | None
     vocab: str | None = None
@@ -55,7 +55,7 @@ class JsonLdContext:
     terms: dict[str, Term | None] = field(default_factory=dict)
 
     def term(self, name: str) -> Term | None:
-        """What a key of a record means; None: nothing."""
+        """Return the meaning of a record's key; None if the key is ignored."""
         if name in self.terms:
             return self.terms[name]
         if name.startswith("@"):
@@ -64,7 +64,10 @@ class JsonLdContext:
         return None if iri is None or not _ABSOLUTE.match(iri) else Term(iri, language=self.language)
 
     def expand(self, value: str, *, vocab: bool = False, document: bool = False) -> str | None:
-        """The IRI, blank node or keyword that a text means; what nothing resolves stays as it is."""
+        """Expand a text to an IRI, blank node or keyword; return the text itself if no rule applies.
+
+        None if the context maps the text to null, or the text has the form of an unknown keyword.
+        """
         known = self.terms.get(value, _UNSET) if vocab else _UNSET
         if isinstance(known, Term):
             return known.iri
@@ -88,10 +91,10 @@ class JsonLdContext:
 
 
 def read_context(context: Any, base_iri: str) -> JsonLdContext:
-    """A context: an object, or an array of them, of which later ones go first.
+    """Read a JSON context: an object, or an array of objects of which later ones take precedence.
 
     Raises:
-        InputError: it is wrong, or has what is not read here; the keyword is named.
+        InputError: the context is wrong or has an unsupported keyword, which the message names.
     """
     made = JsonLdContext(base_iri)
     for part in context if isinstance(context, list) else [context]:
@@ -126,7 +129,7 @@ def _read_part(made: JsonLdContext, part: dict[str, Any]) -> None:
 
 
 def _define(made: JsonLdContext, name: str, pending: dict[str, Any], defined: dict[str, bool]) -> None:
-    """Define a term, and before it those that its IRIs begin with."""
+    """Define a term; terms that serve as prefixes of its IRIs are defined before it."""
     if name in defined:
         if not defined[name]:
             raise InputError(f"the term {name} of the context is defined by itself")
@@ -212,7 +215,7 @@ def _unsupported(keyword: str, term: str | None = None) -> InputError:
 
 
 def node_text(iri: str) -> str | None:
-    """The text of an IRI or a blank node of a record; None of what is no absolute IRI."""
+    """Return the N-Triples text of an absolute IRI or a blank node of a record; None for other texts."""
     try:
         return str(BlankNode(f"u{iri[2:]}") if iri.startswith("_:") else NamedNode(iri))
     except ValueError:

@@ -1,4 +1,4 @@
-"""A mapping as a stream's declaration has it: its members checked, and as text that is kept."""
+"""The JSON declaration of a mapping: checks of its members, and its text for the registry."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _HINT = 'Write {"format": "json", "construct": "CONSTRUCT { … } WHERE { … }"
 
 @dataclass(frozen=True, slots=True)
 class MappingDeclaration:
-    """A mapping. ``construct`` or ``jsonld`` (the JSON text of a context) says what a record means.
+    """A declared mapping; exactly one of ``construct`` and ``jsonld`` (JSON text of a context) is set.
 
-    ``format`` None takes any. ``time`` is the field of the event time, without it the stream is stamped at
-    arrival; ``time_format`` None: integer milliseconds or an xsd:dateTime. ``header``: the first line of CSV
-    has the names of columns.
+    ``format`` None accepts JSON and CSV. ``time`` is the field that holds the event time; without ``time``,
+    an element gets its time of arrival. ``time_format`` None means integer milliseconds or an xsd:dateTime.
+    ``header`` is True if the first line of a CSV body has the column names.
     """
 
     format: Format | None = None
@@ -32,11 +32,11 @@ class MappingDeclaration:
     header: bool = True
 
     def text(self) -> str:
-        """The declaration as JSON text, the same for the same mapping."""
+        """Return the declaration as JSON text; equal mappings have equal texts."""
         return json.dumps(self.members(), ensure_ascii=False, sort_keys=True)
 
     def members(self) -> dict[str, Any]:
-        """The members as they were declared; those by default are left out."""
+        """Return the declared members as a JSON object, without members that have their default value."""
         found: dict[str, Any] = {"format": self.format, "construct": self.construct}
         found["jsonld"] = None if self.jsonld is None else json.loads(self.jsonld)
         found |= {"time": self.time, "time_format": self.time_format}
@@ -45,10 +45,11 @@ class MappingDeclaration:
 
 
 def read_declaration(members: Any) -> MappingDeclaration:
-    """The mapping of a JSON value.
+    """Check the JSON value of a mapping and return its declaration.
 
     Raises:
-        InputError: an unknown member, a wrong value, none or both of construct and jsonld.
+        InputError: a member is unknown or has a wrong value, or not exactly one of construct and jsonld is
+            set.
     """
     if not isinstance(members, dict):
         raise InputError("mapping must be a JSON object", hint=_HINT)

@@ -1,4 +1,7 @@
-"""Pushes of records: each becomes an element by the stream's mapping; what gives no triple is skipped."""
+"""Decoding of pushed records: the mapping turns each record into elements.
+
+Records without triples are skipped.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ from .times import record_ms
 def decode_mapped(
     body: bytes, media_type: str, mapping: RecordMapping, options: DecodeOptions
 ) -> DecodedPush:
-    """The elements of a push to a mapped stream; what is RDF already is decoded as ever.
+    """Decode a push to a stream with a mapping; a body in an RDF format is decoded without the mapping.
 
     Raises:
-        RdfSyntaxError, InputError, LimitError: a record that is wrong, with its place; as `decode`.
-        MediaTypeError: records of another format than the mapping's.
+        RdfSyntaxError, InputError, LimitError: a record is wrong; the message has the record's position.
+        MediaTypeError: the records have another format than the mapping declares.
     """
     name, parameters = split_media_type(media_type)
     kind = MEDIA_TYPES.get(name)
@@ -51,7 +54,7 @@ def decode_mapped(
 
 
 def of_records(records: Iterable[PushRecord], mapping: RecordMapping, options: DecodeOptions) -> DecodedPush:
-    """The elements of records; raises as `decode_mapped`."""
+    """Map records to elements; raises the same errors as `decode_mapped`."""
     result = DecodedPush()
     skipped = size = 0
     apply, timed, given = mapping.apply, mapping.declaration.time, options.at
@@ -87,7 +90,7 @@ def of_records(records: Iterable[PushRecord], mapping: RecordMapping, options: D
 
 
 def sample(decoded: DecodedPush, stream: str) -> str:
-    """N-Quads of what was decoded, each element with blank nodes of its own."""
+    """Return the decoded elements as N-Quads; elements share no blank nodes."""
     return "".join(
         lines_of(relabel_blank_nodes(each.statements, stream, number) if each.blank else each.statements)
         for number, each in enumerate(decoded.elements, start=1)

@@ -1,14 +1,14 @@
-"""The fields of a record as values of variables: names of nested ones are joined, arrays give solutions.
+"""The fields of a record as values of variables.
 
-    {"sensor": "a", "value": {"c": 21.5}}    ?sensor "a", ?value_c 21.5
+    {"sensor": "a", "value": {"c": 21.5}}    ?sensor "a", ?value_c 21.5: names of nested fields are joined
     {"id": 1, "tag": ["x", "y"]}             two solutions; several arrays give their product
 
-Only what a mapping asks for is looked at. How a key is understood is remembered; and for records of the same
-keys, as most of a stream are, there is a function that takes their values, unless there are arrays.
+Fields that the mapping does not use are ignored. The meaning of each key is cached. Most records of a stream
+have the same keys, so a function is generated for each tuple of keys that reads records without arrays.
 
     def row(record):
         a1 = record["value"]
-        if type(a1) is not dict or tuple(a1) != ("c",): return None     # it is read field by field
+        if type(a1) is not dict or tuple(a1) != ("c",): return None     # the record is read field by field
         p0 = record["sensor"]
         p1 = a1["c"]
         return (p0, p1) if ((kind := type(p0)) is str or ...) and ... else None
@@ -29,27 +29,27 @@ from ...expressions.values import INTEGER_LIMIT, XSD, Maybe
 from .limits import CELL_BYTES, ROW_BYTES
 
 Row: TypeAlias = Sequence[Maybe]
-"""The values of the variables that a mapping asks for, in their order."""
+"""One value for each variable that a mapping uses, in the order of the variables."""
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 _INTEGER = NamedNode(f"{XSD}integer")
 _IS_ONE = (
     "((kind := type({0})) is str or kind is float or (-{1} <= {0} < {1} if kind is int else is_one(kind)))"
 )
-"""A test whether a local is the value of a variable as it stands."""
+"""Source text of a test that a local holds a JSON value which needs no conversion."""
 _Reader: TypeAlias = Callable[[Mapping[str, Any]], Row | None]
 _MOST_KEYS = 10_000
 _MOST_READERS = 100
 _LONG = 1_000
-"""Characters of keys that are not remembered: names of fields are short."""
+"""Characters of keys from which the meaning of keys is not cached: names of fields are usually short."""
 
 
 def variable_name(field: str) -> str:
-    """The variable of a field."""
+    """Return the name of the variable for a field: characters other than letters and digits become ``_``."""
     return _OTHER.sub("_", field)
 
 
 class _FieldStep:
-    """What a key means at its place: the column that it gives, and what may stand below it."""
+    """The meaning of a key within its object: the key's column and the meanings of nested keys."""
 
     __slots__ = ("below", "column", "name")
 
@@ -60,16 +60,16 @@ class _FieldStep:
 
 
 class FieldReader:
-    """Reads records; safe to use from any thread."""
+    """Reader of records' fields as rows; safe to use from any thread."""
 
     def __init__(
         self, names: Sequence[str], *, most_solutions: int = 10_000, most_bytes: int = 16 << 20
     ) -> None:
-        """Make one for the variables of these names."""
+        """Create a reader for the variables ``names``, which are the columns of its rows."""
         self._columns = {name: column for column, name in enumerate(names)}
         self._empty: list[Maybe] = [None] * len(names)
         self._beginnings = {name[:end] for name in names for end, sign in enumerate(name) if sign == "_"}
-        # Each row of a record has a place for every variable.
+        # Each row of a record has a cell for every variable, so memory grows with rows times variables.
         self._most_rows = max(1, most_bytes // (ROW_BYTES + CELL_BYTES * len(names)))
         self._most_bytes = most_bytes
         self._root = _FieldStep("", None)
@@ -78,11 +78,11 @@ class FieldReader:
         self._most = most_solutions
 
     def rows(self, record: Mapping[str, Any]) -> list[Row]:
-        """The solutions of a record.
+        """Return the solutions of a record as rows.
 
         Raises:
-            InputError: two of its fields are one variable.
-            LimitError: its arrays have too many solutions.
+            InputError: two fields of the record have the same variable.
+            LimitError: the record's arrays give too many solutions.
         """
         keys = tuple(record)
         reader = self._readers.get(keys)
@@ -92,12 +92,15 @@ class FieldReader:
         return self._solutions(record, self._root) if row is None else [row]
 
     def _reader(self, record: Mapping[str, Any]) -> _Reader | None:
-        """A function for records with the keys of this one; None when they are read field by field."""
+        """Generate a function for records with the keys of ``record``.
+
+        Returns None if such records need `_solutions`.
+        """
         parts: list[tuple[_FieldStep, Mapping[str, Any], str]] = [(self._root, record, "record")]
         out = Emitter({"is_one": _is_one})
         out.depth = 1
         locals_: dict[int, str] = {}
-        for step, fields, source in parts:  # objects of the record are added on the way
+        for step, fields, source in parts:  # the loop appends the record's nested objects to ``parts``
             for key, value in fields.items():
                 found = step.below[key] if key in step.below else self._step(step, key)
                 if found is None:
@@ -162,7 +165,10 @@ class FieldReader:
                 row[column] = value if small else _value(value)
 
     def _members(self, values: list[Any], step: _FieldStep) -> list[Row]:
-        """A solution for each member of an array, or several."""
+        """Return the solutions of an array.
+
+        Each item gives one solution, or several if it contains arrays.
+        """
         found: list[Row] = []
         for value in values:
             if type(value) is dict:
@@ -208,18 +214,18 @@ class FieldReader:
         found = None
         if column is not None or name in self._beginnings:
             found = _FieldStep(name, column)
-        if self._known < _MOST_KEYS and len(key) < _LONG:  # others are understood anew each time
+        if self._known < _MOST_KEYS and len(key) < _LONG:  # the meaning of other keys is computed each time
             self._known += 1
             parent.below[key] = found
         return found
 
 
 def _is_one(kind: type) -> bool:
-    """True when a value of this type is that of one variable."""
+    """Return True if a JSON value of type ``kind`` is the value of one variable: no object and no array."""
     return kind is not dict and kind is not list
 
 
 def _value(value: Any) -> Maybe:
     if type(value) is int and not -INTEGER_LIMIT <= value < INTEGER_LIMIT:
         return Literal(str(value), datatype=_INTEGER)
-    return value  # type: ignore[no-any-return]  # a string, a number or a truth value: as expressions have them
+    return value  # type: ignore[no-any-return]  # expressions compute with the same str, int, float and bool

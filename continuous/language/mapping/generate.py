@@ -1,14 +1,15 @@
-"""A mapping's algebra -> one Python function of the fields of a record, which adds statements.
+"""Code generation for mappings: one Python function that adds the statements of a record's fields.
 
-    def statements(p0, p1, found):      # the values of the fields, None where there is none
+    def statements(p0, p1, found):      # the values of the fields; None if the record lacks the field
         v1 = f_0(k_1, p0)               # BIND
         if b2 is True:                  # FILTER
             t5 = text(p1)
             found += ((t_3, t_4, t5, ""),)
 
-Fields are bound everywhere, in nested groups too, as if each group began with a VALUES of the record. What
-has several solutions (UNION, OPTIONAL, VALUES) is collected as rows and gone through. Expressions are as in
-queries; what one gives for the text of a single field is remembered, and so are the texts of literals.
+Fields are bound in nested groups too, as if each group began with a VALUES of the record. UNION, OPTIONAL
+and VALUES can have several solutions, so their rows are collected in a list and a loop reads the list.
+Expressions are compiled as in queries. Results for the text of a single field are memoised, and so are the
+texts of literals.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ from .texts import (
 from .traits import is_counted
 
 Statements: TypeAlias = Callable[..., None]
-"""Takes the values of the fields and the list to which statements are added."""
+"""A generated function; its arguments are the values of the fields and the list that receives statements."""
 
 
 def generate(construct: Construct, fields: Sequence[str], base_iri: str, work: RecordWork) -> Statements:
-    """The function of a mapping; it reports to ``work`` where `is_counted` is true.
+    """Generate the function of a mapping; the function counts its work in ``work`` if `is_counted` is true.
 
     Raises:
-        UnsupportedError: an expression that cannot be compiled.
+        UnsupportedError: the mapping has an expression that cannot be compiled.
     """
-    budget: Any = work  # has what functions that make long values ask a budget for
+    budget: Any = work  # has the attributes of a budget that functions making long values read
     context = ExpressionContext(ValueTable(TermDictionary()), base_iri, budget=budget)
     counted = work if is_counted(construct) else None
     generator = _Generator(context, {name: f"p{place}" for place, name in enumerate(fields)}, counted)
@@ -66,11 +67,11 @@ def generate(construct: Construct, fields: Sequence[str], base_iri: str, work: R
 
 
 Env: TypeAlias = Mapping[str, str]
-"""The local with the value of each variable."""
+"""From the name of each variable to the local of the generated function that holds its value."""
 
 
 class RecordEmitter(ExpressionEmitter):
-    """Functions that differ from call to call are right here: what they gave is kept, not made again."""
+    """Emitter that also allows RAND, UUID and STRUUID, because a record is mapped only once."""
 
     def __init__(self, context: ExpressionContext, work: RecordWork | None) -> None:
         super().__init__(context)
@@ -93,16 +94,19 @@ _MADE: dict[str, Callable[[], Value]] = {
 
 
 _CHEAP = frozenset({"BOUND", "IF", "COALESCE", "IN", "ISIRI", "ISURI", "ISBLANK", "ISLITERAL", "ISNUMERIC"})
-"""Calls whose time does not depend on the length of their arguments."""
+"""Built-ins whose time does not depend on the length of their arguments, so that no clock check is needed."""
 
 
 def _differs(expr: Expr) -> bool:
-    """True when an expression may give something else each time."""
+    """Return True if an expression calls RAND, UUID or STRUUID and so may give another value each time."""
     return any(isinstance(each, a.Call) and each.name in _MADE for each in sub_expressions(expr))
 
 
 class _Generator:
-    """Writes the function. Each method leaves the lines at a depth where there is one solution."""
+    """Generator of a mapping's function.
+
+    Each method that writes a pattern ends at an indentation whose lines run once for each solution.
+    """
 
     def __init__(self, context: ExpressionContext, fields: Env, work: RecordWork | None) -> None:
         self._context = context
@@ -112,7 +116,7 @@ class _Generator:
         self._fields = fields
         self._texts: dict[tuple[str, str], str] = {}
         self._made_of: dict[str, tuple[str, Callable[[Value], Maybe]]] = {}
-        """The locals whose value is a function of one field, with that field's local."""
+        """For each local that depends on one field only: the field's local and the function between them."""
 
     def build(self, pattern: Algebra, template: Sequence[TemplateQuad]) -> Statements:
         emitter = self._emitter
@@ -151,10 +155,13 @@ class _Generator:
             case a.Union(left, right):
                 return self._union(left, right)
             case _:
-                raise AssertionError(node)  # construct.py refuses it
+                raise AssertionError(node)  # construct.py has rejected all other nodes
 
     def _remembered(self, expr: Expr, env: Env) -> str | None:
-        """Lines that compute an expression of one field, looked up where that is a text; None of others."""
+        """Write a memoised expression of one field and return its local.
+
+        Returns None if it depends on more than one field.
+        """
         emitter, names = self._emitter, expression_variables(expr)
         locals_ = {env.get(name, "None") for name in names}
         if isinstance(expr, Var) or len(locals_) != 1 or _differs(expr):
@@ -194,7 +201,10 @@ class _Generator:
         self._emitter.depth += 1
 
     def _values(self, node: a.Values) -> dict[str, str]:
-        """Rows of inline data that go together with the fields, looked up by one that all of them have."""
+        """Write a loop over the rows of VALUES that are compatible with the fields.
+
+        If a field's column is bound in every row, the loop looks up its rows by the value of that field.
+        """
         emitter, names = self._emitter, [each.name for each in node.vars]
         rows: list[tuple[Maybe, ...]] = [
             tuple(None if cell is None else value_of(canonical(cell)) for cell in row) for row in node.rows
@@ -219,7 +229,7 @@ class _Generator:
         return env
 
     def _each(self, locals_: Sequence[str], source: str) -> None:
-        """A loop over rows."""
+        """Write the head of a loop over rows."""
         emitter = self._emitter
         emitter.line(f"for {''.join(f'{each}, ' for each in locals_) or '()'} in {source}:")
         emitter.depth += 1
@@ -227,7 +237,7 @@ class _Generator:
             emitter.line(f"{emitter.name_of(self._work.tick, 'tick')}()")
 
     def _joined(self, left: str, right: str) -> str:
-        """Go on where two locals are compatible; the local of what they are together."""
+        """Write a condition that two locals are compatible, and return the local of their joined value."""
         emitter = self._emitter
         same = emitter.name_of(same_value, "same")
         self._only_if(f"{left} is None or {right} is None or {same}({left}, {right})")
@@ -236,7 +246,10 @@ class _Generator:
         return result
 
     def _merged(self, left: dict[str, str], right: dict[str, str]) -> dict[str, str]:
-        """Both solutions together, where they are compatible. Each is compatible with the fields."""
+        """Write the join of two solutions, both already compatible with the fields.
+
+        Return the variables' locals.
+        """
         env = {**left, **right}
         for name in left.keys() & right.keys():
             field, one, other = self._fields.get(name), left[name], right[name]
@@ -245,7 +258,7 @@ class _Generator:
         return env
 
     def _product(self, left: Algebra, right: Algebra) -> dict[str, str]:
-        """Rows of both, collected: Python nests twenty loops at most."""
+        """Write a join that collects its rows in a list, because Python nests at most twenty loops."""
         rows, depth = self._rows()
         env = self._merged(self._pattern(left), self._pattern(right))
         return self._collected(rows, depth, [env])
@@ -277,12 +290,15 @@ class _Generator:
         return rows, self._emitter.depth
 
     def _collected(self, rows: str, depth: int, parts: Sequence[Algebra | dict[str, str]]) -> dict[str, str]:
-        """Go through the rows of all parts; of a solution that is there the lines are written."""
+        """Write lines that collect the rows of all parts, then a loop over the collected rows.
+
+        A part that is a dictionary is a solution whose lines have been written already.
+        """
         emitter = self._emitter
         added: list[tuple[int, int, dict[str, str]]] = []
         for part in parts:
             env = part if isinstance(part, dict) else self._pattern(part)
-            # Which columns there are is known when all parts are: the line is put in later.
+            # The columns are known only after all parts, so this placeholder line is replaced later.
             added.append((len(emitter.lines), emitter.depth, env))
             emitter.line("pass")
             emitter.depth = depth
@@ -292,12 +308,12 @@ class _Generator:
         return self._through(rows, depth, names)
 
     def _own(self, envs: Sequence[Env]) -> list[str]:
-        """The variables that are not just the record's fields."""
+        """Return the sorted names of the variables that do not just hold a field of the record."""
         fields = self._fields
         return sorted({name for env in envs for name, local in env.items() if fields.get(name) != local})
 
     def _node(self) -> int:
-        """The number of the next part of the pattern whose solutions are collected."""
+        """Return a new number for a part of the pattern, under which its solutions are counted."""
         self._nodes += 1
         return self._nodes
 
@@ -307,7 +323,7 @@ class _Generator:
         return f"{add}; {self._counting(node, ROW_BYTES + CELL_BYTES * len(cells))}"
 
     def _counting(self, node: int, size: int) -> str:
-        """A statement that counts a solution of a part of the pattern."""
+        """Return a line of code that counts a solution of pattern part number ``node``."""
         return (
             "pass"
             if self._work is None
@@ -323,7 +339,7 @@ class _Generator:
     # --- the template -------------------------------------------------------------------------------
 
     def _template(self, template: Sequence[TemplateQuad], env: Env) -> None:
-        """The statements of the template, where their terms are bound and of the right kind."""
+        """Write the template's statements, with tests that their terms are bound and allowed in RDF."""
         emitter, default = self._emitter, self._emitter.name_of("", "g")
         made: list[tuple[str, list[str]]] = []
         for triple, graph in ((each.triple, each.graph) for each in template):
@@ -334,7 +350,7 @@ class _Generator:
                 self._term(triple.object, env, object_text, tests),
                 default if graph is None else self._term(graph, env, node_text, tests),
             ]
-            if "None" not in parts:  # a variable that nothing ever binds
+            if "None" not in parts:  # "None" is the local of a variable that is never bound
                 made.append((f"({', '.join(parts)}), ", tests))
         if self._work is not None:
             emitter.line(self._counting(0, STATEMENT_BYTES * len(made)))
@@ -343,7 +359,7 @@ class _Generator:
                 emitter.line(f"if {text} is not None and len({text}) > {LONG}: {long}({text})")
         if not made:
             return
-        # Most records have all of it.
+        # Most records bind all terms, so one test for all statements comes first.
         self._when(
             dict.fromkeys(test for _, tests in made for test in tests), "".join(text for text, _ in made)
         )
@@ -355,12 +371,15 @@ class _Generator:
             emitter.depth -= 1
 
     def _when(self, tests: Iterable[str], statements: str) -> None:
-        """Add statements when some locals are something."""
+        """Write a line that adds ``statements`` if no local in ``tests`` is None."""
         tests = [f"{each} is not None" for each in dict.fromkeys(tests)]
         self._emitter.line(f"if {' and '.join(tests) or 'True'}: found += ({statements})")
 
     def _term(self, term: TermPattern, env: Env, kind: Kind, tests: list[str]) -> str:
-        """A local or constant with the text of a term; ``tests`` gets those that may be None."""
+        """Return a local or constant that holds the text of a term.
+
+        Append locals that may be None to ``tests``.
+        """
         emitter = self._emitter
         if isinstance(term, TripleTerm):
             return self._triple_term(term, env, tests)
@@ -379,12 +398,12 @@ class _Generator:
         return known
 
     def _text(self, local: str, kind: Kind) -> str:
-        """An expression for the text of a local's value."""
+        """Return the source text of an expression for the term text of a local's value."""
         emitter = self._emitter
         text = f"{emitter.name_of(kind, kind.__name__)}({local})"
         if kind is object_text:
             texts, numbers = emitter.name_of(TEXTS, "texts"), emitter.name_of(NUMBERS, "numbers")
-            # Zeros of both signs are one key.
+            # 0.0 and -0.0 are equal keys, so zero is never looked up.
             number = f"{numbers}[{local}] if type({local}) is float and {local} else {text}"
             whole = f"f'\"{{{local}}}{INTEGER}' if type({local}) is int else {number}"
             return f"{texts}[{local}] if type({local}) is str else {whole}"

@@ -1,6 +1,7 @@
-"""Records by a JSON-LD context: statements, without the algorithms of expansion and conversion.
+"""Conversion of records to statements by a JSON-LD context, in one pass.
 
-Keys are understood once. What comes out is what those algorithms give, in the store's forms of values.
+The result equals that of JSON-LD's expansion followed by its conversion to RDF, with literals in the store's
+forms. The meaning of each key is cached.
 Source: https://www.w3.org/TR/json-ld11-api/#expansion-algorithm, #object-to-rdf-conversion
 """
 
@@ -30,16 +31,19 @@ _TYPE, _FIRST, _REST, _NIL = (f"<{_RDF}{name}>" for name in ("type", "first", "r
 _DOUBLE = f"{XSD}double"
 _MOST_KEYS = 10_000
 _LONG = 1_000
-"""Characters of keys that are not remembered."""
+"""Characters of keys, IRIs and literals from which results are not cached."""
 _MOST_NODES = 256
-"""Functions of a context; one is made for each combination of keys."""
+"""Maximum number of generated functions of a context; each tuple of keys has one function."""
 _NODES_BETWEEN_TICKS = 64
 _WHOLE_LIMIT = 10**21
-"""Greater numbers are doubles."""
+"""Whole numbers from this size on are doubles (JSON-LD, conversion of objects to RDF)."""
 
 
 def statements_by(context: JsonLdContext, work: RecordWork) -> Callable[[Mapping[str, Any]], list[Statement]]:
-    """A function from a record to its statements, which raises InputError, and LimitError by ``work``."""
+    """Return a function from a record to statements.
+
+    The function raises InputError, and LimitError by ``work``.
+    """
     understood: dict[str, Term | None] = {}
     nodes: dict[tuple[str, ...], Node | None] = {}
 
@@ -78,7 +82,7 @@ def statements_by(context: JsonLdContext, work: RecordWork) -> Callable[[Mapping
 
 
 class _RecordStatements:
-    """The statements of one record."""
+    """Builder of the statements of one record."""
 
     __slots__ = (
         "_asked",
@@ -100,7 +104,7 @@ class _RecordStatements:
         node_of: Callable[[Mapping[str, Any]], Node | None],
         work: RecordWork,
     ) -> None:
-        """Make one; the texts of ``references`` are relative to the document, or names of the vocabulary."""
+        """``references`` resolve texts against the base IRI (first) and against the vocabulary (second)."""
         self._context = context
         self._term_of = term_of
         self._references = references
@@ -110,14 +114,17 @@ class _RecordStatements:
         self._blanks = self._asked = 0
 
     def of(self, record: Mapping[str, Any]) -> list[Statement]:
-        """All of them."""
+        """Return all statements of ``record``."""
         self._node(record)
         if len(self.found) > _NODES_BETWEEN_TICKS:
             self.work.take(len(self.found) * STATEMENT_BYTES)
         return self.found
 
     def _node(self, fields: Mapping[str, Any]) -> str | None:
-        """Add what is said of a node; its text, None of one whose IRI is none."""
+        """Add the statements of a node object and return the node's text.
+
+        Returns None if its @id is no absolute IRI.
+        """
         quick = self._node_of(fields)
         if quick is not None:
             return quick(self, fields)
@@ -139,7 +146,7 @@ class _RecordStatements:
         return subject
 
     def types(self, subject: str | None, value: Any) -> None:
-        """Add the types of a node; null says nothing."""
+        """Add an rdf:type statement for each type of a node; a null value adds none."""
         for each in () if value is None else _members(value):
             self._add(subject, _TYPE, self.reference(each, vocab=True))
 
@@ -153,7 +160,7 @@ class _RecordStatements:
                     self._add(self._value(term, each), f"<{term.iri}>", subject)
 
     def property(self, subject: str | None, term: Term, value: Any) -> None:
-        """Add what a property says."""
+        """Add the statements of one property with all its values."""
         predicate, kind = node_text_of(term.iri), type(value)
         if kind is not dict and kind is not list and not term.container and not term.reverse:
             self._add(subject, predicate, self._value(term, value))
@@ -174,7 +181,7 @@ class _RecordStatements:
                     self._add(subject, predicate, self._value(term, each))
 
     def _value(self, term: Term, value: Any) -> str | None:
-        """The text of one value of a property; None of one that says nothing."""
+        """Return the text of one value of a property; None if the value gives no statement."""
         kind = type(value)
         if kind is dict:
             return self._object(term, value)
@@ -201,7 +208,7 @@ class _RecordStatements:
         return self._list(term, _members(listed[0], flat=False)) if listed else self._node(value)
 
     def _literal(self, fields: dict[str, Any], value: Any) -> str | None:
-        """A value object."""
+        """Return the text of a JSON-LD value object (an object with @value); None if @value is null."""
         if value is None:
             return None
         if isinstance(value, dict | list):
@@ -217,7 +224,7 @@ class _RecordStatements:
         return _typed(value if isinstance(value, str) else _lexical(value, datatype), datatype)
 
     def _has(self, fields: Mapping[str, Any], keyword: str) -> list[Any]:
-        """What an object has under a keyword, in a list of its own."""
+        """Return the values of the keys that mean ``keyword`` in an object, as a new list."""
         return [
             value
             for key, value in fields.items()
@@ -240,7 +247,7 @@ class _RecordStatements:
         return rest
 
     def reference(self, value: Any, *, vocab: bool = False) -> str | None:
-        """The text of an IRI of the record."""
+        """Return the text of an IRI that the record contains; None if it is not absolute."""
         if not isinstance(value, str):
             raise InputError(f"{value!r} in the record must be the text of an IRI")
         self._asked += 1
@@ -268,7 +275,7 @@ class _RecordStatements:
             self.found.append((subject, predicate, value, ""))
 
     def blank(self) -> str:
-        """A new blank node."""
+        """Return the text of a new blank node."""
         self._blanks += 1
         if not self._blanks % _NODES_BETWEEN_TICKS:
             self.work.tick()
@@ -279,14 +286,17 @@ _known_node = lru_cache(maxsize=65_536)(node_text)
 
 
 def node_text_of(iri: str | None) -> str | None:
-    """`context.node_text`, remembered for short IRIs."""
+    """Return `context.node_text` of an IRI, cached for short IRIs."""
     if iri is None:
         return None
     return node_text(iri) if len(iri) > _LONG else _known_node(iri)
 
 
 def _members(value: Any, *, flat: bool = True) -> Iterator[Any]:
-    """The values of a property: those of an array, else the one."""
+    """Iterate over the items of an array, with nested arrays if ``flat``.
+
+    Any other value is its only item.
+    """
     if not isinstance(value, list):
         yield value
         return
@@ -298,7 +308,7 @@ def _members(value: Any, *, flat: bool = True) -> Iterator[Any]:
 
 
 def _native(value: Any) -> Any:
-    """A number as the kind that JSON-LD takes it for: whole ones are integers, of any size below 10²¹."""
+    """Convert a number to the Python type of its JSON-LD datatype: whole numbers below 10²¹ become int."""
     kind = type(value)
     if kind is float and not isfinite(value):
         raise InputError(f"the record has the number {value}, which JSON does not have")
@@ -308,7 +318,7 @@ def _native(value: Any) -> Any:
 
 
 def _lexical(value: Any, datatype: str) -> str:
-    """The text of a number or truth value that is given a datatype."""
+    """Return the lexical form of a number or truth value that the context coerces to ``datatype``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     number = _native(value)

@@ -1,14 +1,14 @@
-"""A Python function of the node objects that have the same keys, for records by a JSON-LD context.
+"""Generated Python functions for JSON-LD mappings; one function serves all node objects with the same keys.
 
-    def node(writing, fields):          # adds what is said of a node, gives its text
+    def node(writing, fields):          # adds the statements of a node, returns the node's text
         x0, x1 = fields.values()
-        subject = reference(x0)         # the one whose key is @id, else a blank node
+        subject = reference(x0)         # the value of the key @id, or else a new blank node
         kind = type(x1)
         if kind is str: value = texts[x1]
         ...
         found.append((subject, p1, value, ""))
 
-Values of the common kinds are written here, whatever else a value is goes the long way of `jsonld`.
+The function converts strings, numbers and nested objects itself and leaves other values to `jsonld`.
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ from .texts import INTEGER
 
 
 class StatementWriter(Protocol):
-    """What writes the statements of one record."""
+    """Collector of the statements of one record, as generated functions call it."""
 
     found: list[Statement]
 
     def long(self, text: str) -> bool: ...  # noqa: D102
 
     def blank(self) -> str:
-        """The text of a new blank node."""
+        """Return the text of a new blank node."""
 
     def property(self, subject: str | None, term: Term, value: Any) -> None:
-        """Add what a property says, whatever its value is."""
+        """Add the statements of a property with a value of any JSON type."""
 
     def types(self, subject: str | None, value: Any) -> None:
-        """Add the types of a node."""
+        """Add an rdf:type statement for each type of a node."""
 
     def reference(self, value: Any) -> str | None:
-        """The text of an IRI of a record."""
+        """Return the text of an IRI that a record contains."""
 
 
 Node: TypeAlias = Callable[[StatementWriter, Mapping[str, Any]], str | None]
 _MOST_KEYS = 64
 _SMALL = 10**18
-"""Whole numbers below it are integers for all readers of JSON."""
+"""Whole numbers between -10^18 and 10^18 become xsd:integer without further checks."""
 
 
 def node_function(terms: Sequence[Term | None], names: Mapping[str, Any]) -> Node | None:
-    """The function for objects whose keys mean ``terms``; None where they are not nodes that are simply read.
+    """Generate the function for node objects whose keys mean ``terms``; None if such objects need `jsonld`.
 
-    ``names`` has what it uses: ``texts``, ``numbers``, ``references``, ``vocabulary`` give the text of a
-    value by ``[value]``, ``typed`` and ``in_language`` by a call; ``node_of`` is `Node` or None for keys.
+    ``names`` holds the globals of the function: ``texts``, ``numbers``, ``references`` and ``vocabulary`` map
+    a value to its text, ``typed`` and ``in_language`` are called for a text, ``node_of`` returns the `Node`
+    of an object or None.
     """
     read = [(place, term) for place, term in enumerate(terms) if term is not None and term.iri is not None]
     if len(terms) > _MOST_KEYS or any(_is_strange(term) for _, term in read):
@@ -80,7 +81,7 @@ def _is_strange(term: Term) -> bool:
 
 
 def _property(place: int, term: Term, given: dict[str, Any]) -> list[str]:
-    """Lines that add the values of one key."""
+    """Return the lines of code that add the values of one key."""
     value, predicate, of = f"x{place}", f"p{place}", f"t{place}"
     given |= {predicate: node_text(term.iri or ""), of: term, f"c{place}": term.coercion or term.language}
     if str(term.iri).startswith("_:"):

@@ -1,7 +1,7 @@
-"""Limits of one record: the solutions, the time and the bytes that a mapping may take for it.
+"""Limits of one record: the solutions, the seconds and the bytes that a mapping may use for one record.
 
-Generated code reports to `RecordWork` where a mapping can make much of little: at each row that UNION,
-OPTIONAL or VALUES make, at each solution of the template, and at each long text.
+Code generated for a mapping calls `RecordWork` wherever a small record can produce much output: for each row
+of UNION, OPTIONAL or VALUES, for each solution of the template, and for each long text.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from quadrill.store.pushes.client import require_client
 from ...rows import QueryLimits
 
 LONG = 128
-"""Characters from which the text of a term counts; shorter ones count with the row that holds them."""
+"""Characters up to which a term's text is not counted by itself: the size of its row includes short texts."""
 ROW_BYTES, CELL_BYTES, STATEMENT_BYTES = 72, 8, 96
-"""Approximate memory of a tuple of a solution, of a place in it, and of a statement."""
+"""Approximate bytes of a solution's tuple, of one cell in the tuple, and of one statement."""
 _PATIENCE = 10
 _NEVER = float("inf")
 _LOOK_S = 0.1
-"""Seconds between two checks whether the client is still there."""
+"""Seconds between two checks whether the client is still connected."""
 
 
 class RecordLimits(NamedTuple):
-    """Limits of one record. ``solutions`` holds for each intermediate result of the WHERE part as well.
+    """Limits for mapping one record.
 
-    ``seconds`` are those of a processor; by the clock a record may take ten times as long.
+    ``solutions`` bounds each intermediate result of the WHERE part as well as the final solutions.
+    ``seconds`` is CPU time; the limit of wall-clock time is ten times ``seconds``.
     """
 
     solutions: int = 10_000
@@ -40,16 +41,16 @@ RECORD_LIMITS = RecordLimits()
 
 
 class RecordWork(threading.local):
-    """The work for the current record, counted for each thread by itself.
+    """Counters of the work for the current record; each thread has its own counters.
 
     Attributes:
-        limits: the limits of text, as functions that make long values take them.
-        since: when the record began; changes with each one that is counted.
-        used: something was counted since the record began.
+        limits: the limits of text length, in the form that string functions expect.
+        since: the `perf_counter` time at which the current record began; a new value marks a new record.
+        used: True after the current record has counted any work.
     """
 
     def __init__(self, limits: RecordLimits) -> None:
-        """Begin without a record."""
+        """Create counters with no current record."""
         self.most = limits
         self.limits = QueryLimits(bytes=limits.bytes, text=min(1 << 20, limits.bytes))
         self.since = 1.0
@@ -61,7 +62,7 @@ class RecordWork(threading.local):
         self._counts: dict[int, int] = {}
 
     def begin(self) -> None:
-        """Begin the next record."""
+        """Reset all counters for the next record and start its clock."""
         self.since = now = perf_counter()
         self._start(now)
         self._text = (0, now)
@@ -73,7 +74,7 @@ class RecordWork(threading.local):
 
     @property
     def text(self) -> tuple[int, float]:
-        """Characters of long values that functions have made, and the record that they belong to."""
+        """Characters of long values that functions made, and the `since` of the record with these values."""
         return self._text
 
     @text.setter
@@ -83,15 +84,15 @@ class RecordWork(threading.local):
         self.tick()
 
     def rest(self) -> None:
-        """Begin a record whose time is counted from its first step."""
+        """Reset the byte counter for the next record; the record's clock starts at its first `tick`."""
         self._end, self._bytes, self.used = _NEVER, 0, False
 
     def tick(self) -> None:
-        """One more step of the work.
+        """Count one step of work on the current record.
 
         Raises:
-            LimitError: the record has taken too long.
-            ClientLeftError: nobody waits for the answer.
+            LimitError: the record has taken more than its seconds.
+            ClientLeftError: the client that waits for the answer has disconnected.
         """
         now, self.used = perf_counter(), True
         if self._end == _NEVER:
@@ -102,9 +103,9 @@ class RecordWork(threading.local):
             self._check_client(now)
 
     def row(self, node: int, size: int) -> None:
-        """One more solution of a part of the pattern, which takes ``size`` bytes.
+        """Count one more solution of pattern part number ``node``, a solution of ``size`` bytes.
 
-        Raises: LimitError for too many of this part, and as `tick` and `take`.
+        Raises: LimitError if the part has too many solutions, and the errors of `tick` and `take`.
         """
         self.tick()
         count = self._counts.get(node, 0) + 1
@@ -119,7 +120,7 @@ class RecordWork(threading.local):
         self.take(size)
 
     def take(self, size: int) -> None:
-        """The record needs so many more bytes; raises LimitError when these are too many."""
+        """Add ``size`` bytes to the record's memory; raise LimitError above the limit."""
         self._bytes += size
         self.used = True
         self._check_size(self._bytes)
@@ -132,7 +133,10 @@ class RecordWork(threading.local):
             )
 
     def long(self, text: str) -> bool:
-        """Count a text with more than `LONG` characters; True, for use within a condition."""
+        """Count the bytes of a long text.
+
+        Always returns True, so that generated conditions can call `long`.
+        """
         self.take(len(text) if text.isascii() else 4 * len(text))
         return True
 
@@ -141,7 +145,10 @@ class RecordWork(threading.local):
         self._end = now + self.most.seconds
 
     def _check_time(self, now: float) -> None:
-        """Raise LimitError by the time of the processor: a busy machine must not refuse records."""
+        """Raise LimitError if CPU time is over the limit.
+
+        Wall-clock time alone would reject records under load.
+        """
         seconds = self.most.seconds
         left = self._cpu + seconds - thread_time()
         if left <= 0 or now - self._began > _PATIENCE * seconds:

@@ -1,4 +1,4 @@
-"""A mapping that was compiled: what a record of a stream becomes."""
+"""Compilation of a mapping into a function from a record to statements."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from .traits import fields_of, is_blank, is_counted, is_single
 
 
 class Mapped(NamedTuple):
-    """What a record gives: its statements, and the milliseconds of its own time, None without it.
+    """The result of mapping one record: distinct statements and an event time.
 
-    ``blank``: a blank node may be among them.
+    ``time`` is in milliseconds since 1970, None if the mapping declares no time or the field is missing.
+    ``blank`` is True if the statements may contain blank nodes.
     """
 
     statements: Statements
@@ -42,7 +43,7 @@ _mapped = partial(tuple.__new__, Mapped)
 
 
 class RecordMapping(NamedTuple):
-    """The function of a mapping, which raises InputError and LimitError."""
+    """A compiled mapping. ``apply`` maps one record and raises InputError and LimitError."""
 
     declaration: MappingDeclaration
     apply: Apply
@@ -52,10 +53,10 @@ class RecordMapping(NamedTuple):
 def compiled(
     text: str, base_iri: str, any_format: bool = False, limits: RecordLimits = RECORD_LIMITS
 ) -> RecordMapping:
-    """The mapping of a declaration's text, compiled once; with ``any_format`` its format does not matter.
+    """Compile the JSON text of a declaration, cached; with ``any_format``, the result accepts all formats.
 
     Raises:
-        InputError, QueryTextError, UnsupportedError: it is wrong.
+        InputError, QueryTextError, UnsupportedError: the declaration is wrong.
     """
     if any_format:
         found = compiled(text, base_iri, False, limits)
@@ -66,7 +67,7 @@ def compiled(
 def compile_mapping(
     declaration: MappingDeclaration, base_iri: str, limits: RecordLimits = RECORD_LIMITS
 ) -> RecordMapping:
-    """Compile the mapping of a declaration; raises as `compiled`, which keeps the result."""
+    """Compile a declaration without caching the result; raises the same errors as `compiled`."""
     if declaration.construct is None:
         return RecordMapping(declaration, _by_context(declaration, base_iri, limits))
     return RecordMapping(declaration, _by_construct(declaration, declaration.construct, base_iri, limits))
@@ -91,7 +92,7 @@ def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str, lim
         if len(rows) == 1:
             row = rows[0]
             make(*row, found)
-            # An element is a dataset: each quad once.
+            # An element is an RDF dataset, so it must not have the same quad twice.
             unique = tuple(found) if single else tuple(dict.fromkeys(found))
             when = time_of(row[place]) if place is not None and unique else None
             return _mapped((unique, when, blank))
@@ -136,7 +137,7 @@ def _by_context(declaration: MappingDeclaration, base_iri: str, limits: RecordLi
 
 
 def _time_of(declaration: MappingDeclaration) -> Callable[[Any], int | None]:
-    """A function that gives the time that stands in the field of a record; raises InputError."""
+    """Return a function from the value of the time field to milliseconds; the function raises InputError."""
     time_format, field = declaration.time_format, declaration.time or ""
     plain = time_format in (None, "ms")
 

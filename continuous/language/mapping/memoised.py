@@ -1,4 +1,4 @@
-"""What a function gave for short texts and for numbers: those of a stream's records come again and again."""
+"""Memoised functions of short texts and numbers, because records of a stream repeat their values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ Given = TypeVar("Given", str, float)
 Found = TypeVar("Found")
 
 _LONG = 300
-"""Characters of what is not remembered."""
+"""Characters from which arguments and results are not stored, so that the dictionary stays small."""
 
 
 class MemoisedFunction(dict[Given, Found]):
-    """The results of a function of one argument, made when they are asked for by ``[argument]``.
+    """Results of a function of one argument, looked up by ``[argument]`` and computed on first access.
 
-    Arguments are of one type, since 1, 1.0 and True are one key. When there are too many it begins anew.
+    All arguments must have one type, because 1, 1.0 and True are equal keys. A full dictionary is cleared.
     """
 
     def __init__(self, function: Callable[[Given], Found], *, most: int = 4_096) -> None:

@@ -1,4 +1,4 @@
-"""The texts of values where they may stand in a statement, as the store writes them."""
+"""Conversion of expression values to the N-Triples texts that the store uses in statements."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from ...expressions.values import XSD, Maybe, Value, term_of
 from .memoised import MemoisedFunction
 
 Kind: TypeAlias = Callable[[Maybe], str | None]
-"""The text of a value that may stand in some place of a statement; None of another one."""
+"""A function from a value to its text at one position of a statement; None if RDF forbids it there."""
 _PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f\ufffe\uffff]*+').fullmatch
 _SMALL = 2.0**49
-"""Below it all doubles are written by their shortest digits."""
+"""Doubles between -2^49 and 2^49 can be written with the digits of Python's `repr`."""
 INTEGER, _DOUBLE, _BOOLEAN = (f'"^^<{XSD}{name}>' for name in ("integer", "double", "boolean"))
 
 
 def text_of(value: Value) -> str:
-    """The text of a value's term, as the store writes it."""
+    """Return the text of a value's term, as the store writes terms."""
     return object_text(value) or ""
 
 
 def object_text(value: Maybe) -> str | None:
-    """The text of a value that can be an object, as any can."""
+    """Return the text of a value as a statement's object.
+
+    None only for None, as every term may be an object.
+    """
     if value is None:
         return None
     kind = type(value)
@@ -54,21 +57,24 @@ def object_text(value: Maybe) -> str | None:
 
 TEXTS: MemoisedFunction[str, str | None] = MemoisedFunction(object_text)
 NUMBERS: MemoisedFunction[float, str | None] = MemoisedFunction(object_text)
-"""Those of texts and of numbers but zero, whose signs are one key."""
+"""Memoised object texts of doubles. Zero must not be looked up: 0.0 and -0.0 are one key of a dict."""
 
 
 def node_text(value: Maybe) -> str | None:
-    """The text of a value that can be a subject or a graph's name."""
+    """Return the text of a value as a subject or graph name.
+
+    Returns None unless the value is an IRI or blank node.
+    """
     return str(value) if type(value) is NamedNode or type(value) is BlankNode else None
 
 
 def iri_text(value: Maybe) -> str | None:
-    """The text of a value that can be a predicate."""
+    """Return the text of a value as a predicate; None unless the value is an IRI."""
     return str(value) if type(value) is NamedNode else None
 
 
 def same_value(left: Value, right: Value) -> bool:
-    """True for values of one term."""
+    """Return True if two values stand for the same RDF term."""
     kind = type(left)
     if kind is not type(right):
         return False
@@ -76,10 +82,10 @@ def same_value(left: Value, right: Value) -> bool:
 
 
 def key_of(value: Value) -> str | Term:
-    """A value as a key: another term's is another one."""
+    """Return a dictionary key for a value; values of different terms have different keys."""
     return value if type(value) is str else term_of(value)
 
 
 def triple_text(subject: str | None, predicate: str | None, value: str | None) -> str | None:
-    """The text of a triple term; None when one of its terms is none."""
+    """Return the text of a triple term; None if a component is None."""
     return None if None in (subject, predicate, value) else f"<<( {subject} {predicate} {value} )>>"

@@ -1,4 +1,4 @@
-"""The event times of records, in the formats that a mapping names."""
+"""Event times of records, in the time formats that a mapping can declare."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _TIME_HINTS = {
 
 
 def record_ms(value: Any, time_format: str | None, field: str) -> int:
-    """The time in a field of a record, in milliseconds; fractions of one are cut off.
+    """Convert the value of a record's time field to milliseconds since 1970, rounded down.
 
     Args:
-        value: what stands there, None when it is missing.
-        time_format: ``iso`` for ISO 8601, ``s``, ``ms`` or ``us`` for a number since the epoch; None: as
-            `instant_ms`.
-        field: its name.
+        value: the value of the field, None if the record has no such field.
+        time_format: ``iso`` for ISO 8601; ``s``, ``ms`` or ``us`` for a number since 1970; None for the forms
+            that `instant_ms` accepts.
+        field: the name of the field, for error messages.
 
     Raises:
-        InputError: it is no time of this format, or outside of the years 1 to 9999.
+        InputError: the value is missing, has another format, or is outside of the years 1 to 9999.
     """
     if value is None:
         raise InputError(f"the field {field} of the event time is missing", code="no-time")
@@ -71,7 +71,7 @@ def _iso_ms(value: Any) -> int | None:
 
 
 def _number_ms(text: str, unit_ns: int) -> int | None:
-    """A number of units since the epoch, each so many nanoseconds."""
+    """Convert a count of units of ``unit_ns`` nanoseconds to milliseconds; None if ``text`` is no number."""
     if not _NUMBER.match(text):
         return None
     try:

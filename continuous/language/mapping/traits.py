@@ -1,4 +1,4 @@
-"""Traits of a CONSTRUCT mapping, read from its pattern and template before code is generated for it."""
+"""Properties of a CONSTRUCT mapping that decide which code is generated for the mapping."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ...algebra.variables import expression_variables
 from .construct import Construct
 
 _FEW = 64
-"""Statements of a template, and half the parts of expressions, that a single solution may have uncounted."""
+"""Statements up to which a template's work is not counted; for parts of expressions the bound is twice this.
+"""
 
 
 def fields_of(construct: Construct) -> tuple[str, ...]:
-    """The variables that a mapping takes from records."""
+    """Return the names of the variables that a mapping takes from the fields of records, sorted."""
     found: set[str] = set()
     for node in all_nodes(construct.pattern):
         match node:
@@ -38,13 +39,13 @@ def fields_of(construct: Construct) -> tuple[str, ...]:
 
 
 def is_blank(template: Sequence[TemplateQuad]) -> bool:
-    """True when a template makes blank nodes."""
+    """Return True if a template contains blank nodes."""
     terms = [term for each in template for term in (each.triple.subject, each.triple.object, each.graph)]
     return any(variable.hidden for term in terms for variable in _variables(term))
 
 
 def is_single(construct: Construct) -> bool:
-    """True when a solution of fields never gives a statement twice."""
+    """Return True if one row of fields can never yield the same statement twice."""
     predicates = {each.triple.predicate for each in construct.template}
     nodes = all_nodes(construct.pattern)
     return (
@@ -55,7 +56,7 @@ def is_single(construct: Construct) -> bool:
 
 
 def is_counted(construct: Construct) -> bool:
-    """True when a mapping may make several solutions, or evaluates more than a few expressions."""
+    """Return True if a mapping may give several solutions or is large, so that its work must be counted."""
     parts = 0
     for node in all_nodes(construct.pattern):
         match node:
