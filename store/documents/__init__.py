@@ -1,1 +1,1 @@
-"""What is looked at in a document before its parser gets it."""
+"""Parsing and serialising of RDF documents, with checks that run before the parser."""

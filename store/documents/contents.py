@@ -1,4 +1,4 @@
-"""The quads of a text of any RDF format as statements, in the forms that the store gives back."""
+"""Parsing of RDF texts in any format into statements, with values in the canonical form of the store."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from .subject_columns import Statements
 
 
 class TextPosition(NamedTuple):
-    """Where a text stands in its document, which errors speak of.
+    """The position of a text in its document, for error messages.
 
-    It begins in ``first_line``, with ``lead`` characters put before it, or is a string in line ``within``.
+    The text begins in line ``first_line`` after ``lead`` added characters, or is a string within line
+    ``within``.
     """
 
     first_line: int = 1
@@ -34,9 +35,10 @@ WHOLE = TextPosition()
 
 
 class Content(NamedTuple):
-    """The quads of a text; whether blank nodes may be among them; the quads with values as they were written.
+    """The quads of a text, whether they may contain blank nodes, and the quads with values as written.
 
-    The store's form of a value may be an instant where the value is none, and the other way round.
+    A value and its canonical form may differ in whether they are a valid instant, so readers of times need
+    both.
     """
 
     statements: Statements
@@ -44,7 +46,7 @@ class Content(NamedTuple):
     as_written: Statements
 
     def by_graph(self) -> dict[str, Content]:
-        """The quads of each graph; those of the default graph about another graph are with it."""
+        """Return the quads by graph; default-graph quads about a graph name are grouped with that graph."""
         names = {graph for _, _, _, graph in self.statements}
         if "" not in names or len(names) == 1:
             keys = [graph for _, _, _, graph in self.statements]
@@ -74,20 +76,20 @@ def read_content(
     max_nesting: int,
     most: int,
 ) -> Content:
-    """The quads of a text, as the store has them but for blank nodes.
+    """Return the quads of a text with values in the store's canonical form; blank nodes keep their labels.
 
     Args:
         text: the text.
         rdf_format: its format.
-        part: where it stands.
-        base_iri: against which IRIs are resolved.
-        written_form_of: a predicate of which it matters how values were written.
-        max_nesting: levels at most.
-        most: quads that are of interest; one more says that there are too many.
+        part: the position of the text in its document.
+        base_iri: the IRI against which relative IRIs are resolved.
+        written_form_of: a predicate whose values are needed as written in the text.
+        max_nesting: the maximum nesting depth.
+        most: the maximum number of quads; the result has one more quad if the text has too many.
 
     Raises:
-        RdfSyntaxError: it is malformed.
-        LimitError: it nests too deeply.
+        RdfSyntaxError: the text is malformed.
+        LimitError: the text nests too deeply.
     """
     lines = rdf_format in LINE_FORMATS
     if lines:
@@ -102,7 +104,7 @@ def read_content(
         check_rdf_xml(text.encode(), XmlLimits(), part.first_line)
     try:
         quads = parse_quads(text.encode(), rdf_format, base_iri=None if lines else base_iri)
-        # Short texts cannot have too many.
+        # A text with few characters cannot have too many quads.
         as_written = statements_of(quads if len(text) < most else islice(quads, most + 1))
     except MemoryError:
         raise term_too_long(rdf_format.name) from None
@@ -117,7 +119,7 @@ def read_content(
 
 
 def _placed(error: SyntaxError, rdf_format: RdfFormat, part: TextPosition) -> RdfSyntaxError:
-    """A parser's error, with its place in the document."""
+    """Return a parser's error with its position in the document."""
     line, column = error.lineno, error.offset
     message, hint = explain_parser_message(
         re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error))
@@ -136,7 +138,7 @@ def _placed(error: SyntaxError, rdf_format: RdfFormat, part: TextPosition) -> Rd
 
 
 def explain_parser_message(message: str) -> tuple[str, str | None]:
-    """A parser's message in words for whoever sent the document, and a hint where one is known."""
+    """Return a parser's message in words for the client, and a hint if there is one for this message."""
     if "LoadDocumentCallback" in message:
         return "a context of another server is not fetched", "Put the context itself in place of its address."
     if "IRI" in message and "scheme" in message:

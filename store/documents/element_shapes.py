@@ -1,13 +1,14 @@
-r"""One expression for all lines of an element that looks like many before it.
+r"""Regular expressions that read all lines of an element at once, for streams of similar elements.
 
-A sensor sends the same predicates again and again, in one order, each with values of one kind. When enough
-such elements were read line by line, all lines of the next are read by one expression:
+A sensor often sends the same predicates in the same order, each with values of one datatype. When enough
+such elements were read line by line, one regular expression reads all lines of the next element:
 
     (<subject>) <p1> ("number"^^<decimal>) .
     \1 <p2> ("text") .
 
-What it reads is what is read line by line, half as fast; what it does not fit goes that way. It is made from
-patterns that are quickly compiled, a millisecond for ten lines: IRIs are looked at afterwards.
+The result is the same as reading line by line, in half of the time. An element that does not match the
+expression is read line by line. Compiling an expression takes a millisecond for ten lines, because IRIs are
+validated afterwards.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from collections.abc import Callable, Mapping
 from .subject_columns import PredicateList
 
 _READS_BEFORE_SHAPE = 200
-"""So many elements with a list of predicates were read when an expression is made for them."""
+"""Number of elements with the same predicates after which an expression is compiled for them."""
 _RETRY_FACTOR = 64
-"""So many times as many, when one for other elements was given up."""
+"""Factor of that number if an expression for other elements with the same first predicate was given up."""
 _MOST = 64
 _MOST_OBJECTS = 32
-"""Elements with more have none: it would be large and take long to make."""
+"""Maximum number of objects of an element with an expression: larger expressions take long to compile."""
 _MISS_WEIGHT = 4
-"""An element that does not fit counts for so many that do."""
+"""Number of matching elements that make up for one element that does not match."""
 _MOST_MISSED = 400
 _IRI = "(<[^<> ]*+>)"
 
 
 class _ElementShape:
-    """The expression for elements with these predicates; ``iris``: which of their objects are IRIs.
+    """The regular expression for elements with one list of predicates; ``iris`` marks IRI objects.
 
-    ``missed`` grows with elements that it did not fit, and falls with others.
+    ``missed`` grows with each element that does not match, and falls with each element that matches.
     """
 
     __slots__ = ("iris", "match", "missed", "predicates")
@@ -49,12 +50,12 @@ class _ElementShape:
 
 
 class ElementShapes:
-    """The expressions that are known, by the first predicate; None where elements are too different."""
+    """The compiled expressions by first predicate; None for predicates whose elements differ too much."""
 
     def __init__(self, is_iri: Callable[[str], object], plain: str, values: Mapping[str, str]) -> None:
-        """``plain`` is the pattern of a string's text, ``values`` are those of values by their datatypes.
+        """``plain`` is the pattern of a string's text, ``values`` has the pattern of each datatype's values.
 
-        ``is_iri`` looks at an IRI.
+        ``is_iri`` returns whether a text is a valid IRI.
         """
         self._is_iri = is_iri
         self._plain = f'("{plain}")'
@@ -62,7 +63,7 @@ class ElementShapes:
         self._known: dict[str, _ElementShape | None] = {}
 
     def read(self, text: str, subject: str) -> tuple[PredicateList, tuple[str, ...]] | None:
-        """Predicates and objects of lines that begin with the subject and a blank; None where none fits."""
+        """Return predicates and objects of lines about the subject; None if no expression matches."""
         begin = len(subject) + 1
         first = text[begin : text.find(" ", begin)]
         shape = self._known.get(first)
@@ -80,7 +81,7 @@ class ElementShapes:
         return None
 
     def learn(self, predicates: PredicateList, objects: tuple[str, ...]) -> None:
-        """An element was read line by line; its objects are of the kinds that the next have, too."""
+        """Record an element that was read line by line, as a sample of the elements to come."""
         predicates.times_read += 1
         first = predicates.texts[0]
         due = _READS_BEFORE_SHAPE * _RETRY_FACTOR if first in self._known else _READS_BEFORE_SHAPE
@@ -93,7 +94,7 @@ class ElementShapes:
             self._known[first] = _ElementShape(predicates, kinds)
 
     def _kind(self, text: str) -> str | None:
-        """The pattern of such objects."""
+        """Return the pattern of objects of the same kind as this object."""
         if text[0] == "<":
             return _IRI
         value, mark, datatype = text.rpartition('"^^')

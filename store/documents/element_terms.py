@@ -1,4 +1,4 @@
-"""Terms of elements: values as the store gives them back, so that they join static data; own blank nodes."""
+"""Conversion of elements' terms: values to the store's canonical form, blank nodes to unique labels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .statements import STORED_VALUE, term_of
 from .subject_columns import Statement, Statements
 
 _ATOM = re.compile(r'<[^<(>][^>]*+>|"(?:[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
-"""A term inside a triple term, or alone."""
+"""Matches one term inside a triple term, or a term alone."""
 
 
 def as_stored(statements: Statements) -> tuple[Statements, bool]:
-    """The quads with the values that the store would give back; True when a blank node may be among them."""
+    """Return the quads with canonical values, and whether a blank node may be among them."""
     forms: dict[str, str] = {}
     blank = False
-    # Most values of a document are in it again and again.
+    # Most values of a document occur several times in it.
     for value in {value for _, _, value, _ in statements}:
         nested = value.startswith("<<")
         if nested or (value[0] == '"' and value[-1] == ">" and not STORED_VALUE(value)):
@@ -37,10 +37,10 @@ def as_stored(statements: Statements) -> tuple[Statements, bool]:
 
 
 def relabel_blank_nodes(statements: Iterable[Statement], stream: str, seq: int) -> Statements:
-    """The quads of an element with blank nodes that are renamed for this element alone.
+    """Return the quads of an element with blank node labels that no other element has.
 
-    The new label is a function of the stream, the element's seq and the place of the label in the element,
-    so that a replay gives the same terms.
+    The new label is a function of the stream, the sequence number of the element and the position of the
+    label in the element, so a replay gives the same terms.
     """
     prefix = f"_:e{_digest(stream)}x{seq}x"
     labels: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Values of JSON members that clients give, checked: words, flags, names and IRIs; times are in `times`."""
+"""Validation of JSON members from clients: words, flags, names and IRIs. Times are validated in `times`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 from quadrill.store.errors import InputError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
-"""What queries and streams may be called."""
+"""Matches a valid name of a query or stream."""
 MemberReader = Callable[[Any, str], Any]
-"""The value of a member of a declaration, from its JSON and its name; raises InputError."""
+"""Converts a member's JSON value, given value and name; raises InputError if the value is invalid."""
 
 
 def one_of(*values: str) -> MemberReader:
-    """What reads a member that is one of some words."""
+    """Return a reader for a member whose value is one of these words."""
 
     def read(value: Any, name: str) -> Any:
         if value not in values:
@@ -27,14 +27,14 @@ def one_of(*values: str) -> MemberReader:
 
 
 def flag(value: Any, name: str) -> bool:
-    """The value of a member that is true or false."""
+    """Return the value of a boolean member; raise InputError for another value."""
     if not isinstance(value, bool):
         raise InputError(f"{name} is {value!r}, it must be true or false")
     return value
 
 
 def check_name(name: str, what: str) -> str:
-    """A name of the allowed form; raises InputError for another one."""
+    """Return the name if it is valid; raise InputError otherwise."""
     if not isinstance(name, str) or not NAME.match(name):
         raise InputError(
             f"{what} {name!r} is no name",
@@ -45,17 +45,17 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_iri(iri: str) -> str:
-    """An absolute IRI; raises InputError for something else."""
+    """Return the IRI if it is absolute; raise InputError otherwise."""
     if not isinstance(iri, str) or not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]*\Z", iri):
         raise InputError(f"{iri!r} is no absolute IRI", code="iri")
     return iri
 
 
 def last_segment(iri: str) -> str | None:
-    """The fragment or last path segment of an IRI as a name, other characters becoming ``-``."""
+    """Return the fragment or last path segment of an IRI as a name; invalid characters become ``-``."""
     parts = urlsplit(iri)
     segment = parts.path.rstrip("/").rpartition("/")[2]
-    if not parts.netloc:  # of a URN colons part the name
+    if not parts.netloc:  # the parts of a URN are separated by colons
         segment = segment.rpartition(":")[2]
     segment = parts.fragment or segment or parts.netloc
     name = re.sub(r"[^A-Za-z0-9._-]", "-", segment).lstrip("._-")[:128]
@@ -63,12 +63,12 @@ def last_segment(iri: str) -> str | None:
 
 
 def stream_iri(name_or_iri: str, base_iri: str) -> str:
-    """The IRI that a reference to an undeclared stream means: ``<base_iri>name`` for a name."""
+    """Return the IRI of an undeclared stream from its IRI or name: ``<base_iri>name`` for a name."""
     return base_iri + name_or_iri if NAME.match(name_or_iri) else check_iri(name_or_iri)
 
 
 def unused_stream_name(iri: str, taken: Container[str]) -> str:
-    """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
+    """Return a name for a stream: the last segment of its IRI, with -2, -3 ... if the name is in use."""
     wanted = last_segment(iri) or "stream"
     name, number = wanted, 1
     while name in taken:

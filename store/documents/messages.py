@@ -1,8 +1,8 @@
-"""RDF Messages: a document cut at its message delimiters.
+"""Splitting of RDF documents at the delimiters of RDF Messages.
 
 Source: RDF Messages, W3C RDF Stream Processing community group, sections "Version labels" and "Message
 delimiters" (https://w3c-cg.github.io/rsp/spec/messages). One message is one element; blank node labels are
-scoped to the message; PREFIX and BASE hold on over delimiters.
+scoped to the message; PREFIX and BASE declarations also apply to later messages.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import orjson
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
 _IRI_CHARACTER = r"""[^\x00-\x20<>"{}|^`\\]"""
-# What may hold the word MESSAGE, a brace or a dot without meaning it; in this order.
-# A string that does not end goes on to where it had to: the parser of the format will refuse it.
+# Tokens that may contain the word MESSAGE, a brace or a dot as text; the order of alternatives matters.
+# An unterminated string extends to its last possible end: the parser of the format refuses it later.
 _TOKEN = re.compile(
     rf"""
       (?P<comment>\#[^\n\r]*)
@@ -33,7 +33,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Whole statements, a line each, as N-Triples and N-Quads are written: skipped without a look at their tokens.
+# Complete statements, one per line, as in N-Triples and N-Quads: they are skipped without reading their
+# tokens.
 _IRI = rf"<{_IRI_CHARACTER}*+>"
 _LINES = re.compile(
     rf"""\s*+(?:{_IRI}[ ]{_IRI}[ ]
@@ -42,20 +43,21 @@ _LINES = re.compile(
     re.VERBOSE,
 )
 _MOST_REPEATED = 1 << 28
-"""Characters of directives at most, those of each message counted."""
+"""Maximum number of characters of all copied directives, counted for each message."""
 _VALUES = {
     "version": r"""\s*+(?:"[^"\n]*+"|'[^'\n]*+')""",
     "prefix": r"\s*+([^\s<>{}()\[\];,\"'#:]*+:)\s*+<[^<>\n]*+>",
     "base": r"\s*+()<[^<>\n]*+>",
 }
-"""What stands behind the word of a directive, with what it declares."""
+"""Matches the rest of a directive after its keyword, with the declared prefix or version as a group."""
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*+:")
 
 
 class MessageText(NamedTuple):
-    """The text of one message, made parseable alone: directives so far come first, without line breaks.
+    """The text of one message that can be parsed alone: earlier directives come first, without line breaks.
 
-    ``line`` is the line of the document at which ``text`` begins; ``lead`` the characters put before it.
+    ``line`` is the line of the document at which ``text`` begins; ``lead`` is the number of characters added
+    before it.
     """
 
     text: str
@@ -67,22 +69,22 @@ def split_messages(text: str) -> list[MessageText]:
     """Cut a document of N-Triples, N-Quads, Turtle or TriG at its delimiters.
 
     Empty messages are kept, except that a delimiter at the end opens none. VERSION announcements of message
-    labels are taken out, since a parser of plain RDF would stumble over them.
+    labels are removed, because a parser of plain RDF refuses them.
 
     Raises:
         RdfSyntaxError: a delimiter inside a statement, a graph block or without its dot.
-        LimitError: so many directives before so many messages that their copies would fill the memory.
+        LimitError: the copies of directives before each message would take too much memory.
     """
     return _MessageSplitter(text).split()
 
 
 def split_json_messages(text: str) -> list[MessageText]:
-    """Cut newline-delimited JSON-LD at its lines, each made a document with the context before it.
+    """Cut newline-delimited JSON-LD into one document per line, each with the context of earlier lines.
 
-    A line with nothing but ``@context`` is no message: it is the context of those that follow.
+    A line with only ``@context`` is not a message: it is the context of the following messages.
 
     Raises:
-        LimitError: a context is so large, and before so many messages, that copies would fill the memory.
+        LimitError: the copies of a context before each message would take too much memory.
     """
     messages: list[MessageText] = []
     before, repeated = "", 0
@@ -108,7 +110,7 @@ def split_json_messages(text: str) -> list[MessageText]:
 
 
 def split_xml_messages(text: str) -> list[MessageText]:
-    """Cut documents of RDF/XML at the ends of their lines, each of which is a message."""
+    """Cut a sequence of RDF/XML documents, one per line, into one message per line."""
     lines = enumerate(text.split("\n"), start=1)
     return [MessageText(line, number, 0) for number, line in lines if line and not line.isspace()]
 
@@ -120,12 +122,12 @@ class _MessageSplitter:
         self._start = 0
         self._pieces: list[str] = []
         self._busy = False
-        # Directives of this message, and those of earlier ones, to be put before the message being read.
+        # Directives of this message, and of earlier messages, which are copied before the current message.
         self._directives: list[str] = []
         self._earlier = ""
         self._declared: dict[str, str] = {}
         self._repeated = 0
-        # A place and the line that it is in, from which the lines of later places are counted.
+        # An offset and its line number, from which the line numbers of later offsets are counted.
         self._counted = (0, 1)
 
     def split(self) -> list[MessageText]:
@@ -136,7 +138,7 @@ class _MessageSplitter:
                 position = lines.end()
                 continue
             match = _TOKEN.match(text, position)
-            assert match is not None  # the last alternative takes any character
+            assert match is not None  # the last alternative matches any character
             kind, token = match.lastgroup, match[0]
             if kind in ("space", "comment"):
                 position = match.end()
@@ -177,13 +179,13 @@ class _MessageSplitter:
         if match is None:
             return end  # the parser of the format will say what is wrong
         if name == "version":
-            # Spaces instead, so that positions stay.
+            # Spaces replace the directive, so positions stay the same.
             blank = re.sub(r"[^\n\r]", " ", self._text[start : match.end()])
             self._pieces.append(self._text[self._start : start] + blank)
             self._start = match.end()
         else:
             directive = re.sub(r"[\n\r]", " ", self._text[start : match.end()]) + " "
-            # Documents that were joined repeat theirs; what is relative or declared anew in between stays.
+            # Concatenated documents repeat equal directives; a relative or changed directive is kept.
             if self._declared.get(match[1]) != directive or not _ABSOLUTE.search(directive):
                 self._declared[match[1]] = directive
                 self._directives.append(directive)

@@ -1,4 +1,4 @@
-"""How deep a document nests, told before a parser that recurses gets it. Linear in time, without memory."""
+"""Check of the nesting depth of documents, in linear time, before a recursive parser reads them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 _SHORT = r"{0}[^{0}\\\r\n]*+(?:\\.[^{0}\\\r\n]*+)*+{0}?+"
 _LONG = r"{0}{0}{0}(?:[^{0}\\]++|\\.|{0}(?!{0}{0}))*+(?:{0}{0}{0})?+"
-# A string that does not end goes on to where it had to: nothing after it can be right. A backslash outside of
-# strings takes the sign behind it along, as in the name ``ex:it\'s``.
+# An unterminated string extends to its last possible end, because the text after it cannot be valid. A
+# backslash outside of strings escapes the next character, as in the name ``ex:it\'s``.
 _NOT_BRACKETS = "|".join(
     [*(form.format(quote) for form in (_LONG, _SHORT) for quote in "\"'"), r"\\.|#[^\r\n]*+|<(?!<)[^<>\s]*+>"]
 )
@@ -28,16 +28,16 @@ _STEPS |= {sign.encode(): step for sign, step in _STEPS.items() if isinstance(si
 
 
 def deep_line_of_json(document: str | bytes, limit: int) -> int | None:
-    """The line where JSON nests deeper than ``limit``, None when it does nowhere."""
+    """Return the line where JSON nests deeper than ``limit``; None if it does not."""
     if _is_flat(document, limit):
         return None
     return _deep_line(document, _JSON, limit)
 
 
 def _is_flat(document: str | bytes, limit: int) -> bool:
-    """True for JSON that does not nest deeper: nothing is left when pairs are taken away so often.
+    """Return True if removing innermost pairs of brackets ``limit`` times leaves no bracket.
 
-    Of texts that have brackets in strings, or are no JSON, nothing is said.
+    False is possible for flat texts with brackets in strings, and for texts that are not JSON.
     """
     left = document if isinstance(document, bytes) else document.encode(errors="surrogatepass")
     if b"\\" in left:
@@ -51,12 +51,12 @@ def _is_flat(document: str | bytes, limit: int) -> bool:
 
 
 def deep_line_of_turtle(text: str | bytes, limit: int) -> int | None:
-    """The line where brackets and triple terms of a Turtle or TriG text nest deeper."""
+    """Return the line where brackets and triple terms of a Turtle or TriG text nest deeper than ``limit``."""
     return _deep_line(text, _TURTLE, limit)
 
 
 def deep_line_of_triple_terms(document: bytes, limit: int) -> int | None:
-    """The line where triple terms nest deeper than ``limit``."""
+    """Return the line where triple terms nest deeper than ``limit``; None if they do not."""
     return _deep_line(document, _TRIPLE_TERMS, limit)
 
 
@@ -74,7 +74,7 @@ def _deep_line(document: str | bytes, source: str, limit: int) -> int | None:
 
 
 def _signs(document: str | bytes, source: str) -> Iterable[Any]:
-    """Brackets and what lies between them; a list is faster, where it may be as long as it likes."""
+    """Return the brackets and the text between them; a list for short documents, where it is faster."""
     if len(document) > _LISTED:
         return map(itemgetter(0), _matches(document, source))
     if isinstance(document, str):

@@ -1,7 +1,7 @@
-"""Rows of terms as blobs: each term once as N-Quads, then numbers.
+"""Binary format of rows of terms: each term once as N-Quads, then rows of numbers.
 
-The first blob says how wide and how many the rows are; then come blobs of terms, then of rows: for each
-column a number, the place of a term counted from 1 or 0 for unbound, and how often the row is there.
+The first blob has the number of columns and of rows. Blobs of terms follow, then blobs of rows. A row has
+for each column the index of its term, counted from 1, or 0 for unbound, and then its multiplicity.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from .statements import term_of, to_lines
 
 T = TypeVar("T")
 TERMS_EACH = 5_000
-"""Terms of a blob: serialising them holds the interpreter, so that others wait as long."""
+"""Maximum number of terms of a blob: while a blob is serialised, other threads cannot run Python code."""
 ROWS_EACH = 20_000
 _CARRIER = NamedNode("urn:quadrill:term")
 _BEFORE = len(f"{_CARRIER} {_CARRIER} ")
-"""Characters of a line before its term; behind it are two."""
+"""Number of characters of a line before its term; two characters follow the term."""
 
 
 def pack(
     rows: Iterable[tuple[tuple[T, ...], int]], width: int, unbound: T, term_of: Callable[[T], Term]
 ) -> Iterator[bytes]:
-    """The blobs of rows, each with how often it is there; nobody changes them meanwhile.
+    """Return the blobs of rows with their multiplicities; the rows must not change during the call.
 
-    They may be of terms, or of what stands for the `term_of` something and for what is ``unbound``.
+    Rows contain terms or ids: ``term_of`` returns the term of an id, and ``unbound`` is the id of no term.
     """
     rows = list(rows)
     numbers: dict[T, int] = {unbound: 0}
-    # A loop and no single call: other threads go on between its steps.
+    # A loop instead of one call lets other threads run between its steps.
     for row, _ in rows:
         for term in row:
             if term not in numbers:
@@ -56,18 +56,18 @@ def pack(
 
 
 class PackedRows:
-    """Rows read back: ``texts`` are the terms in the order of their numbers; `rows` are of any numbering."""
+    """Rows that were unpacked; ``texts`` are the terms in the order of their numbers."""
 
     def __init__(self, blobs: Sequence[bytes]) -> None:
         """Unpack the terms and rows of blobs.
 
         Raises:
-            ValueError: they are not the rows of a table.
+            ValueError: the blobs are not packed rows.
         """
         head = json.loads(blobs[0])
         self.width = head["width"]
         ends = 1 + head["terms"]
-        # Only \n ends a line: other line separators may stand unescaped in literals.
+        # Only \n ends a line, because literals may contain other line separators unescaped.
         lines = chain.from_iterable(blob.decode().split("\n")[:-1] for blob in blobs[1:ends])
         self.texts = [line[_BEFORE:-2] for line in lines]
         self._flat = array("q", b"".join(blobs[ends:]))
@@ -76,11 +76,11 @@ class PackedRows:
 
     @property
     def terms(self) -> list[Term]:
-        """The terms in the order of their numbers."""
+        """Return the terms in the order of their numbers."""
         return list(map(term_of, self.texts))
 
     def rows(self, values: Sequence[T], unbound: T) -> Iterable[tuple[tuple[T, ...], int]]:
-        """Each row and how often it is there, of ``values`` that stand for the terms."""
+        """Return each row with its multiplicity; ``values`` replace the terms in their order."""
         numbered, step = [unbound, *values], self.width + 1
         columns = [map(numbered.__getitem__, self._flat[place::step]) for place in range(self.width)]
         rows = zip(*columns, strict=True) if columns else repeat(())

@@ -1,4 +1,4 @@
-"""Oxigraph's parsers, with the documents that they read wrongly corrected or refused."""
+"""Parsing by Oxigraph, with corrections or errors for documents that Oxigraph parses wrongly."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MAY_NAME_TAGGED_TYPE = {
 
 
 def without_mark(body: bytes) -> bytes:
-    """The document without the byte order mark before its text, which some editors write."""
+    """Return the document without a leading byte order mark, which some editors write."""
     return body.removeprefix(_BYTE_ORDER_MARK)
 
 
 def is_untagged(term: object) -> bool:
-    """True for a literal, or a triple term with one, whose datatype needs a language tag that it lacks."""
+    """Return True if a literal, or one in a triple term, lacks the language tag that its datatype needs."""
     if isinstance(term, Literal):
         return term.language is None and term.datatype.value in TAGGED_TYPES
     return isinstance(term, Triple) and (is_untagged(term.object) or is_untagged(term.subject))

@@ -1,8 +1,9 @@
-"""What an RDF/XML document may not be: deeper, wider or more expanding than its parser can bear.
+"""Limits of RDF/XML documents: depth, attributes, namespaces and expansion of entities.
 
-The parser's time grows with the square of the depth, of the attributes of an element and of the namespaces
-that hold for it. Tags are found here as the parser finds them; where two readers could find other tags (in a
-declaration of the document type, in odd comments and instructions) only the plain forms are taken.
+Oxigraph's parser takes time proportional to the square of the depth, of the attributes of an element and of
+its namespaces in scope. This module finds the same tags as the parser. Where two parsers could find
+different tags (in a document type declaration, in unusual comments and processing instructions), only plain
+forms are accepted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _TAG = re.compile(
         [
             rb"<!--(?:[^-]++|-(?!->))*+",
             rb"(?i:<!\[CDATA\[)(?:[^\]]++|\](?!\]>))*+",
-            # An end, an element without content, the beginning of one, one with too many attributes.
+            # Alternatives: an end tag, an empty-element tag, a start tag, a start tag with too many
+            # attributes.
             rb"(</)",
             rb"<[^\s<>!?/\"'](?:" + _INSIDE + rb"{0,2000}+(?:(/>)|(>))|(" + _INSIDE + rb"{2001}))",
         ]
@@ -51,11 +53,12 @@ class XmlLimits:
     """Limits on one RDF/XML document.
 
     Attributes:
-        depth: elements in one another.
-        namespaces: declared by one element and those around it.
-        entities: declared.
-        entity_growth: how many bytes the entities may expand to, as a multiple of the document's length; a
-            million bytes are always allowed.
+        depth: maximum depth of nested elements.
+        namespaces: maximum number of namespaces declared by an element and its ancestors.
+        entities: maximum number of declared entities.
+        entity_growth: maximum length of all expanded entities in bytes, as a multiple of the document's
+            length;
+            a million bytes are always allowed.
     """
 
     depth: int = 1_000
@@ -65,11 +68,11 @@ class XmlLimits:
 
 
 def check_rdf_xml(body: bytes, limits: XmlLimits, first_line: int = 1) -> None:
-    """Refuse a document, which begins in this line, that its parser could not read in linear time.
+    """Raise an error for a document that the parser could not read in linear time.
 
     Raises:
-        LimitError: it is one.
-        RdfSyntaxError: readers could differ in where its elements are.
+        LimitError: the document exceeds a limit.
+        RdfSyntaxError: two parsers could find different elements in the document.
     """
     for declaration in _DECLARATION.finditer(body):
         if not _PLAIN_DECLARATION.match(body, declaration.start()):
@@ -87,7 +90,7 @@ def check_rdf_xml(body: bytes, limits: XmlLimits, first_line: int = 1) -> None:
         _check_namespaces(body, limits)
     kinds = map(attrgetter("lastindex"), _TAG.finditer(body))
     steps: Iterator[int] = map(_STEPS.get, kinds, repeat(0))
-    # Ends before their beginnings are malformed and must not make up for what follows.
+    # End tags without a start tag are malformed; they must not reduce the depth of later elements.
     depths = accumulate(steps, lambda depth, step: depth + step if depth or step > 0 else 0, initial=0)
     deepest = max(depths)
     if deepest >= _TOO_MUCH:

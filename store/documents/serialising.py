@@ -1,4 +1,4 @@
-"""Graphs as Oxigraph's serialisers write them: what a format cannot express is an error that says so.
+"""Serialisation by Oxigraph, with clear errors for terms that a format cannot express.
 
 Source: RDF 1.1 XML Syntax section 2.6 (reserved names; predicates must end in an XML name), JSON-LD 1.1
 section 10 (data model).
@@ -18,7 +18,7 @@ from .parsing import TAGGED_TYPES
 
 _REFUSED = re.compile(r"(RDF/XML|JSON-LD) (?:reserved|does not support)")
 _TAIL_BYTES = 512
-"""Bytes of a block that wait for the next one: longer than a datatype with what stands around it."""
+"""Bytes of a block that are processed with the next block; longer than a datatype and its delimiters."""
 
 
 class NotExpressibleError(ReportedError):
@@ -32,16 +32,16 @@ class NotExpressibleError(ReportedError):
 
 
 class ByteWriter(Protocol):
-    """The bytes that a serialiser writes go here."""
+    """A receiver of the bytes that a serialiser writes."""
 
     def write(self, data: bytes, /) -> object:
-        """Take a block."""
+        """Receive a block of bytes."""
         ...
 
 
 @contextmanager
 def serialising() -> Iterator[None]:
-    """Around a call of a serialiser: its refusal of a term becomes a `NotExpressibleError`."""
+    """Convert a serialiser's error about a term into a `NotExpressibleError`."""
     try:
         yield
     except OSError as error:
@@ -52,9 +52,9 @@ def serialising() -> Iterator[None]:
 
 
 class PlainStringWriter:
-    """Passes a dump on with literals of `TAGGED_TYPES` that lack a language tag written as plain strings.
+    """Passes on a dump in which literals of `TAGGED_TYPES` without a language tag become plain strings.
 
-    Earlier releases stored such literals, and no parser takes them. Call `finish` after the last block.
+    Earlier versions stored such literals, and parsers refuse them. Call `finish` after the last block.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PlainStringWriter:
         self._spelling, self._plain = _spelling_of(rdf_format, prefixes or {})
 
     def write(self, block: bytes) -> int:
-        """Pass on the block before, and of this one all but its end."""
+        """Pass on the end of the previous block and this block without its end."""
         data = self._replaced(self._tail + block)
         cut = max(0, len(data) - _TAIL_BYTES)
         self._tail = data[cut:]
@@ -74,10 +74,10 @@ class PlainStringWriter:
         return len(block)
 
     def flush(self) -> None:
-        """Serialisers flush at their end, where `finish` follows."""
+        """Do nothing: serialisers flush at their end, and `finish` follows."""
 
     def finish(self) -> None:
-        """Pass on the end of the dump."""
+        """Pass on the remaining bytes of the dump."""
         if self._tail:
             self._writer.write(self._tail)
             self._tail = b""
@@ -87,7 +87,7 @@ class PlainStringWriter:
 
 
 def _spelling_of(rdf_format: RdfFormat, prefixes: Mapping[str, str]) -> tuple[re.Pattern[bytes], bytes]:
-    """How the format writes the datatype of such a literal, and what stands in its place."""
+    """Return the format's text of the datatype of such a literal, and the replacement text."""
     iris = b"|".join(re.escape(iri.encode()) for iri in sorted(TAGGED_TYPES))
     if rdf_format is RdfFormat.RDF_XML:
         return re.compile(b' rdf:datatype="(?:' + iris + b')"'), b""
@@ -100,5 +100,5 @@ def _spelling_of(rdf_format: RdfFormat, prefixes: Mapping[str, str]) -> tuple[re
             for iri in TAGGED_TYPES
             if namespace and iri.startswith(namespace)
         ]
-    # The quotation mark ends a literal where an even number of backslashes stands before it.
+    # A quotation mark ends a literal if an even number of backslashes precedes it.
     return re.compile(rb'(?<!\\)((?:\\\\)*+")\^\^(?:' + b"|".join(names) + rb")(?=[ \n,;.])"), rb"\1"

@@ -1,9 +1,9 @@
 """Statements: quads as the text of their terms, read from N-Triples and N-Quads without making terms.
 
-Only lines of the plainest form are read here, each term written as the store itself writes it: two spellings
-of one quad would be two statements. Whatever else there is (comments, other white space, triple terms, values
-that the store would change, IRIs of odd servers, labels with rare signs, mistakes) is left to Oxigraph's
-parser. What is read here that parser reads as well, and gives the same quads for.
+This module reads only lines in canonical form, with each term written as the store writes it: two spellings
+of one quad would be two statements. It leaves all other texts (comments, other white space, triple terms,
+values that the store would change, unusual IRIs and labels, syntax errors) to Oxigraph's parser. Oxigraph's
+parser gives the same quads for the lines that this module reads.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
 _OBJECT = rf'"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= )))'
 
 LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
-"""The formats whose lines are read here."""
+"""The formats whose lines this module reads."""
 
 
 _Columns: TypeAlias = tuple[PredicateList | tuple[str, ...], tuple[str, ...]]
 
 
 class _Lines(dict[RdfFormat, re.Pattern[str]]):
-    """By format: a line of the plainest form with such nodes; its groups are those of the statement.
+    """Regular expressions by format for a line in canonical form; their groups are the terms.
 
-    Made when it is needed: its ranges of characters take a twentieth of a second, and few processes need it.
+    An expression is compiled at its first use, because this takes 50 ms and few processes need it.
     """
 
     def __init__(self, node: str) -> None:
@@ -61,20 +61,20 @@ class _Lines(dict[RdfFormat, re.Pattern[str]]):
 
 
 PLAIN_LINE = _Lines(_IRI)
-"""Lines without blank nodes, as most are: a choice costs a tenth, and to look for one in a text as much."""
+"""Expressions for lines without blank nodes; an alternative for blank nodes would cost a tenth more time."""
 _LINE = _Lines(_NODE)
 
 
 class _Predicates(dict[str, str]):
-    """IRIs that were read as predicates, by their texts, so that each is one string."""
+    """Cache of predicate IRIs by their text, so that equal predicates are one string object."""
 
     def __init__(self) -> None:
         super().__init__()
         self._is_iri = re.compile(_IRI).fullmatch
-        # Of IRIs and literals, each with a space and a line break behind it.
+        # Matches IRIs and literals, each followed by a space and a line break.
         self._objects = re.compile(rf"(?:(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
         self.shapes = ElementShapes(self._is_iri, _PLAIN, CANONICAL)
-        # The predicates of the last statements whose first one it was.
+        # The predicate list of the last statements, by first predicate.
         self._behind: dict[str, PredicateList] = {}
 
     def __missing__(self, text: str) -> str:
@@ -87,7 +87,7 @@ class _Predicates(dict[str, str]):
         return text
 
     def line_by_line(self, text: str, subject: str) -> _Columns | None:
-        """Predicates and objects of lines that all begin with the subject; None where one does not fit."""
+        """Return predicates and objects of lines about the subject; None if a line does not match."""
         parts = text[len(subject) + 1 : -2].split(f" .\n{subject} ")
         if text[-2:] != " ." or text.count("\n") >= len(parts):
             return None
@@ -102,10 +102,10 @@ class _Predicates(dict[str, str]):
         return predicates, objects
 
     def _cut(self, parts: list[str]) -> _Columns:
-        """Predicates and objects of lines without subject; predicates are a known list, if they are short.
+        """Return predicates and objects of lines without subject; short predicate lists are cached objects.
 
         Raises:
-            KeyError: a predicate is no IRI.
+            KeyError: a predicate is not an IRI.
         """
         first = parts[0][: parts[0].find(" ")]
         known = self._behind.get(first)
@@ -127,13 +127,13 @@ class _Predicates(dict[str, str]):
 
 @cache
 def _predicates() -> _Predicates:
-    """Made when it is needed, as `_Lines`."""
+    """Return the cache of predicates, which is created at its first use."""
     return _Predicates()
 
 
 STORED_VALUE = re.compile(rf'"(?:{_VALUE})').fullmatch
-"""Matches typed literals that are certainly in the store's form."""
-# Prices and coordinates end with zeros again and again.
+"""Matches typed literals that are certainly in the store's canonical form."""
+# Prices and coordinates often end with zeros.
 _ROUND = f'0"^^{XSD_DECIMAL}'
 _WHOLE = "-?(?:0|[1-9][0-9]{0,8}+)"
 _ROUND_DECIMAL = re.compile(
@@ -142,21 +142,21 @@ _ROUND_DECIMAL = re.compile(
 _WRITTEN = re.compile(
     r'([^ ]++) ([^ ]++) ("[^"\\]*+(?:\\.[^"\\]*+)*+"[^ ]*+|<<.*\)>>|[^ ]++) (?:([^ .][^ ]*+) )?\.\n'
 )
-"""A line as Oxigraph writes it: only strings and triple terms have spaces in them."""
+"""Matches a line as Oxigraph writes it: only strings and triple terms contain spaces."""
 
 
 def may_have_blank(text: str) -> bool:
-    """True when a blank node may be among the terms of a text."""
-    return "_" in text and "_:" in text  # the first is looked for a hundred times as fast
+    """Return True if a text may contain a blank node."""
+    return "_" in text and "_:" in text  # the search for one character is a hundred times as fast
 
 
 def read_statements(
     text: str, rdf_format: RdfFormat, *, exact: bool = False
 ) -> tuple[Statements, bool] | None:
-    """The statements of some lines in their order, and whether a blank node may be among their terms.
+    """Return the statements of lines in their order, and whether a blank node may be among their terms.
 
-    None when all of the text is to be given to a parser. With ``exact`` values that are not in the store's
-    form are not to be changed.
+    None means that Oxigraph's parser has to read the text. With ``exact``, None is also returned for values
+    that are not in the store's canonical form.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -173,20 +173,20 @@ def read_statements(
 
 
 def _lines_of(text: str, line: re.Pattern[str]) -> Statements | None:
-    """The statements of a text that has no other lines."""
+    """Return the statements of a text whose lines all match the expression; None for another text."""
     match = line.match(text)
     if match is None:
         return None
     if match.end() == len(text):
         return (match.groups(""),)  # type: ignore[return-value]  # it has four groups
     statements: list[Statement] = line.findall(text)
-    # A search passes over what does not fit: then fewer are found than there are lines.
+    # A search skips lines that do not match: then there are fewer statements than lines.
     lines = text.count("\n") + (text[-1] != "\n")
     return tuple(statements) if len(statements) == lines else None
 
 
 def _of_one_subject(text: str) -> Statements | None:
-    """The statements of several lines about one IRI; None for others."""
+    """Return the statements of several lines about one IRI; None for another text."""
     subject = text[: text.find(" ")]
     if text[:1] != "<" or not text.startswith(f"{subject} ", text.find("\n") + 1 or len(text)):
         return None
@@ -196,13 +196,13 @@ def _of_one_subject(text: str) -> Statements | None:
         return None
     predicates, objects = columns
     if isinstance(predicates, PredicateList):
-        # A line has three blanks, a dot and, but for the last one, its end.
+        # A line has three spaces, a dot and, except for the last line, a line break.
         return SubjectColumns(subject, predicates, objects, len(text) - 5 * len(objects) + 1)
     return tuple(zip(repeat(subject), predicates, objects, repeat("")))
 
 
 def _has_round(text: str) -> bool:
-    """True when a decimal ends with a zero behind its point; whole ones like "10" are as they should be."""
+    """Return True if a decimal ends with a zero after its point; whole numbers such as "10" are canonical."""
     end = text.find(_ROUND)
     while end >= 0:
         if "." in text[text.rfind('"', 0, end) : end]:
@@ -216,8 +216,8 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 def statements_of(quads: Iterable[Quad]) -> tuple[Statement, ...]:
-    """Each of some quads as the text of its terms."""
-    # Oxigraph writes them all faster than Python asks for the terms of one.
+    """Return each quad as the texts of its terms."""
+    # Oxigraph serialises all quads faster than Python reads the terms of one.
     text = to_lines(quads).decode()
     statements: list[Statement] = _WRITTEN.findall(text)
     assert len(statements) == text.count("\n"), "a line that Oxigraph writes otherwise"
@@ -225,33 +225,33 @@ def statements_of(quads: Iterable[Quad]) -> tuple[Statement, ...]:
 
 
 def quads_of(statements: Iterable[Statement]) -> list[Quad]:
-    """The quads of some statements, in their order."""
+    """Return the quads of statements, in their order."""
     return parse_stored_quads(lines_of(statements).encode())
 
 
 def to_lines(quads: Iterable[Quad]) -> bytes:
-    """Quads as N-Quads, in their order."""
+    """Return quads as N-Quads, in their order."""
     written = serialize(quads, format=RdfFormat.N_QUADS)
     assert written is not None
     return written
 
 
 def read_lines(lines: bytes) -> tuple[Statement, ...]:
-    """The statements of `lines_of` again."""
+    """Return the statements of lines that `lines_of` wrote."""
     text = lines.decode()
     parsed = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ((), False)
     return statements_of(parse_stored_quads(lines)) if parsed is None else tuple(parsed[0])
 
 
 def lines_of(statements: Iterable[Statement]) -> str:
-    """Statements as N-Quads, a line each."""
+    """Return statements as N-Quads, one line each."""
     return "".join(
         [f"{s} {p} {o} {g} .\n" if g else f"{s} {p} {o} .\n" for s, p, o, g in statements],
     )
 
 
 def term_of(text: str) -> Term:
-    """The term that is written so."""
+    """Return the term of an N-Quads text."""
     if text.startswith("<<"):
         return quads_of([("<urn:s>", "<urn:p>", text, "")])[0].object
     return plain_term(text)

@@ -1,7 +1,7 @@
-"""N-Quads that were written here, read again: logs, dumps, checkpoints. Terms may be of any length.
+"""Parsing of N-Quads that this program wrote to logs, dumps and checkpoints, with terms of any length.
 
-Oxigraph's parser holds at most 16 MiB of a line, but gives and takes longer terms everywhere else. What was
-written must be readable: long terms are taken out of such lines, and put back into the quads.
+Oxigraph's parser accepts lines of at most 16 MiB, but the rest of Oxigraph handles longer terms. To read
+every stored line, this module replaces long terms before it parses a line, and restores them in the quads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quadrill.store.terms import Term
 
 _BLOCK = 1 << 20
 _LONG = 4096
-# A bracket of a triple term is taken as a whole: its second sign begins no IRI.
+# The two characters of a triple term's bracket match together: the second one does not begin an IRI.
 _TERM = re.compile(
     rb'<<|<[^>]*+>|"(?:[^"\\]++|\\.)*+"(?:@[A-Za-z0-9-]++|\^\^<[^>]*+>)?+|_:[^\s<>"]++', re.DOTALL
 )
@@ -26,7 +26,7 @@ _MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_stored_quads(lines: bytes) -> list[Quad]:
-    """The quads of some lines, blank nodes with the labels they have."""
+    """Return the quads of stored lines; blank nodes keep their labels."""
     try:
         return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
     except MemoryError:
@@ -34,21 +34,21 @@ def parse_stored_quads(lines: bytes) -> list[Quad]:
 
 
 def parse_stored_file(file: Path, block_bytes: int = _BLOCK) -> Iterator[Quad]:
-    """The quads of a file of such lines, block by block."""
+    """Return the quads of a file of stored lines, read block by block."""
     with file.open("rb") as stream:
         while block := stream.read(block_bytes):
             yield from parse_stored_quads(block + stream.readline())
 
 
 def term_too_long(name: str) -> LimitError:
-    """What a client is told whose document has a term that Oxigraph's parser cannot hold."""
+    """Return the error for a document with a term that is too long for Oxigraph's parser."""
     return LimitError(
         f"{name} is read up to 16 MiB a term", hint="Send longer literals by an update (INSERT DATA)."
     )
 
 
 def plain_term(text: str) -> Term:
-    """The term that is written so; no triple term."""
+    """Return the term of an N-Quads text that is not a triple term."""
     if text[0] == "<":
         return NamedNode(text[1:-1])
     if text[0] == "_":
@@ -65,7 +65,7 @@ def plain_term(text: str) -> Term:
 
 
 def literal_parts(text: str) -> tuple[str, str]:
-    """The value of a literal, and what stands behind its quotation marks."""
+    """Return the value of a literal, and the text after its quotation marks."""
     end = text.rindex('"')
     value = text[1:end]
     if "\\" in value:
@@ -99,14 +99,14 @@ def _refuse(lines: bytes) -> list[Quad]:
 
 def _put_back(quad: Quad, long_terms: dict[NamedNode, Term]) -> Quad:
     parts = (quad.subject, quad.predicate, quad.object, quad.graph_name)
-    return Quad(*(_term(part, long_terms) for part in parts))  # type: ignore[arg-type]  # each where it was
+    return Quad(*(_term(part, long_terms) for part in parts))  # type: ignore[arg-type]  # each at its position
 
 
 def _term(term: object, long_terms: dict[NamedNode, Term]) -> object:
     if isinstance(term, NamedNode):
         return long_terms.get(term, term)
     if isinstance(term, Triple):
-        return Triple(*(_term(part, long_terms) for part in (term.subject, term.predicate, term.object)))  # type: ignore[arg-type]  # each where it was
+        return Triple(*(_term(part, long_terms) for part in (term.subject, term.predicate, term.object)))  # type: ignore[arg-type]  # each at its position
     return term
 
 

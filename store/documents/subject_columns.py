@@ -1,6 +1,7 @@
-"""Statements about one subject as columns: most elements of several triples are that, a reading or a report.
+"""Columnar form of statements about one subject, the form of most elements with several triples.
 
-What a window looks for in them is at the same places in all that have the same predicates in the same order.
+Elements with the same predicates in the same order have the objects that a window looks up at the same
+indexes.
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ from itertools import chain, repeat
 from typing import Any, TypeAlias
 
 Statement: TypeAlias = tuple[str, str, str, str]
-"""Subject, predicate, object and graph of a quad, each as N-Quads writes it; the default graph is empty."""
+"""Subject, predicate, object and graph of a quad in N-Quads syntax; the default graph is the empty text."""
 
 MOST_KNOWN = 4096
-"""So many lists of predicates, and so many predicates, are known at a time."""
+"""Maximum number of cached predicate lists, and of cached predicates."""
 MOST_CHARACTERS = 4096
-"""Statements whose predicates are longer together are no columns: a client may send ever new ones."""
+"""Maximum total length of the predicates of a columnar element; bounds the cache against hostile clients."""
 
 
 class PredicateList:
-    """PredicateList in an order, one object for all statements that have these; equal only to itself.
+    """An ordered list of predicates, one object for all elements with these predicates; compared by identity.
 
     Attributes:
         texts: the predicates.
-        line_starts: each with the space behind it, as a line begins behind its subject.
-        characters: how long they are together.
-        distinct: none is there twice, so that no two statements are the same.
-        times_read: how many elements with them were read line by line.
+        line_starts: each predicate followed by a space, as in a line after its subject.
+        characters: total number of characters of the predicates.
+        distinct: True if no predicate occurs twice, so that no two statements are equal.
+        times_read: number of elements with these predicates that were read line by line.
     """
 
     __slots__ = ("characters", "distinct", "line_starts", "texts", "times_read")
@@ -40,14 +41,14 @@ class PredicateList:
 
 
 class SubjectColumns(Sequence[Statement]):
-    """Statements of the default graph about one subject: equal to a tuple of them, which is not made."""
+    """Default-graph statements about one subject, stored as columns; equal to the tuple of statements."""
 
     __slots__ = ("characters", "objects", "predicates", "subject")
 
     def __init__(
         self, subject: str, predicates: PredicateList, objects: tuple[str, ...], characters: int
     ) -> None:
-        """Make them; ``characters``: how long the terms of all statements are together."""
+        """Store the columns; ``characters`` is the total number of characters of all terms."""
         self.subject = subject
         self.predicates = predicates
         self.objects = objects
@@ -78,7 +79,7 @@ _known: dict[tuple[str, ...], PredicateList] = {}
 
 
 def predicates_of(texts: tuple[str, ...]) -> PredicateList | None:
-    """The one object for predicates in their order; None where they are too long."""
+    """Return the shared object for an ordered list of predicates; None if the predicates are too long."""
     known_list = _known.get(texts)
     if known_list is None:
         if sum(map(len, texts)) > MOST_CHARACTERS:
@@ -90,7 +91,7 @@ def predicates_of(texts: tuple[str, ...]) -> PredicateList | None:
 
 
 def as_columns(statements: Statements) -> Statements:
-    """Statements without one that is there twice, as columns where several are about one subject."""
+    """Return statements without duplicates, as columns if several statements have one subject."""
     if type(statements) is SubjectColumns and statements.predicates.distinct:
         return statements
     if len(statements) > 1:

@@ -1,4 +1,4 @@
-"""Lines of JSON that carry statements and their time: many of the plainest form are read at once."""
+"""Parsing of JSON lines with statements and an event time; many lines in canonical form are read at once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MEMBERS = itemgetter("at", "data")
 
 
 def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements], list[bool]] | None:
-    """The times and the statements of lines ``{"at": integer, "data": N-Quads}``; which may have blank nodes.
+    """Return times, statements and blank-node flags of lines ``{"at": integer, "data": N-Quads}``.
 
-    None when one of them is of any other form, be it right or wrong.
+    None if a line has any other form, valid or invalid.
     """
     text = "\n".join(lines)
-    # Each begins with the one brace that it has, so that none goes on in the next.
+    # Each line has one opening brace, at its start, so no object extends to the next line.
     if "[" in text or text[:1] != "{" or not text.count("\n{") + 1 == text.count("{") == len(lines):
         return None
     try:
@@ -42,7 +42,7 @@ def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements],
         return None
     statements, some_blank = tuple(read[0]), read[1]
     blank = list(map(may_have_blank, texts)) if some_blank else [False] * len(texts)
-    # Each line of them is one statement.
+    # Each line of the data is one statement.
     if len(statements) == len(texts):
         return times, list(zip(statements, strict=True)), blank
     ends = accumulate([text.count("\n") + 1 for text in texts], initial=0)

@@ -1,4 +1,4 @@
-"""Instants and durations read from texts and clients, and written for people: the one place with units."""
+"""Parsing and formatting of instants and durations; the only module with units of time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS = {
 COMPACT_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
 _PARTS = re.compile(rf"(?:{COMPACT_PART.pattern}\s*)+\Z", re.IGNORECASE)
 _ISO = re.compile(r"P(?!\Z)(?:\d+D)?(?:T(?!\Z)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?\Z")
-# The xsd:duration of query texts: years and months are found so that the error can name them.
+# An xsd:duration of a query text; the expression accepts years and months so that the error can name them.
 _NUMBER = r"\d+\.?\d*|\.\d+"
 _ISO_OF_TEXTS = re.compile(
     rf"P(?:(?P<years>{_NUMBER})Y)?(?:(?P<months>{_NUMBER})M)?(?:(?P<weeks>{_NUMBER})W)?(?:(?P<d>{_NUMBER})D)?"
@@ -34,21 +34,21 @@ _ISO_OF_TEXTS = re.compile(
     re.IGNORECASE,
 )
 LONGEST_DURATION = 200
-"""Characters of the longest duration that is read."""
+"""Maximum number of characters of a duration."""
 _TOO_LONG = 10**18
-"""Milliseconds that nobody waits; the registry and the journal hold 64 bits."""
+"""First number of milliseconds that is refused, because the registry and the journal store 64 bits."""
 INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
-# What NOW() can say and what logs and checkpoints hold in 64 bits: the years 1 to 9999.
+# NOW() can return, and logs can store, instants of the years 1 to 9999.
 LEAST_MS = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // MS
 GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MS
 
 
 def parse_instant(text: str) -> int | None:
-    """Integer milliseconds, an xsd:dateTime or an xsd:date as milliseconds.
+    """Return integer milliseconds, an xsd:dateTime or an xsd:date as milliseconds since 1970.
 
-    None when it is none of them, or outside of the years 1 to 9999.
+    None if the text is none of these, or outside of the years 1 to 9999.
     """
     milliseconds = None
     if INTEGER.match(text):
@@ -68,7 +68,7 @@ def parse_instant(text: str) -> int | None:
 
 
 def instant_ms(value: Any, what: str) -> int:
-    """An instant in milliseconds from integer milliseconds or an xsd:dateTime; no zone means UTC.
+    """Return an instant in milliseconds from integer milliseconds or an xsd:dateTime; UTC without a zone.
 
     Fractions of a millisecond are cut off.
 
@@ -86,7 +86,7 @@ def instant_ms(value: Any, what: str) -> int:
 
 
 def format_instant(ms: int) -> str:
-    """An instant for people: xsd:dateTime in UTC, milliseconds where it is out of a calendar's reach."""
+    """Return an instant as xsd:dateTime in UTC, or as milliseconds outside of the years 1 to 9999."""
     try:
         moment = EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
@@ -95,7 +95,7 @@ def format_instant(ms: int) -> str:
 
 
 def parse_duration(text: str) -> int | None:
-    """A duration in milliseconds, rounded up to whole ones; None when the text is none."""
+    """Return a duration in milliseconds, rounded up; None if the text is not a duration."""
     if INTEGER.match(text):
         return int(text)
     if len(text) > LONGEST_DURATION or not (_PARTS.match(text) or _ISO.match(text)):
@@ -106,10 +106,10 @@ def parse_duration(text: str) -> int | None:
 
 
 def iso_ns(text: str) -> Fraction | None:
-    """An xsd:duration in nanoseconds, with weeks and with fractions of each unit; None when it is none.
+    """Return an xsd:duration in nanoseconds, weeks and fractions included; None for another text.
 
     Raises:
-        ValueError: it has years or months, whose length is not fixed.
+        ValueError: the duration has years or months, whose length is not fixed.
     """
     match = _ISO_OF_TEXTS.match(text)
     if match is None or not any(match.groups()) or text[-1] in "Tt":
@@ -122,14 +122,14 @@ def iso_ns(text: str) -> Fraction | None:
 
 
 def unit_named(word: str) -> str:
-    """The short unit of a word such as ``minutes``; seconds for an unknown word."""
+    """Return the short unit of a word such as ``minutes``; the unit of seconds for an unknown word."""
     return word if word in UNITS_NS else _WORDS.get(word.removesuffix("s"), "s")
 
 
 def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
-    """A duration in milliseconds: integer milliseconds, ``2s``, ``1m30s`` or xsd:duration without months.
+    """Return a duration, such as integer milliseconds, ``2s``, ``1m30s`` or an xsd:duration, in milliseconds.
 
-    Rounded up to whole milliseconds.
+    The result is rounded up to whole milliseconds. Years and months are refused.
 
     Raises:
         InputError: the value is none of these, has 19 digits or more, is negative, or 0 where ``positive`` is
@@ -148,7 +148,7 @@ def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
 
 
 def show_duration(ms: int) -> str:
-    """Milliseconds in the largest unit that is exact."""
+    """Return a number of milliseconds as text in the largest exact unit."""
     for unit in ("d", "h", "m", "s"):
         count, rest = divmod(ms * 10**6, UNITS_NS[unit])
         if ms and not rest:
@@ -157,7 +157,7 @@ def show_duration(ms: int) -> str:
 
 
 def units_of(ms: int) -> dict[str, int]:
-    """Milliseconds as days, hours, minutes, seconds and milliseconds, without those that are zero."""
+    """Return milliseconds as days, hours, minutes, seconds and milliseconds, without units that are zero."""
     parts, rest = {}, ms * 10**6
     for unit in ("d", "h", "m", "s", "ms"):
         parts[unit], rest = divmod(rest, UNITS_NS[unit])

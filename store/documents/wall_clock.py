@@ -1,4 +1,4 @@
-"""The machine's clock as far as Oxigraph depends on it: before 1970 its evaluation aborts the process."""
+"""Check of the machine's clock: Oxigraph aborts the process if the clock is before 1970."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ..errors import StoreError
 
 
 class ClockError(StoreError):
-    """The machine's clock is before 1970, so that nothing can be evaluated by Oxigraph."""
+    """The machine's clock is before 1970, so Oxigraph cannot evaluate a query."""
 
     code = "clock"
 
 
 def is_after_epoch() -> bool:
-    """True unless the wall clock is before 1970."""
+    """Return True unless the wall clock is before 1970."""
     return time.time_ns() >= 0
 
 
 def require_epoch() -> None:
-    """Refuse to evaluate a text while the wall clock is before 1970; called right before Oxigraph is.
+    """Raise an error while the wall clock is before 1970; called right before each evaluation by Oxigraph.
 
     Raises: ClockError.
     """

@@ -1,6 +1,6 @@
-"""RDF/XML that Oxigraph's parser reads wrongly, corrected before and after it.
+"""Parsing of RDF/XML by Oxigraph, with corrections before and after its parser.
 
-Oxigraph takes a document that ends too early as whole, skips properties with an unknown ``rdf:parseType``,
+Oxigraph accepts a truncated document as complete, skips properties with an unknown ``rdf:parseType``,
 refuses ``xml:lang=""`` and declares namespaces twice in XML literals. A namespace-aware pass of expat checks
 that the document is well-formed and finds the attributes to rewrite.
 
@@ -39,7 +39,7 @@ class _AttributeRewriter:
     Attributes:
         no_language: a language tag that the document does not use; it replaces ``xml:lang=""``.
         edits: byte ranges of the document with their replacements, in document order.
-        has_literals: whether a property has ``rdf:parseType="Literal"``, or is read as if.
+        has_literals: whether a property has ``rdf:parseType="Literal"`` or an unknown parse type.
     """
 
     body: bytes
@@ -66,7 +66,7 @@ class _AttributeRewriter:
         self._inside_literal = max(0, self._inside_literal - 1)
 
     def rewritten(self) -> bytes:
-        """The document with its edits."""
+        """Return the document with all edits applied."""
         pieces, done = list[bytes](), 0
         for start, end, value in self.edits:
             pieces += (self.body[done:start], value)
@@ -74,7 +74,7 @@ class _AttributeRewriter:
         return b"".join([*pieces, self.body[done:]])
 
     def _replace(self, name: bytes, value: str) -> None:
-        """Give the attribute of this (local) name in the current tag another value."""
+        """Replace the value of an attribute of the current tag; ``name`` is its local name."""
         tag = _TAG.match(self.body, self.parser.CurrentByteIndex)
         for attribute in _ATTRIBUTE.finditer(tag[0] if tag else b""):
             if attribute[1] == name or attribute[1].endswith(b":" + name):
@@ -91,7 +91,7 @@ def read_rdf_xml(body: bytes, **options: Any) -> Iterator[Quad]:
     """Parse an RDF/XML document; ``options`` are those of `pyoxigraph.parse`.
 
     Raises:
-        SyntaxError: the document is not well-formed, breaks Namespaces in XML, or is no RDF/XML.
+        SyntaxError: the document is not well-formed, violates Namespaces in XML, or is not RDF/XML.
     """
     declared = _ENCODING.match(body)
     if declared is not None and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
@@ -112,12 +112,12 @@ def read_rdf_xml(body: bytes, **options: Any) -> Iterator[Quad]:
 
 
 def _error(message: str, line: int, column: int) -> SyntaxError:
-    """A fault as Oxigraph's parsers report them; ``column`` counts from 0 as expat does."""
+    """Return a syntax error in the form of Oxigraph's parsers; ``column`` counts from 0, as in expat."""
     return SyntaxError(message, (None, line, column + 1, None, line, column + 1))
 
 
 def _corrected(quad: Quad, no_language: str) -> Quad:
-    """The quad with its literal as the document before the rewriting means it."""
+    """Return the quad with its literal as in the document before rewriting."""
     value = quad.object
     if not isinstance(value, Literal):
         return quad
@@ -132,7 +132,7 @@ def _corrected(quad: Quad, no_language: str) -> Quad:
 
 
 def _declared_once(tag: re.Match[str]) -> str:
-    """The tag with the first declaration of each namespace prefix; Oxigraph writes the element's twice."""
+    """Return the tag without duplicate namespace declarations, which Oxigraph writes for XML literals."""
     names: set[str] = set()
 
     def first_declaration(declaration: re.Match[str]) -> str:

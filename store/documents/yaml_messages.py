@@ -1,7 +1,7 @@
-"""RDF Messages in YAML-LD: each document of a YAML stream is cut out as the text of a JSON-LD document.
+"""Splitting of RDF Messages in YAML-LD: each document of a YAML stream becomes a JSON-LD text.
 
 Source: RDF Messages, section "YAML-LD"; plain scalars mean what YAML's core schema says (YAML 1.2, section
-10.3). The parser's events are written down as they come, so that nothing here recurses or grows by aliases.
+10.3). The module converts the parser's events one by one, so it does not recurse and does not expand aliases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quadrill.store.errors import InputError, LimitError, MediaTypeError, RdfSyn
 from .messages import MessageText
 
 _MOST = 4 << 20
-"""Characters of a body: YAML is read fifty times as slowly as JSON."""
+"""Maximum number of characters of a body, because parsing YAML is fifty times slower than parsing JSON."""
 _DIRECTIVE = re.compile(r"^%(?!YAML 1)", re.MULTILINE)
 _NULL = re.compile(r"(?:null|Null|NULL|~|)\Z")
 _TRUTH = re.compile(r"(?:true|True|TRUE|(false|False|FALSE))\Z")
@@ -28,12 +28,12 @@ _TEXT = ("!", "tag:yaml.org,2002:str")
 
 
 def split_yaml_messages(text: str, most: int = _MOST, deepest: int = 100) -> list[MessageText]:
-    """Cut a stream of YAML documents; an empty one is an empty message.
+    """Cut a stream of YAML documents into messages; an empty document is an empty message.
 
     Raises:
         MediaTypeError: PyYAML is not installed.
-        RdfSyntaxError: it is not YAML, or no JSON could be like it.
-        LimitError: it has more characters than ``most``, or nests deeper than ``deepest``.
+        RdfSyntaxError: the text is not YAML, or has values that JSON cannot express.
+        LimitError: the text has more characters than ``most``, or nests deeper than ``deepest``.
     """
     try:
         import yaml
@@ -43,7 +43,7 @@ def split_yaml_messages(text: str, most: int = _MOST, deepest: int = 100) -> lis
         ) from None
     if len(text) > most:
         raise LimitError(f"a push of YAML-LD may have {most:,} characters", code="body-too-large")
-    if _DIRECTIVE.search(text):  # thousands of them take the parser minutes
+    if _DIRECTIVE.search(text):  # thousands of directives take the parser minutes
         raise InputError("directives of YAML other than %YAML are not read", hint="Write tags in full.")
     try:
         return _documents(yaml, getattr(yaml, "CBaseLoader", yaml.BaseLoader), text, deepest)
@@ -77,7 +77,7 @@ def _documents(yaml: Any, loader: Any, text: str, deepest: int) -> list[MessageT
                 written.append(_scalar(event, names))
             elif names:
                 raise _fault("a name is not a text", event.start_mark)
-            elif len(open_) >= deepest:  # the parser takes the square of the depth
+            elif len(open_) >= deepest:  # the parser takes time proportional to the square of the depth
                 at = event.start_mark.line + 1
                 message = f"nesting at line {at} is deeper than {deepest}"
                 raise LimitError(message, code="nesting-too-deep", limit=deepest, line=at)
@@ -89,13 +89,13 @@ def _documents(yaml: Any, loader: Any, text: str, deepest: int) -> list[MessageT
 
 @dataclass(slots=True)
 class _OpenCollection:
-    """A list or an object that is being written, by what ends it."""
+    """A list or an object that is being written, with the character that ends it."""
 
     end: str
     members: int = 0
 
     def next(self) -> tuple[str, bool]:
-        """What stands before what comes next, and whether that is the name of a member."""
+        """Return the separator before the next value, and whether the next value is a member name."""
         self.members += 1
         names = self.end == "}" and self.members % 2 == 1
         if self.end == "}" and not names:
@@ -104,7 +104,7 @@ class _OpenCollection:
 
 
 def _scalar(event: Any, names: bool) -> str:
-    """A scalar as JSON."""
+    """Return a YAML scalar as JSON."""
     value: str = event.value
     if not event.implicit[0] and event.tag not in (None, *_TEXT):
         raise _fault(f"the tag {event.tag} is not read", event.start_mark)

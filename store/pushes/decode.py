@@ -1,16 +1,17 @@
-"""Step 2 of 8: the bytes of a push become elements, in the store's own term forms, with the times they carry.
+"""Decoding of the body of a push into elements, with values in the store's canonical form and event times.
 
-How elements are found (docs/http-api.md, Streams):
+Elements by format (docs/http-api.md, Streams):
 
     RDF Messages             one element per message
     application/x-ndjson     one element per line, {"at", "data": N-Quads} or {"at", "jsonld": {...}}
     TriG, N-Quads, JSON-LD   one element per named graph; default-graph triples whose subject is the name of
-                             such a graph belong to it, the other ones are one element of their own
+                             such a graph belong to it, the others form one more element
     Turtle, N-Triples        the whole body
     each=triple              one element per triple
 
-Elements keep document order. Where the time is found: the line's ``at``, else the request's, else the
-stream's timestamp property in the element, also on the graph name; None when there is none: arrival decides.
+Elements keep document order. The event time of an element is ``at`` of its line, otherwise ``at`` of the
+request, otherwise the value of the stream's timestamp property in the element, which may be on the graph
+name. None means that the element has no time, so the time of its arrival is used.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ _MESSAGE_TYPES = {
     "application/rdfm+yaml": (split_yaml_messages, RdfFormat.JSON_LD),
     "application/rdfm+xml": (split_xml_messages, RdfFormat.RDF_XML),
 }
-"""Media types that are always of RDF Messages: what cuts a body, and of what format each message is then."""
+"""Media types of RDF Messages: the function that splits a body, and the format of its messages."""
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """Formats without graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
 _SHORT = 65_536
-"""Bytes of a body that has few quads for sure."""
+"""Maximum length in bytes of a body whose quads are not counted, because it cannot have too many."""
 _TOGETHER = 100
-"""Lines of NDJSON that are read at once, and one by one only if one of them is odd."""
+"""Number of NDJSON lines that are read at once; one by one if a line is not in canonical form."""
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
     r"""\A(?:\s++|\#[^\n]*+\n)*+(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
@@ -66,11 +67,11 @@ _VERSION = re.compile(
 
 
 class DecodeOptions(NamedTuple):
-    """How to read a push.
+    """Options for decoding a push.
 
-    ``at`` is the request's time in milliseconds, ``timestamp_property`` an IRI. ``max_nesting`` bounds triple
-    terms and JSON, since parsers recurse on them; ``max_quads`` and ``max_bad`` the quads of a push
-    and the bad elements that a partial one lists.
+    ``at`` is the request's time in milliseconds, ``timestamp_property`` an IRI. ``max_nesting`` bounds the
+    depth of triple terms and JSON, because parsers recurse on them. ``max_quads`` bounds the quads of a
+    push, ``max_bad`` the invalid elements that the answer to a partial push lists.
     """
 
     base_iri: str = "http://localhost/"
@@ -84,7 +85,7 @@ class DecodeOptions(NamedTuple):
 
 
 class DecodedElement(NamedTuple):
-    """One element: literals in the store's form, blank nodes still those of the document, if it has any."""
+    """One element with literals in the store's canonical form and blank node labels of the document."""
 
     statements: Statements
     at: int | None
@@ -97,9 +98,9 @@ make_element = partial(tuple.__new__, DecodedElement)
 
 
 class BadElement(NamedTuple):
-    """An element of a partial push that could not be accepted, for the answer's list.
+    """An invalid element of a partial push, for the list in the answer.
 
-    ``text`` is that of a record, which is kept as a dead letter.
+    ``text`` is the text of a mapped stream's record, which is stored as a dead letter.
     """
 
     place: str
@@ -109,7 +110,7 @@ class BadElement(NamedTuple):
     text: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """JSON members of the list of bad elements."""
+        """Return the members of this element in the JSON list of invalid elements."""
         position = {"line": self.line, "column": self.column}
         known = {name: value for name, value in position.items() if value is not None}
         return {"element": self.place, "error": self.error, **known}
@@ -117,10 +118,10 @@ class BadElement(NamedTuple):
 
 @dataclass(slots=True)
 class DecodedPush:
-    """The good elements in document order and, for a partial push, the bad ones.
+    """The valid elements in document order and, for a partial push, the invalid elements.
 
-    ``skipped`` are the records that gave no element; None of what is RDF already. ``records`` are those of
-    elements that may still be refused, by their places.
+    ``skipped`` is the number of records without an element; None for RDF bodies. ``records`` has the records
+    of elements that may still be refused, by their positions.
     """
 
     elements: list[DecodedElement] = field(default_factory=list)
@@ -132,9 +133,10 @@ class DecodedPush:
 def decode_lines(
     body: bytes, media_type: str, at: int | None, timestamp_property: str, whole: bool
 ) -> DecodedPush | None:
-    """The element of a body that is one line of the plainest form, as most are; else None, see `decode`.
+    """Return the element of a body that is one line in canonical form; None for another body.
 
-    Several triples are one as well where the body is taken as a ``whole`` and has its time from outside.
+    A body of several triples is one element as well if it is read as a ``whole`` and the request has its
+    time.
     """
     rdf_format = _BY_LINES.get(media_type)
     if rdf_format is None:
@@ -163,11 +165,11 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> DecodedPush:
     """Read the elements of a push.
 
     Raises:
-        MediaTypeError: a media type that is none of the above.
-        RdfSyntaxError: malformed RDF or JSON, with line and column; not for the elements of a partial push
-            that can be told apart (lines, messages).
-        InputError: a time that is no instant, several times in one element.
-        LimitError: nesting over ``max_nesting``.
+        MediaTypeError: the media type is not one of the formats of this module.
+        RdfSyntaxError: malformed RDF or JSON, with line and column; not for lines
+            and messages of a partial push, which are listed as invalid elements.
+        InputError: a time is not an instant, or an element has several times.
+        LimitError: the body nests deeper than ``max_nesting`` or has too many quads.
     """
     name, rdf_format = media_type, _FORMATS.get(media_type)
     parameters: dict[str, str] = {}
@@ -202,7 +204,7 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> DecodedPush:
 
 
 def body_text(body: bytes, charset: str) -> str:
-    """The text of a body in UTF-8; raises MediaTypeError, RdfSyntaxError with the place of other bytes."""
+    """Return the text of a UTF-8 body; raise MediaTypeError, or RdfSyntaxError for invalid bytes."""
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise MediaTypeError(f"charset {charset} is not UTF-8", hint="Send the body in UTF-8")
     try:
@@ -219,7 +221,7 @@ def body_text(body: bytes, charset: str) -> str:
 
 
 def _of_lines(text: str, options: DecodeOptions) -> DecodedPush:
-    """The elements of JSON objects, one on each line that is not blank."""
+    """Return the elements of JSON objects, one on each line that is not blank."""
     result = DecodedPush()
     lines = text.split("\n")
     if not lines[-1]:
@@ -234,7 +236,7 @@ def _of_lines(text: str, options: DecodeOptions) -> DecodedPush:
 
 
 def _add_plain(result: DecodedPush, first: int, lines: list[str], options: DecodeOptions) -> bool:
-    """Add the elements of lines from a number on; False where one is not of the plainest form."""
+    """Add the elements of lines numbered from ``first``; return False if a line is not in canonical form."""
     timed_lines = None if options.each_triple else read_timed_lines(lines)
     if timed_lines is None or not LEAST_MS <= min(timed_lines[0]) <= max(timed_lines[0]) <= GREATEST_MS:
         return False
@@ -250,12 +252,12 @@ def _add_plain(result: DecodedPush, first: int, lines: list[str], options: Decod
 
 @lru_cache
 def _places(numbers: range) -> list[str]:
-    """What lines are called: pushes have the same numbers of lines again and again."""
+    """Return names of numbered lines for error messages; cached, because pushes repeat line numbers."""
     return [f"line {number}" for number in numbers]
 
 
 def _add_line(result: DecodedPush, number: int, line: str, options: DecodeOptions) -> None:
-    """Add the element of a line."""
+    """Add the element of one line."""
     place = f"line {number}"
     try:
         document = _json_object(line, number, place, options)
@@ -274,7 +276,7 @@ def _add_line(result: DecodedPush, number: int, line: str, options: DecodeOption
 
 
 def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:
-    """The members of the JSON object on a line, which are those of an element."""
+    """Return the members of the JSON object on a line; raise an error for unknown members."""
     if line.find("{", 1) >= 0 or "[" in line:
         guard_nesting(line, options.max_nesting, json_text=True)
     try:
@@ -295,7 +297,7 @@ def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> 
 def _of_messages(
     messages: Sequence[MessageText], rdf_format: RdfFormat, options: DecodeOptions
 ) -> DecodedPush:
-    """The elements of RDF Messages, which may be empty."""
+    """Add the elements of RDF Messages; an element may be empty."""
     result = DecodedPush()
     for number, (message, line, lead) in enumerate(messages, start=1):
         place = f"message {number}"
@@ -308,7 +310,7 @@ def _of_messages(
 
 
 def _of_graphs(content: Content, options: DecodeOptions) -> DecodedPush:
-    """One element per named graph, the rest of the default graph one more."""
+    """Add one element per named graph, and one element for the rest of the default graph."""
     result = DecodedPush()
     groups = content.by_graph()
     if groups.keys() == {""}:
@@ -332,9 +334,9 @@ def _add(
     options: DecodeOptions,
     name: str | None = None,
 ) -> None:
-    """Add what `_parse` found, in a graph of this name, as one element or as one per triple."""
+    """Add the quads that `_parse` returned for a graph as one element or one element per triple."""
     statements, blank, as_written = content
-    # An element is a dataset: each quad once.
+    # An element is a dataset, so it contains each quad once.
     if not options.each_triple:
         time = _time_in_element(as_written, place, name, options.timestamp_property) if at is None else at
         result.elements.append(DecodedElement(as_columns(statements), time, place, line, blank))
@@ -355,7 +357,7 @@ def reject_element(
     options: DecodeOptions,
     record: PushRecord | None = None,
 ) -> None:
-    """List what could not be read, if the push is a partial one; raise the error if not."""
+    """Add an invalid element to the list of a partial push; raise the error for another push."""
     if not options.partial:
         if line is not None and not isinstance(error, RdfSyntaxError):
             error.details["line"] = line
@@ -367,7 +369,7 @@ def reject_element(
 
 
 def check_size(number: int, options: DecodeOptions) -> None:
-    """Raise LimitError when a push has too many quads."""
+    """Raise LimitError if a push has too many quads."""
     if number > options.max_quads:
         raise LimitError(
             f"a push may have {options.max_quads:,} quads, this one has more",
@@ -377,7 +379,7 @@ def check_size(number: int, options: DecodeOptions) -> None:
 
 
 def _time_in_element(statements: Sequence[Statement], place: str, name: str | None, by: str) -> int | None:
-    """The element's time by the stream's timestamp property; one on the graph name goes first."""
+    """Return the element's time by the timestamp property; a time on the graph name takes precedence."""
     stamp = f"<{by}>"
     time_statements = [statement for statement in statements if statement[1] == stamp]
     if not time_statements:
@@ -409,7 +411,7 @@ def _parse(
     part: TextPosition = WHOLE,
     at: int | None = None,
 ) -> Content:
-    """The quads of a text that is part of the push, in which elements have this time if they have none."""
+    """Parse one text of the push; its elements have the time ``at`` if they have no time of their own."""
     known = at if at is not None else options.at
     content = read_content(
         text,

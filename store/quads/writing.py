@@ -44,22 +44,22 @@ class StoreWriter:
     def enqueue_update(
         self, request: UpdateRequest | str, *, cause: str | None = "update", expected: int | None = None
     ) -> Callable[[], Commit]:
-        """Enqueue a SPARQL update: all its operations are one atomic commit, which the result makes.
+        """Enqueue a SPARQL update: all its operations become one atomic commit when the result is called.
 
         Updates that are enqueued before the first of them is committed share a sync of the disk.
 
         Args:
             request: the text and its parameters, or a text without parameters.
-            cause: goes into the commit.
-            expected: refuse unless the dataset is at this version (If-Match).
+            cause: is stored in the commit.
+            expected: the required version of the dataset (If-Match).
 
         Returns:
             A function that makes the commit, to be called once; ``changed`` is False when the update had no
-            effect. It raises UpdateError when an operation failed and nothing was applied, HeldBackError when
-            it needs more memory than it may take, PreconditionError when the dataset is not at ``expected``.
+            effect. It raises UpdateError if an operation failed and nothing was applied, BufferedRowsError if
+            the update may buffer too many rows, PreconditionError if the dataset is not at ``expected``.
 
         Raises:
-            QueryTextError: the text is wrong, with its place.
+            QueryTextError: the text is invalid; the error has the position.
             LimitError, UnsupportedError, NetworkRefusedError: see `update.plan_update`.
         """
         update_request = UpdateRequest(request) if isinstance(request, str) else request
@@ -86,9 +86,10 @@ class StoreWriter:
         return partial(self._queue.finish, write)
 
     def commit_computed(self, work: Callable[[], NetChange], *, cause: str | None = "update") -> Commit:
-        """Commit the change that ``work`` works out, which is called while no other commit is under way.
+        """Commit the change that ``work`` returns; no other commit runs during this call of ``work``.
 
-        It may copy the database (`QuadStore.checkpoint_quads`, ``in_commit``) to see what changes in it.
+        ``work`` may copy the database (`QuadStore.checkpoint_quads`, ``in_commit``) to compute the change on
+        the copy.
         """
         return self._queue.submit(
             WriteRequest(lambda pending: pending.replay(work()), cause, starts_group=True)
@@ -107,8 +108,9 @@ class StoreWriter:
     ) -> Commit:
         """Change quads and graph names as one atomic commit: drop, remove, create, add, in this order.
 
-        Blank nodes are the store's own nodes of the same label. Quads that are there already are not added.
-        ``owner`` may change the graphs that it owns (`WriteQueue.owned`), others get OwnedGraphError.
+        Blank nodes stand for the store's nodes with the same labels. The change set omits quads that are
+        stored already. ``owner`` may change graphs that it owns (`WriteQueue.owned`); other callers get
+        OwnedGraphError.
         """
         added, removed = in_store_form(add), in_store_form(remove)
         created, dropped = list(create), list(drop)
@@ -136,7 +138,8 @@ class StoreWriter:
     ) -> Commit:
         """Replace the content of one graph; the graph is listed afterwards, also when it is empty.
 
-        Triples without a graph go into ``name``. The graph was new when the commit's ``created`` has it.
+        Triples without a graph are added to ``name``. If the graph is new, the commit's ``created`` contains
+        it.
         """
         wanted = in_store_form(quads_in_graph(quads, name))
 
@@ -170,7 +173,7 @@ class StoreWriter:
         """Drop one graph; the default graph is emptied.
 
         Raises:
-            NotFoundError: there is no such graph.
+            NotFoundError: the graph does not exist.
         """
 
         def derive(pending: PendingChanges) -> None:
@@ -191,7 +194,7 @@ class StoreWriter:
         cause: str | None = "put",
         expected: int | None = None,
     ) -> Commit:
-        """Replace the whole dataset: afterwards the graphs of ``quads`` and ``names`` are all there are."""
+        """Replace the whole dataset; afterwards it has exactly the graphs of ``quads`` and ``names``."""
         wanted, listed = in_store_form(quads), list(names)
 
         def derive(pending: PendingChanges) -> None:
@@ -221,18 +224,18 @@ class StoreWriter:
         cause: str | None = "load",
         expected: int | None = None,
     ) -> Commit:
-        """Add a document, all or nothing; its blank nodes become new ones.
+        """Add a document atomically; its blank nodes become new blank nodes.
 
         Args:
             body: the document.
             kind: its format.
-            graph: where triples without a graph go; by default the default graph.
-            base_iri: resolves relative IRIs.
-            cause: goes into the commit.
-            expected: refuse unless the dataset is at this version.
+            graph: the graph of triples without a graph; the default graph if None.
+            base_iri: the IRI against which relative IRIs are resolved.
+            cause: is stored in the commit.
+            expected: the required version of the dataset.
 
         Raises:
-            RdfSyntaxError: malformed, with its place; nothing was added.
+            RdfSyntaxError: the document is malformed; the error has the position, and nothing was added.
         """
         quads = quads_in_graph(parse_rdf(body, kind, base_iri=base_iri), graph or DefaultGraph())
         return self.apply(add=quads, cause=cause, expected=expected)
@@ -248,11 +251,12 @@ class StoreWriter:
     ) -> Commit:
         """Load a large document fast: one commit whose quads are counted, not listed (``exact`` False).
 
-        The document is loaded whole or not at all. Readers of the dataset as a whole must read it anew.
-        Oxigraph reads, sorts and writes while other threads run. It gives blank nodes new labels.
+        The document is loaded completely or not at all. Readers that follow change sets must read the
+        dataset again. Oxigraph reads, sorts and writes while other threads run, and gives blank nodes new
+        labels.
 
         Raises:
-            RdfSyntaxError: malformed.
+            RdfSyntaxError: the document is malformed.
             StoreUnwritableError: the source cannot be read or the store cannot be written.
         """
 
@@ -270,8 +274,9 @@ class StoreWriter:
     def bulk_extend(self, quads: Iterable[Quad], *, cause: str | None = "bulk load") -> Commit:
         """Add very many quads fast: one commit whose quads are counted, not listed (``exact`` False).
 
-        All are added or, when ``quads`` raises, none. Blank nodes are the store's own of the same label.
-        While Oxigraph sorts and writes no other thread runs: some seconds for a million quads.
+        If ``quads`` raises an error, no quad is added. Blank nodes stand for the store's nodes with the same
+        labels. While Oxigraph sorts and writes, other threads cannot run, for some seconds per million
+        quads.
 
         Raises:
             StoreUnwritableError: the store cannot be written.
