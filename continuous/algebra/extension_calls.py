@@ -11,12 +11,12 @@ from .set_functions import FUNCTIONS, STANDARD
 
 
 def has_extensions() -> bool:
-    """Return True when an extension has registered a function or an aggregate."""
+    """Return True if an extension has registered a function or an aggregate."""
     return bool(EXTENSION_FUNCTIONS) or len(FUNCTIONS) > len(STANDARD)
 
 
 def calls_extensions(root: Algebra) -> bool:
-    """Return True when a pattern calls a function or an aggregate of an extension."""
+    """Return True if a pattern calls a function or an aggregate of an extension."""
     return has_extensions() and any(
         each.iri in EXTENSION_FUNCTIONS
         if isinstance(each, FunctionCall)
@@ -32,10 +32,10 @@ def is_extension_aggregate(aggregate: str) -> bool:
 
 
 def reject_nondeterministic_calls(root: Algebra) -> None:
-    """Refuse a continuous query whose answers a replay could not repeat.
+    """Reject a continuous query whose answers a replay could not repeat.
 
     Raises:
-        UnsupportedError: it calls a function that is registered as not deterministic.
+        UnsupportedError: the query calls a function that is registered as not deterministic.
     """
     for each in parts_of(root):
         if isinstance(each, FunctionCall) and each.iri in EXTENSION_FUNCTIONS:

@@ -1,8 +1,8 @@
-"""A default graph that is merged from several graphs, as the set of triples that it is.
+"""Evaluates patterns over a default graph that is the merge of several graphs, as a set of triples.
 
-Oxigraph gives a solution once for each graph that has the triple. The solutions of a basic graph pattern over
-a set of triples differ from each other in their variables, blank nodes of the pattern among them, so making
-them distinct counts each once. Source: SPARQL 1.1 Query 13.2.1 (the RDF merge), Update 3.1.3 (USING).
+Oxigraph returns a solution once for each graph that contains the triple. The solutions of a basic graph
+pattern over a set of triples differ in at least one variable or blank node of the pattern, so DISTINCT over
+all of these gives each solution once. Source: SPARQL 1.1 Query 13.2.1 (the RDF merge), Update 3.1.3 (USING).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ONCE = frozenset(("MIN", "MAX", "SAMPLE"))
 
 
 def as_set(node: Algebra, counts: bool = True) -> Algebra:
-    """The pattern over a merged default graph; ``counts``: it matters how often a solution comes."""
+    """Return the pattern over a merged default graph; ``counts``: duplicates change the result."""
     return _Merged().rewrite(node, counts)
 
 
@@ -40,7 +40,8 @@ class _Merged:
 
     def rewrite(self, node: Algebra, counts: bool) -> Algebra:
         if counts and not isinstance(node, n.Bgp) and _is_a_set(node):
-            # Its patterns stay as they are, so that rows of one are looked up in the others.
+            # DISTINCT is put around the whole group, so that Oxigraph can still look up rows of one pattern
+            # in the others.
             return _distinct(self.rewrite(node, False))
         match node:
             case n.Bgp(patterns):
@@ -72,7 +73,7 @@ class _Merged:
         return n.Join(*below) if isinstance(new, n.Join) else with_children(new, below)
 
     def _negated(self, node: n.Path) -> Algebra:
-        """``!(a|^b)`` by predicates that are variables: one solution for each triple."""
+        """Rewrite ``!(a|^b)`` to triple patterns with a variable predicate: one solution for each triple."""
         path = node.path
         assert isinstance(path, n.NegatedSet)
         ways = []
@@ -89,9 +90,9 @@ class _Merged:
 
 
 def _is_a_set(node: Algebra) -> bool:
-    """True for a group of basic graph patterns whose solutions over a set of triples are distinct.
+    """Return True for a group of basic graph patterns whose solutions over a set of triples are distinct.
 
-    Each solution has all variables of the patterns that gave it, so no two of them are equal.
+    Each solution binds all variables of the patterns that it comes from, so no two solutions are equal.
     """
     match node:
         case n.Bgp(patterns):

@@ -1,8 +1,8 @@
 """The algebra: SPARQL 1.1 section 18.2 with windows, as a closed union of frozen dataclasses.
 
-Every dialect is translated to these nodes, every engine starts from them. Variables are plain
-names without the question mark; RDF terms are pyoxigraph's. Source: SPARQL 1.1 Query Language,
-https://www.w3.org/TR/sparql11-query/#sparqlAlgebra; WINDOW as in Definition 8 of the RSP-QL* paper,
+The parsers of all dialects produce these nodes, and all engines start from them. Variables are plain names
+without the question mark; RDF terms are pyoxigraph's. Source: SPARQL 1.1 Query Language,
+https://www.w3.org/TR/sparql11-query/#sparqlAlgebra. `Window` is WINDOW of Definition 8 of the RSP-QL* paper;
 STREAM blocks of CQELS-QL (ISWC 2011, section 4.1) become the same node.
 """
 
@@ -16,14 +16,15 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 
 MERGED = NamedNode("urn:quadrill:window:merged")
-"""The window of C-SPARQL's patterns outside GRAPH: all windows and the background graphs in one."""
+"""Name of the window for C-SPARQL's patterns outside GRAPH: all windows and the background graphs as one
+dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A query variable. Blank nodes of patterns become variables whose name starts with ``_:``.
+    """A query variable; a blank node of a pattern becomes a variable whose name starts with ``_:``.
 
-    Such a variable never appears in ``SELECT *`` and is not projected.
+    A variable that stands for a blank node never appears in ``SELECT *`` and is not projected.
     """
 
     name: str
@@ -48,7 +49,7 @@ TermPattern: TypeAlias = NamedNode | Literal | Triple | Var | TripleTerm
 
 @dataclass(frozen=True, slots=True)
 class TriplePattern:
-    """One triple pattern of a basic graph pattern. ``subject`` is never a literal."""
+    """One triple pattern of a basic graph pattern; ``subject`` is never a literal."""
 
     subject: TermPattern
     predicate: NamedNode | Var
@@ -147,7 +148,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """An extension function or cast by IRI. Aggregates by IRI are `Aggregate` nodes."""
+    """A call of an extension function or a cast by IRI; aggregates with an IRI are `Aggregate` nodes."""
 
     iri: NamedNode
     args: tuple[Expr, ...]
@@ -166,11 +167,11 @@ Expr: TypeAlias = Var | Constant | Call | FunctionCall | Exists
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A set function (section 18.5.1) or one of our extension aggregates.
+    """A set function (section 18.5.1) or one of Quadrill's extension aggregates.
 
     ``name`` in upper case: COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT MEDIAN STDDEV VARIANCE PERCENTILE.
-    ``expr`` is None for ``COUNT(*)``. ``separator`` belongs to GROUP_CONCAT, ``parameter`` to PERCENTILE
-    (the percentile asked for, a constant between 0 and 100).
+    ``expr`` is None for ``COUNT(*)``. ``separator`` belongs to GROUP_CONCAT, ``parameter`` to PERCENTILE (the
+    requested percentile, a constant between 0 and 100).
     """
 
     name: str
@@ -185,7 +186,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Bgp:
-    """A basic graph pattern; the empty one is the unit (one solution that binds nothing)."""
+    """A basic graph pattern; the empty pattern is the unit, with one solution that binds nothing."""
 
     patterns: tuple[TriplePattern, ...] = ()
 
@@ -201,7 +202,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Join(left, right)."""
+    """Join(left, right) of the SPARQL algebra."""
 
     left: Algebra
     right: Algebra
@@ -209,7 +210,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class LeftJoin:
-    """LeftJoin(left, right, condition); no condition means true."""
+    """LeftJoin(left, right, condition) of the SPARQL algebra; ``condition`` None means true."""
 
     left: Algebra
     right: Algebra
@@ -218,7 +219,7 @@ class LeftJoin:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Filter(condition, input)."""
+    """Filter(condition, input) of the SPARQL algebra."""
 
     condition: Expr
     input: Algebra
@@ -226,7 +227,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """Union(left, right)."""
+    """Union(left, right) of the SPARQL algebra."""
 
     left: Algebra
     right: Algebra
@@ -234,7 +235,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Minus:
-    """Minus(left, right)."""
+    """Minus(left, right) of the SPARQL algebra."""
 
     left: Algebra
     right: Algebra
@@ -242,7 +243,7 @@ class Minus:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """GRAPH name { input }. Inside a window it ranges over the graph names of the window's elements."""
+    """GRAPH name { input }; inside a window, GRAPH ranges over the graph names of the window's elements."""
 
     name: NamedNode | Var
     input: Algebra
@@ -252,9 +253,9 @@ class Graph:
 class Window:
     """The dataset of one window: ``WINDOW <w> {}``, ``WINDOW ?w {}``, ``STREAM <s> [..] {}``.
 
-    ``name`` is the `WindowDeclaration.name` of the query, or a variable that ranges over the names of
-    all declared windows and is bound to them (RSP-QL*, Definition 16.6). ``stream`` is the variable of
-    a ``STREAM ?s`` block, which the block binds too; `scope.bind_streams` sets it from the declarations.
+    ``name`` is the `WindowDeclaration.name` of the query, or a variable that ranges over the names of all
+    declared windows and is bound to them (RSP-QL*, Definition 16.6). ``stream`` is the variable of a ``STREAM
+    ?s`` block, which the block binds, too; `rewrites.bind_streams` sets ``stream`` from the declarations.
     """
 
     name: NamedNode | Var
@@ -263,15 +264,16 @@ class Window:
 
 
 LATERAL = NamedNode("urn:quadrill:lateral")
-"""The name of a `Service` that stands for LATERAL, which has no node: see `analysis.corrections`."""
+"""The IRI of a `Service` node that stands for LATERAL, which has no node class; see
+`analysis.corrections`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """SERVICE [SILENT] name { input }; only in static parts.
+    """SERVICE [SILENT] name { input }; only static parts contain SERVICE calls.
 
-    ``block`` is the number of equal calls before it in the text: each has an answer of its own, and so blank
-    nodes of its own.
+    ``block`` is the number of equal calls earlier in the text: each call has a separate answer with separate
+    blank nodes.
     """
 
     name: NamedNode | Var
@@ -312,7 +314,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class OrderCondition:
-    """One ORDER BY condition."""
+    """One condition of ORDER BY: an expression and its direction."""
 
     expr: Expr
     descending: bool = False
@@ -320,7 +322,7 @@ class OrderCondition:
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
-    """OrderBy(input, conditions)."""
+    """OrderBy(input, conditions) of the SPARQL algebra."""
 
     input: Algebra
     conditions: tuple[OrderCondition, ...]
@@ -328,7 +330,7 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Project(input, variables): also the border of a sub-query's scope."""
+    """Project(input, variables), which is also the border of a sub-query's scope."""
 
     input: Algebra
     vars: tuple[Var, ...]
@@ -343,7 +345,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Slice(input, offset, limit); ``limit`` None means all."""
+    """Slice(input, offset, limit); ``limit`` None means all rows."""
 
     input: Algebra
     offset: int = 0
@@ -352,7 +354,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class TableNode:
-    """The rows of a static part, which `static.split_static` puts in the place of its pattern.
+    """The rows of a static part; `static.split_static` replaces the part's pattern by this node.
 
     ``certain`` are the names of the columns that every row binds.
     """

@@ -1,12 +1,12 @@
-"""Term order: SPARQL's ORDER BY order made total, so that every answer is the same wherever it is computed.
+"""Term order: SPARQL's ORDER BY order made total, so that every engine computes the same answer.
 
-SPARQL 1.1 section 15.1 orders unbound < blank node < IRI < literal (RDF 1.2 adds < triple term) and
-compares literals by ``<`` where that is defined. What it leaves open is fixed here: literals of kinds
-that do not compare are ordered by kind (numbers, dates and times, durations, booleans, strings,
-language-tagged strings, all others), and terms that are equal by value by their N-Triples text.
+SPARQL 1.1 section 15.1 orders unbound < blank node < IRI < literal (RDF 1.2 adds < triple term) and compares
+literals by ``<`` where that is defined. This module fixes the cases that SPARQL leaves open: literals of
+kinds that do not compare are ordered by kind (numbers, dates and times, durations, booleans, strings,
+language-tagged strings, all others), and terms of equal value by their N-Triples texts.
 
-Two keys are offered: `value_key`, under which equal values tie (``1`` and ``1.0``), for the conditions
-of ORDER BY, MIN and MAX; and `total_key`, under which only identical terms tie.
+There are two sort keys: under `value_key`, equal values tie (``1`` and ``1.0``), as the conditions of ORDER
+BY, MIN and MAX require; under `total_key`, only identical terms tie.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ Key = tuple[Any, ...]
 
 
 def value_key(term: Term | None) -> Key:
-    """Sort key of SPARQL's own order; terms of equal value have equal keys."""
+    """Return the sort key of SPARQL's ORDER BY; terms of equal value have equal keys."""
     return (_UNBOUND,) if term is None else _value_key(term)
 
 
 def total_key(term: Term | None) -> Key:
-    """Sort key of the total order: by value, then by N-Triples text."""
+    """Return the sort key of the total order: by value, then by N-Triples text."""
     return ((_UNBOUND,), "") if term is None else (_value_key(term), str(term))
 
 
 def number_key(scaled: int) -> Key:
-    """`value_key` of an xsd:integer or xsd:decimal, by its number times 10^18."""
+    """Return the `value_key` of an xsd:integer or xsd:decimal from its value times 10^18."""
     return (_LITERAL, _NUMBER, 0, scaled)
 
 
@@ -110,9 +110,9 @@ def _literal_key(literal: Literal) -> Key:
 
 
 def numeric_key(text: str, datatype: str) -> tuple[int, Decimal] | None:
-    """The key of a numeric literal (NaN after every number), or None when its text is no number.
+    """Return the key of a numeric literal (NaN after every number); None if the text is not a number.
 
-    Numbers are times 10^18, so that those of most decimals are whole.
+    Values are multiplied by 10^18, so that most decimals become whole numbers.
     """
     if datatype in FLOAT_TYPES:
         special = {
@@ -138,7 +138,7 @@ def _zone_seconds(zone: str | None) -> int:
 
 
 def _seconds_of_date(found: re.Match[str]) -> Decimal:
-    """Seconds on the time line; a missing time zone counts as UTC."""
+    """Return the seconds of a date since 1 March of year 0; a missing time zone counts as UTC."""
     year, month, day = int(found[1]), int(found[2]), int(found[3])
     shifted = year - (month <= 2)
     era, of_era = divmod(shifted, 400)
@@ -149,7 +149,7 @@ def _seconds_of_date(found: re.Match[str]) -> Decimal:
 
 
 def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
-    """Durations by length with months of 30.44 days, then by months: total where SPARQL's is not."""
+    """Order durations by length with months of 30.44 days, then by months; SPARQL's order is partial."""
     sign = -1 if found[1] else 1
     months = sign * (int(found[2] or 0) * 12 + int(found[3] or 0))
     seconds = sign * (
@@ -162,7 +162,7 @@ def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
 
 
 class LazySortKey:
-    """Stands for a key that few comparisons ask for; it is made by the first that does."""
+    """A sort key that is computed at the first comparison that needs the key."""
 
     __slots__ = ("_given", "_key", "_make")
 
@@ -172,7 +172,7 @@ class LazySortKey:
 
     @property
     def key(self) -> Any:
-        """The key itself."""
+        """The computed sort key."""
         if self._key is None:
             self._key = self._make(self._given)
         return self._key
@@ -186,13 +186,13 @@ class LazySortKey:
     __hash__ = None  # type: ignore[assignment]  # it is compared only
 
 
-# --- the other way round -----------------------------------------------------------------------
+# # --- descending order -------------------------------------------------------------------------
 
 
 def descending_key(key: Key) -> Key:
-    """A key that sorts the other way round: numbers change their sign, which compares without any Python.
+    """Return a key that sorts in descending order; numbers are negated, so they compare without Python code.
 
-    Keys differ in length only behind a part in which they differ, so none is the beginning of another.
+    No key is a prefix of another key, because keys differ in length only after a part in which they differ.
 
     >>> sorted([(3, "a"), (3, "b"), (1, "c")], key=descending_key)
     [(3, 'b'), (3, 'a'), (1, 'c')]
@@ -201,7 +201,7 @@ def descending_key(key: Key) -> Key:
 
 
 def descending_number_key(scaled: int) -> Key:
-    """`descending_key` of `number_key`."""
+    """Return the `descending_key` of a `number_key`."""
     return (-_LITERAL, -_NUMBER, 0, -scaled)
 
 
@@ -209,20 +209,20 @@ def _opposite(part: Any) -> Any:
     if isinstance(part, tuple):
         return descending_key(part)
     if isinstance(part, Decimal):
-        # Its sign alone: the operator would round.
+        # The sign is changed by copy_negate, because the unary minus would round the number.
         return part.copy_negate()
     return -part if isinstance(part, int) else _descending(part)
 
 
 @lru_cache(maxsize=4096)
 def _descending(text: str) -> Descending:
-    """One object for equal texts: names of datatypes are then the same at a glance."""
+    """Return one shared object for equal texts, which makes comparing equal datatype names fast."""
     return Descending(text)
 
 
 @total_ordering
 class Descending:
-    """Part of a key that sorts the other way round: what has no opposite."""
+    """A part of a sort key that compares in reverse order, for texts, which cannot be negated."""
 
     __slots__ = ("key",)
 
@@ -243,17 +243,17 @@ class Descending:
 
 
 def value_text(term: Term) -> str:
-    """A string whose order by code points is the order of `value_key`."""
+    """Return a string whose order by code points is the order of `value_key`."""
     return _key_text(_value_key(term))
 
 
 def total_text(term: Term) -> str:
-    """A string whose order by code points is the order of `total_key`."""
+    """Return a string whose order by code points is the order of `total_key`."""
     return _key_text((_value_key(term), str(term)))
 
 
 def _key_text(key: Key) -> str:
-    """Each part is closed by U+0000 and escaped, so that a prefix sorts before its extensions."""
+    """Return a key as text; parts are escaped and end with U+0000, so prefixes sort first."""
     return "".join(_part_text(part) for part in key)
 
 
@@ -268,7 +268,10 @@ def _part_text(part: Any) -> str:
 
 
 def _decimal_text(number: Decimal) -> str:
-    """Sign, biased exponent, digits; negative numbers in nines' complement with a high terminator."""
+    """Return a number as sign, biased exponent and digits.
+
+    Negative numbers are written in nines' complement with a high terminator, so that their order is reversed.
+    """
     if not number:
         return "1"
     sign, digits, _ = number.normalize(_WIDE).as_tuple()

@@ -1,8 +1,8 @@
-"""Terms, property paths and triple patterns as SPARQL text: whole, or abbreviated as in Turtle.
+"""Prints terms, property paths and triple patterns as SPARQL text, in full or abbreviated as in Turtle.
 
-Abbreviated, one subject's properties stand together and reifiers as ``<< >>``. What is written is read back
-as the same patterns in the same order; where ``<< >>`` would change the order, the triple of rdf:reifies is
-written itself.
+In abbreviated text, the properties of one subject are grouped and reifiers are written as ``<< >>``. Parsing
+the text returns the same patterns in the same order; where ``<< >>`` would change the order, the rdf:reifies
+triple is written out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLACEHOLDER = re.compile(r"\$[^$]+\$", re.DOTALL)
 
 
 class TermPrinter:
-    """Writes the terms of one text; knows afterwards which prefixes it used."""
+    """Prints the terms of one text and records which prefixes the text uses."""
 
     def __init__(
         self,
@@ -48,11 +48,12 @@ class TermPrinter:
         free: bool = False,
         placeholders: bool = False,
     ) -> None:
-        """With ``prefixes`` terms are abbreviated as in Turtle: prefixed names, ``a``, bare numbers.
+        """Take the prefixes; with ``prefixes``, terms are abbreviated: prefixed names, ``a``, bare numbers.
 
-        ``nodes`` are what the text is of, made of algebra. A hidden variable is a blank node, ``[]`` where
-        it occurs once; with ``free`` a variable ``?_1``, for texts in which hidden variables may reach over
-        groups. With ``placeholders`` a string that looks like a parameter stands with its datatype.
+        ``nodes`` are the algebra nodes of the text. A hidden variable is printed as a blank node, or as
+        ``[]`` if it occurs once; with ``free`` it is printed as a variable ``?_1``, for texts in which hidden
+        variables may span groups. With ``placeholders``, a string that looks like a parameter is printed with
+        its datatype.
         """
         self._nodes = nodes
         self.used: set[str] = set()
@@ -66,11 +67,11 @@ class TermPrinter:
 
     @cached_property
     def names(self) -> Counter[str]:
-        """How often the text has each variable."""
+        """The number of occurrences of each variable in the text."""
         return Counter([each.name for each in parts_of(self._nodes) if isinstance(each, Var)])
 
     def term(self, term: TermPattern | Term) -> str:
-        """A term of a pattern."""
+        """Return the text of a term of a pattern."""
         match term:
             case Var():
                 return self.var(term)
@@ -85,7 +86,7 @@ class TermPrinter:
                 return str(term)
 
     def var(self, var: Var) -> str:
-        """A variable, or the blank node that a hidden one stands for."""
+        """Return the text of a variable, or of the blank node that a hidden variable stands for."""
         if not var.hidden:
             return f"?{var.name}"
         if not self._free and self.names[var.name] == 1:
@@ -105,7 +106,7 @@ class TermPrinter:
         return f"?{prefix}{number}"
 
     def iri(self, iri: NamedNode) -> str:
-        """A prefixed name where a declared namespace fits, else the whole IRI."""
+        """Return a prefixed name if a declared namespace fits, else the whole IRI."""
         known = self._iris.get(iri)
         if known is None:
             known = self._iris[iri] = self._short(iri.value) or str(iri)
@@ -130,13 +131,13 @@ class TermPrinter:
         return f"{Literal(literal.value)}^^{self.iri(literal.datatype)}"
 
     def verb(self, term: NamedNode | Var) -> str:
-        """A predicate."""
+        """Return the text of a predicate."""
         return "a" if self.abbreviates and term == _RDF_TYPE else self.term(term)
 
     # --- property paths
 
     def path(self, path: PathExpr, level: int = 0) -> str:
-        """A property path; what binds as strongly as ``level`` stands without brackets."""
+        """Return the text of a property path, in brackets if it binds less strongly than ``level``."""
         match path:
             case n.Link(iri):
                 return self.verb(iri)
@@ -161,9 +162,9 @@ class TermPrinter:
     def chain(
         self, node: T, operands: Callable[[T], tuple[T, T] | None], combine: Callable[[T, T], T]
     ) -> list[T]:
-        """The operands that, written one after the other, are read as ``node`` again (`build.fold`).
+        """Return the operands that, written one after the other, are parsed as ``node`` (`build.fold`).
 
-        Oxigraph does not fold: for it they are those of the left-deep tree.
+        Oxigraph's parser does not balance long chains, so its operands are those of the left-deep tree.
         """
         spine: list[T] = []
         rest = node
@@ -193,9 +194,9 @@ class TermPrinter:
 
 
 def parts_of(node: object) -> list[object]:
-    """Everything that anything made of algebra nodes is made of: nodes, expressions, variables and terms.
+    """Return all nodes, expressions, variables and terms inside algebra nodes, in no particular order.
 
-    The terms of inline data are left out: there may be many.
+    The terms of inline data are left out, because there may be many.
     """
     found: list[object] = []
     stack = [node]
@@ -215,7 +216,7 @@ _MODULES = (n.__name__, TemplateQuad.__module__)
 
 
 def bracketed(text: str, own: int, level: int) -> str:
-    """A text that binds as strongly as ``own``, in brackets where ``level`` binds more strongly."""
+    """Return a text of binding strength ``own``, in brackets if ``level`` binds more strongly."""
     return f"({text})" if own < level else text
 
 
@@ -231,7 +232,7 @@ def _steps(path: PathExpr) -> tuple[PathExpr, PathExpr] | None:
 
 
 def triple_lines(terms: TermPrinter, run: Sequence[Pattern]) -> list[str]:
-    """The statements of a run, each ended by a dot."""
+    """Return the statements of a run of triple patterns, each ended by a dot."""
     if terms.abbreviates:
         return _Run(terms, run).lines()
     lines = []
@@ -242,13 +243,17 @@ def triple_lines(terms: TermPrinter, run: Sequence[Pattern]) -> list[str]:
 
 
 class _Run:
-    """One run. A *unit* is the reifying triple of a ``<< >>`` with those of the ones inside it, before it."""
+    """A run of triple patterns, printed with ``<< >>`` where possible.
+
+    A *unit* is the reifying triple of a ``<< >>``, preceded by the units nested inside it.
+    """
 
     def __init__(self, terms: TermPrinter, run: Sequence[Pattern]) -> None:
         self._terms = terms
         self._count = terms.names
         self._run = run
-        # Hidden reifiers and the place of their triple; one that reifies two triples is no ``<< >>``.
+        # Hidden reifiers with the index of their rdf:reifies triple. A reifier of two triples cannot be
+        # written as ``<< >>``.
         self._own: dict[str, int] = {}
         twice: set[str] = set()
         for place, item in enumerate(run):
@@ -270,7 +275,7 @@ class _Run:
         )
 
     def lines(self) -> list[str]:
-        """The lines of all statements."""
+        """Return the lines of all statements."""
         lines: list[str] = []
         place = 0
         starts = {self._start(own): own for own in sorted(self._own.values())}  # the outermost unit wins
@@ -286,7 +291,8 @@ class _Run:
         return lines
 
     def _reified_statement(self, own: int) -> tuple[str, list[str], int] | None:
-        """``<< s p o >> p2 o2 ; …``: None when the reifier is used elsewhere, too."""
+        """Return ``<< s p o >> p2 o2 ; …`` as subject, properties, end; None if the reifier has other uses.
+        """
         subject = self._run[own].subject
         assert isinstance(subject, Var)
         properties, end = self._properties(subject, own + 1)
@@ -296,7 +302,7 @@ class _Run:
         return self._reified(own), properties, end
 
     def _properties(self, subject: TermPattern, place: int) -> tuple[list[str], int]:
-        """The verbs with their objects from a place on, as long as the subject is the same."""
+        """Return the properties from an index on that have the given subject, and the index after them."""
         found: list[str] = []
         last: object = None
         while place < len(self._run) and self._run[place].subject == subject:
@@ -320,18 +326,18 @@ class _Run:
     # --- << >>
 
     def _object_unit(self, var: Var, place: int) -> int | None:
-        """The unit that starts right behind a triple whose object it is."""
+        """Return the unit of a variable, if the unit starts right after a triple with that object."""
         own = self._inner(var)
         return own if own is not None and self._start(own) == place else None
 
     def _inner(self, term: TermPattern) -> int | None:
-        """The reifying triple of a term that occurs there and in one other place."""
+        """Return the index of a term's reifying triple, if the term occurs in exactly one other place."""
         if not isinstance(term, Var) or self._count[term.name] != 2:
             return None
         return self._own.get(term.name)
 
     def _parts(self, own: int) -> tuple[int | None, int | None, int]:
-        """The units inside a unit, as its subject and object, and the place where the whole starts."""
+        """Return the units nested as subject and object of a unit, and the index where the whole starts."""
         start = own
         term = self._run[own].object
         if not isinstance(term, TripleTerm):

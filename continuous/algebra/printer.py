@@ -1,8 +1,8 @@
-"""Graph patterns, expressions and SELECTs as text: SPARQL for Oxigraph and the texts of all dialects.
+"""Prints graph patterns, expressions and SELECTs as text, for Oxigraph and in all dialects.
 
-The algebra is printed so that it is read back as the same algebra: a FILTER stands at the end of a group of
-its own, a LeftJoin whose right side is a Filter keeps it apart from its condition. What a text needs beside
-it is a value: its prefixes, how windows are named (`BlockNames`), which joins are looked up row by row.
+Parsing the text returns the same algebra. For this, a FILTER is printed at the end of a separate group, and
+the condition of a LeftJoin is printed separately from a Filter on its right side. Further inputs of a text
+are parameters: its prefixes, the names of windows (`BlockNames`), and which joins are evaluated row by row.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ _PRIMARY = 7
 
 @dataclass(slots=True)
 class BlockNames:
-    """How the windows of one text are named.
+    """How the windows of one text are printed.
 
-    ``clauses`` are those that are graphs, with the graphs' names: of CQELS-QL's dataset clauses, or of a
-    pattern alone. ``declared`` are those that STREAM blocks declare, with their brackets, in their order;
-    ``order`` is that in which the blocks of the text do it. Any other is a WINDOW of its own name.
+    ``clauses`` are the windows that are printed as graphs, with the names of the graphs. ``declared`` are the
+    windows that STREAM blocks declare, with their window brackets, in the order of declaration. ``order`` is
+    the order in which the blocks of the printed text declare them. Any other window is printed as WINDOW with
+    its name.
     """
 
     clauses: Mapping[NamedNode, str] = field(default_factory=dict)
@@ -47,14 +48,14 @@ class BlockNames:
 
 @dataclass(slots=True)
 class GroupItem:
-    """A member of a group: a run of triples, a block, or what a node adds to its left (``last``)."""
+    """A member of a group: a run of triples, a block, or with ``last`` the right operand of a node."""
 
     node: Algebra
     run: list[Pattern] | None = None
     last: bool = False
 
     def parts(self) -> object:
-        """What is written for it."""
+        """Return the algebra that is printed for the member."""
         match self.node:
             case n.LeftJoin(_, right, condition) if self.last:
                 return right, condition
@@ -67,8 +68,8 @@ class GroupItem:
 class Printer:
     """Prints one text.
 
-    ``by_row`` says which joins are written as LATERAL outside of GRAPH: inside, Oxigraph's own order is the
-    better one.
+    ``by_row`` decides which joins outside GRAPH are printed as LATERAL; inside GRAPH, Oxigraph's own join
+    order is better.
     """
 
     def __init__(
@@ -82,13 +83,13 @@ class Printer:
         self.blocks = BlockNames() if blocks is None else blocks
         self._dialect = dialect
         self._by_row = by_row
-        # The set functions whose values are variables of the expressions printed now.
+        # The set functions that replace their variables in the expressions of the current SELECT.
         self._computed: Mapping[Var, Aggregate] = {}
 
     # --- expressions
 
     def expression(self, expr: Expr, level: int = 0) -> str:
-        """An expression; what binds as strongly as ``level`` stands without brackets."""
+        """Return the text of an expression, in brackets if it binds less strongly than ``level``."""
         match expr:
             case Var():
                 computed = self._computed.get(expr)
@@ -101,7 +102,7 @@ class Printer:
             case n.FunctionCall(iri, args):
                 return self._call(self.terms.iri(iri), args)
             case Call("TIMESTAMP", args):
-                return self._call("timestamp", args)  # the one function that is not written in capitals
+                return self._call("timestamp", args)  # C-SPARQL writes this function in lower case
             case Call(name, args):
                 own = _LEVELS.get(name, _PRIMARY)
                 return bracketed(self._operation(name, args, own), own, level)
@@ -132,7 +133,7 @@ class Printer:
         return f"{name}({', '.join(map(self.expression, args))})"
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        """A set function; ours go by their IRI where the dialect has no word for them."""
+        """Return the text of a set function; without a word in the dialect, it is printed by IRI."""
         if self._dialect == "sparql" and aggregate.name in STATISTICAL:
             iri, parameter = aggregate_iri(aggregate)
             aggregate = replace(aggregate, name=str(iri), parameter=parameter)
@@ -147,14 +148,15 @@ class Printer:
     # --- groups
 
     def enclosed(self, head: str, lines: list[str]) -> list[str]:
-        """``head {``, the lines indented, ``}``."""
+        """Return ``head {``, the indented lines and ``}`` as lines."""
         start = f"{head} {{".lstrip()
         return [start, *[f"  {line}" for line in lines], "}"] if lines else [f"{start} }}"]
 
     def inside(self, node: Algebra, optional: Sequence[Expr] | None = None) -> list[str]:
-        """The lines between the braces of a group that is read as ``node``.
+        """Return the lines between the braces of a group that is parsed as ``node``.
 
-        OPTIONAL reads a FILTER at the end of its group as a condition of its own: ``optional`` are those.
+        The parser takes FILTERs at the end of an OPTIONAL group as conditions of the left join; ``optional``
+        are these conditions.
         """
         node = _unmerged(node)
         conditions = [] if optional is None else list(optional)
@@ -175,7 +177,7 @@ class Printer:
         return lines
 
     def _places(self, conditions: Sequence[Expr], members: Sequence[GroupItem]) -> list[int]:
-        """FILTERs stand last, or before the first block whose window is declared after theirs."""
+        """Return the places of FILTERs: last, or before the first block with a later-declared window."""
         limit = len(members)
         places: list[int] = []
         for condition in reversed(conditions):
@@ -188,17 +190,17 @@ class Printer:
         return places
 
     def _windows(self, node: object) -> frozenset[int]:
-        """The numbers of the windows read in something, where blocks declare them."""
+        """Return the numbers of the windows that a node reads, if blocks declare windows."""
         numbers = {name: number for number, name in enumerate(self.blocks.declared)}
         return frozenset(numbers.get(name, 0) for name in window_names(node)) if numbers else frozenset()
 
     def _constraint(self, expr: Expr) -> str:
-        """An expression after FILTER or HAVING."""
+        """Return the text of an expression after FILTER or HAVING."""
         text = self.expression(expr)
         return text if isinstance(expr, n.Exists) else f"({text})"
 
     def _members(self, node: Algebra) -> list[GroupItem]:
-        """The members with which a group may begin that is read as ``node``."""
+        """Return the first members of a group that is parsed as ``node``."""
         node = _unmerged(node)
         match node:
             case n.Bgp() | n.Path():
@@ -221,9 +223,9 @@ class Printer:
                 return [GroupItem(node)]
 
     def _followed(self, members: list[GroupItem], node: Algebra) -> list[GroupItem]:
-        """The members with a further one, unless it is the unit; triples go on with those before.
+        """Return the members with a further one, unless it is the unit; triples extend the run before them.
 
-        A second basic graph pattern needs braces not to run into the first where the text is read back.
+        A second basic graph pattern is printed in braces, because the parser would merge it with the first.
         """
         node = _unmerged(node)
         match node:
@@ -245,7 +247,7 @@ class Printer:
         return members
 
     def _added(self, member: GroupItem) -> list[str]:
-        """The lines of a member that is no run of triples."""
+        """Return the lines of a member that is not a run of triples."""
         node, terms = member.node, self.terms
         match node:
             case n.LeftJoin(_, right, condition) if member.last:
@@ -271,7 +273,7 @@ class Printer:
             case n.Service(name, inner, silent, block):
                 head = f"SERVICE {'SILENT ' if silent else ''}{terms.term(name)}"
                 lines = self.enclosed(head, self.inside(inner))
-                # Texts of parts that differ in the block alone differ, too.
+                # The comment makes the texts of static parts differ if only the number of the call differs.
                 return [f"# answer {block + 1} of this call", *lines] if block else lines
             case n.Window(name, inner, stream):
                 return self.enclosed(self._window(name, stream), self.inside(inner))
@@ -283,14 +285,14 @@ class Printer:
                 return self.enclosed("", self.inside(node))
 
     def _values(self, values: n.Values) -> list[str]:
-        """Inline data, one row a line; on one line where nothing is abbreviated."""
+        """Return inline data with one row per line, or on one line if terms are not abbreviated."""
         head = f"VALUES ({' '.join(map(self.terms.var, values.vars))})"
         if self.terms.abbreviates:
             return self.enclosed(head, [row_text(row, self.terms.term) for row in values.rows])
         return [" ".join([head, "{", *map(row_text, values.rows), "}"])]
 
     def _window(self, name: NamedNode | Var, stream: Var | None) -> str:
-        """The head of a window's block, which may declare the window."""
+        """Return the head of a window's block, which may declare the window."""
         blocks = self.blocks
         if not isinstance(name, Var) and name in blocks.clauses:
             return f"GRAPH {blocks.clauses[name]}"
@@ -304,7 +306,7 @@ class Printer:
     # --- queries
 
     def head(self, query: ContinuousQuery, terms: TermPrinter) -> list[str] | None:
-        """The lines before the dataset, None for those of a SELECT; ``terms`` writes the template."""
+        """Return the lines before the dataset; None for a SELECT. ``terms`` prints the template."""
         match query.form:
             case "select":
                 return None
@@ -324,14 +326,15 @@ class Printer:
     def select(
         self, parts: SelectParts, head: Sequence[str] | None = None, clauses: Sequence[str] = ()
     ) -> list[str]:
-        """The lines of a query or sub-query.
+        """Return the lines of a query or sub-query.
 
-        The WHERE is written first, as it is read first: blocks in it declare their windows before those of
-        the expressions. ``head`` stands in the place of SELECT and its columns, ``clauses`` before WHERE.
+        The WHERE clause is printed first, because its blocks declare their windows before the blocks of
+        expressions. ``head`` replaces SELECT and its columns; ``clauses`` are lines before WHERE.
         """
         var, write = self.terms.var, self.expression
         where = self.enclosed("WHERE", self.inside(parts.pattern))
-        # A hidden key needs a name where hidden variables are variables.
+        # A computed key that is a hidden variable gets a name only if hidden variables are printed as
+        # variables.
         named = {key for key, _ in parts.keys if not (key.hidden and self.terms.abbreviates)}
         keys = [
             var(key) if expr is None else f"({write(expr)}{f' AS {var(key)}' if key in named else ''})"
@@ -367,7 +370,7 @@ class Printer:
 
 
 def _unmerged(node: Algebra) -> Algebra:
-    """The pattern under the merge of all windows, which C-SPARQL has no word for."""
+    """Return the pattern below the merge of all windows, for which C-SPARQL has no syntax."""
     while isinstance(node, n.Window) and node.name == MERGED:
         node = node.input
     return node
@@ -387,12 +390,12 @@ def _operands(expr: Expr, name: str) -> tuple[Expr, Expr] | None:
 
 
 def row_text(row: Sequence[Term | None], term: Callable[[Term], str] = term_text) -> str:
-    """A row of VALUES."""
+    """Return the text of a row of VALUES."""
     return "(" + " ".join(["UNDEF" if cell is None else term(cell) for cell in row]) + ")"
 
 
 def window_names(node: object) -> list[NamedNode]:
-    """The names of the windows read in anything made of algebra nodes."""
+    """Return the names of the windows that algebra nodes read, without C-SPARQL's merged window."""
     windows = [each.name for each in parts_of(node) if isinstance(each, n.Window)]
     return [name for name in windows if isinstance(name, NamedNode) and name != MERGED]
 
@@ -400,12 +403,12 @@ def window_names(node: object) -> list[NamedNode]:
 def write_pattern(
     node: Algebra, prefixes: Mapping[str, str] | None = None, dialect: Dialect = "sparql"
 ) -> str:
-    """A pattern alone, for people: what stands between the braces, without the prefixes' declarations."""
+    """Return a pattern as text for people: the part between the braces, without PREFIX declarations."""
     graphs = {} if dialect == "rspql" else {name: str(name) for name in window_names(node)}
     terms = TermPrinter(node, prefixes or {}, free=True, placeholders=dialect != "sparql")
     return "\n".join(Printer(terms, dialect, BlockNames(graphs)).inside(node))
 
 
 def write_expression(expr: Expr) -> str:
-    """An expression alone, for people, with IRIs in full."""
+    """Return an expression as text for people, with IRIs in full."""
     return Printer(TermPrinter(expr, {}, free=True, placeholders=True)).expression(expr)

@@ -1,4 +1,4 @@
-"""A parsed query of any dialect: its algebra and everything around it."""
+"""A parsed query of any dialect: its algebra and its other clauses."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Output = OneOf["istream", "dstream", "rstream", "changes"]
 
 
 MATCH = NamedNode("urn:quadrill:match")
-"""What a match of SEQ is; the predicates of its variables begin so."""
+"""The IRI of a match of SEQ, and the prefix of the predicates that hold the match's variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceElement:
-    """One step of SEQ: a pattern over one element of a stream alone.
+    """One step of SEQ: a pattern that matches one element of a stream.
 
-    ``at`` is bound to the element's time. ``conditions`` see the variables of earlier steps, too.
+    ``at`` is bound to the element's time. ``conditions`` can use the variables of earlier steps, too.
     """
 
     stream: NamedNode
@@ -35,13 +35,16 @@ class SequenceElement:
 
     @property
     def variables(self) -> Names:
-        """The variables that its pattern gives a match; each element may bind blank nodes differently."""
+        """The variables of a match of the step, without blank nodes, which may differ in each element."""
         return frozenset(name for name in in_scope(self.pattern) if not Var(name).hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class SequencePattern:
-    """SEQ: elements one after the other. ``skip``: each in one match of its key at most."""
+    """SEQ: steps that elements match one after the other.
+
+    ``skip``: an element belongs to at most one match per key.
+    """
 
     steps: tuple[SequenceElement, ...]
     within_ms: int
@@ -50,7 +53,7 @@ class SequencePattern:
 
     @property
     def streams(self) -> tuple[NamedNode, ...]:
-        """The streams of its steps in the order of the text, each once."""
+        """The streams of the steps in the order of the text, without duplicates."""
         return tuple(dict.fromkeys(step.stream for step in self.steps))
 
 
@@ -92,7 +95,7 @@ class WindowSpec:
 
 @dataclass(frozen=True, slots=True)
 class WindowDeclaration:
-    """A window on a stream. ``stream`` is a variable when static data binds it (CQELS-QL)."""
+    """A window on a stream; ``stream`` is a variable if static data binds it (CQELS-QL)."""
 
     name: NamedNode
     stream: NamedNode | Var
@@ -102,7 +105,7 @@ class WindowDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class DatasetClause:
-    """FROM and FROM NAMED. Both empty: the whole dataset of the store."""
+    """FROM and FROM NAMED; if both are empty, the query reads the whole dataset of the store."""
 
     default: tuple[NamedNode, ...] = ()
     named: tuple[NamedNode, ...] = ()
@@ -110,19 +113,19 @@ class DatasetClause:
 
 @dataclass(frozen=True, slots=True)
 class TemplateQuad:
-    """One triple of a CONSTRUCT template; blank nodes are hidden variables, fresh per solution."""
+    """One triple of a CONSTRUCT template; blank nodes are hidden variables, new for each solution."""
 
     triple: TriplePattern
     graph: NamedNode | Var | None = None
 
     @property
     def terms(self) -> tuple[TermPattern | None, ...]:
-        """Subject, predicate, object and graph; None is the default graph."""
+        """Subject, predicate, object and graph; None stands for the default graph."""
         return self.triple.subject, self.triple.predicate, self.triple.object, self.graph
 
     @property
     def variables(self) -> frozenset[Var]:
-        """The variables in it, also those in triple terms."""
+        """The variables of the quad, including those inside triple terms."""
         found, terms = set(), list(self.terms)
         while terms:
             match terms.pop():
@@ -135,7 +138,10 @@ class TemplateQuad:
 
 @dataclass(frozen=True, slots=True)
 class OncePer:
-    """ONCE PER: rows are told whose key has not been told for a while; None: never before."""
+    """ONCE PER: a row is emitted unless a row with the same key was emitted within ``every_ms``.
+
+    ``every_ms`` None stands for all time: each key is emitted once.
+    """
 
     variables: tuple[Var, ...]
     every_ms: int | None = None
@@ -181,8 +187,8 @@ class ContinuousQuery:
     ``root`` includes the solution modifiers; for SELECT its outermost Project gives the columns, also
     listed in ``columns``. ``output`` is None where the text does not say (the profile then decides).
     ``describe`` lists DESCRIBE's terms. ``refresh_every_ms`` is REFRESH EVERY of static parts and
-    ``into_graph`` INTO GRAPH. ``parameters`` are the placeholder names that were found (bound ones
-    included), ``named_aliases`` the SELECT aliases that stand where SPARQL does not see them (HAVING).
+    ``into_graph`` INTO GRAPH. ``parameters`` are the placeholder names in the text (bound ones
+    included), ``named_aliases`` the SELECT aliases that HAVING uses, although not in scope there.
     ``warnings`` are sentences for the user.
     """
 
@@ -208,7 +214,7 @@ class ContinuousQuery:
 
     @property
     def makes_blank_nodes(self) -> bool:
-        """True when its template has blank nodes."""
+        """True if the template has blank nodes."""
         return any(
             isinstance(term, Var) and term.hidden
             for quad in self.template

@@ -1,4 +1,4 @@
-"""What a right query may not mean: variables that occur once or are never bound, the predicates it names."""
+"""Advice on valid queries: variables that occur once or are never bound, and the predicates of patterns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .query import ContinuousQuery
 from .variables import expression_variables, in_scope, term_variables, triple_variables
 
 _ALIKE = 0.75
-"""Names that are at least so much alike may be one of them, misspelt."""
+"""Minimum similarity, between 0 and 1, of two names of which one may be a misspelling of the other."""
 _LEAST_LETTERS = 3
-"""Shorter names are alike by accident."""
+"""Minimum length of a name that is compared; shorter names are similar by accident."""
 
 
 def variable_advice(query: ContinuousQuery) -> list[str]:
-    """Sentences on the variables of a query that nothing binds and on those that occur once."""
+    """Return sentences on the variables of a query that are never bound and on those that occur once."""
     nodes = list(all_nodes(query.root))
     bound = {name for node in nodes for name in _bound_by(node)}
     shown = [var.name for var in query.columns]
@@ -31,10 +31,10 @@ def variable_advice(query: ContinuousQuery) -> list[str]:
     shown += [each.graph.name for each in query.template if isinstance(each.graph, Var)]
     used = {name for node in nodes for expr in expressions(node) for name in expression_variables(expr)}
     counts, all_are_shown = occurrences(query.text)
-    # GRAPH ?g and WINDOW ?w say "any", as nothing else does.
+    # GRAPH ?g and WINDOW ?w can express "any graph" and "any window" only by a variable that occurs once.
     places = {name for node in nodes if isinstance(node, (Graph, Window, Service))
               for name in term_variables(node.name)}  # fmt: skip
-    # "?f :from ?a ; :to ?b" has it once, and it connects two patterns.
+    # In "?f :from ?a ; :to ?b" the variable ?f occurs once, but it connects two triple patterns.
     patterns = Counter(
         name for node in nodes if isinstance(node, Bgp)
         for each in node.patterns for name in set(triple_variables(each))
@@ -59,7 +59,7 @@ def variable_advice(query: ContinuousQuery) -> list[str]:
 
 
 def _bound_by(node: Algebra) -> Iterable[str]:
-    """The variables that a node itself binds."""
+    """Return the variables that a node itself binds, without those of its operands."""
     match node:
         case Bgp() | Path() | Values():
             return in_scope(node)
@@ -75,7 +75,7 @@ def _bound_by(node: Algebra) -> Iterable[str]:
 
 
 def _meant(name: str, names: list[str]) -> str | None:
-    """The variable that may be meant, as a question."""
+    """Return a question that proposes the most similar variable; None if no variable is similar."""
     others = [each for each in names if each != name and min(len(each), len(name)) >= _LEAST_LETTERS]
     alike = get_close_matches(name, others, 1, _ALIKE)
     return f"is ?{alike[0]} meant?" if alike else None
@@ -84,9 +84,9 @@ def _meant(name: str, names: list[str]) -> str | None:
 def predicates_named(
     node: Algebra, window: NamedNode | None = None
 ) -> Iterator[tuple[NamedNode | None, NamedNode]]:
-    """The predicates of the patterns, each with the window that is looked into; None for the store.
+    """Yield the predicates of the patterns, each with the window that is read; None stands for the store.
 
-    What SERVICE calls ask elsewhere and windows by variables are left out.
+    Patterns inside SERVICE calls and inside windows with a variable name are left out.
     """
     match node:
         case Bgp(patterns):

@@ -1,4 +1,4 @@
-r"""Regular expressions and replacements of XPath as Oxigraph's matcher reads them.
+r"""Translates regular expressions and replacements of XPath to the syntax of Oxigraph's matcher.
 
 Source: XPath and XQuery Functions and Operators 3.1, sections 5.6.1 and 5.6.4; the classes ``\i`` and ``\c``
 are those of XML Schema Part 2, appendix G (start and characters of an XML name).
@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 BACK_REFERENCE = "a back-reference in a regular expression"
-"""What is refused: it needs a matcher that goes back, and Oxigraph's does not."""
+"""The rejected construct: Oxigraph's matcher does not backtrack, so it cannot match back-references."""
 _START = (
     r":A-Z_a-z\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{2FF}\x{370}-\x{37D}\x{37F}-\x{1FFF}\x{200C}-\x{200D}"
     r"\x{2070}-\x{218F}\x{2C00}-\x{2FEF}\x{3001}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFFD}\x{10000}-\x{EFFFF}"
@@ -25,7 +25,7 @@ _REFERENCE = re.compile(r"\\([\\$])|\$([0-9]{1,6})")
 
 
 def has_back_reference(pattern: str, flags: str = "") -> bool:
-    r"""True for a pattern that refers to what one of its groups matched.
+    r"""Return True for a pattern with a reference to the text that one of its groups matched.
 
     >>> has_back_reference(r"(a)\1"), has_back_reference(r"\\1"), has_back_reference(r"(a)\1", "q")
     (True, False, False)
@@ -34,7 +34,7 @@ def has_back_reference(pattern: str, flags: str = "") -> bool:
 
 
 def pattern_text(pattern: str, flags: str = "") -> str:
-    r"""The pattern with the classes of XML names written out.
+    r"""Return the pattern with the character classes of XML names written out.
 
     >>> pattern_text("\\d+"), pattern_text("\\i\\c*").startswith("[:A-Z_a-z"), pattern_text("\\i", "q")
     ('\\d+', True, '\\i')
@@ -45,19 +45,19 @@ def pattern_text(pattern: str, flags: str = "") -> str:
 
 
 def groups_of(pattern: str) -> int:
-    """The number of groups of a pattern."""
+    """Return the number of groups of a pattern."""
     return len(_GROUP.findall(_NO_GROUP.sub("", pattern)))
 
 
 def digits_of_group(digits: str, groups: int) -> str:
-    """The digits behind a ``$`` that name a group: as many as there are groups of that number."""
+    """Return the longest prefix of the digits after a ``$`` that is the number of a group."""
     while len(digits) > 1 and int(digits) > groups:
         digits = digits[:-1]
     return digits
 
 
 class Replacement(NamedTuple):
-    """A replacement as Oxigraph reads it, with the number of its ``fixed`` characters and ``groups``."""
+    """A replacement in Oxigraph's syntax, with the counts of its ``fixed`` characters and ``groups``."""
 
     text: str
     fixed: int
@@ -65,10 +65,11 @@ class Replacement(NamedTuple):
 
 
 def read_replacement(replacement: str, pattern: str, flags: str = "") -> Replacement | None:
-    r"""Read a replacement of XPath; None where it is an error.
+    r"""Translate a replacement of XPath; return None for an invalid replacement.
 
-    A ``\`` or ``$`` that escapes nothing and names no group is an error. With the flag ``q`` the replacement
-    stands for itself. Groups are written in braces, so that no text after them belongs to their number.
+    A ``\`` or ``$`` that neither escapes a character nor names a group is invalid. With the flag ``q``, the
+    replacement is taken literally. Groups are written in braces, so that a digit after a group is not read as
+    part of its number.
     """
     if "q" in flags:
         return Replacement(replacement.replace("$", "$$"), len(replacement), 0)
@@ -95,7 +96,7 @@ def read_replacement(replacement: str, pattern: str, flags: str = "") -> Replace
 
 
 def replacement_text(replacement: str, pattern: str, flags: str = "") -> str | None:
-    r"""The text of a replacement as Oxigraph reads it; None where it is an error.
+    r"""Return a replacement in Oxigraph's syntax; None for an invalid replacement.
 
     >>> replacement_text("$10", "(a)"), replacement_text("$2T$1", "(a)(b)"), replacement_text("\\$1", "a")
     ('${1}0', '${2}T${1}', '$$1')

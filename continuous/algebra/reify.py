@@ -1,9 +1,9 @@
-"""The reifier of ``<< s p o >>`` in a window is a function of the graph and the triple.
+"""Canonical reifiers: the reifier of ``<< s p o >>`` in a window is a function of the graph and the triple.
 
-RDF 1.2 gives every ``<< >>`` of a document a fresh blank reifier. In the windows of RSP-QL* equal annotated
-triples are one and several annotations of one triple join, so a blank node that reifies exactly one triple
-in exactly one graph of the window is renamed to a name made of both; nested ones from the inside out. Named
-reifiers, and blank nodes that reify several triples, are kept.
+RDF 1.2 gives every ``<< >>`` of a document a new blank node as its reifier. In the windows of RSP-QL*, equal
+annotated triples are one triple, and several annotations of one triple join. So a blank node that reifies
+exactly one triple in exactly one graph of the window gets a name derived from both; nested reifiers are
+renamed from the inside out. Named reifiers, and blank nodes that reify several triples, keep their names.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Statement = tuple[NamedNode | BlankNode | DefaultGraph, Triple]
 
 
 def has_reifiers(content: Iterable[Quad]) -> bool:
-    """True when some quad says that its subject reifies a triple."""
+    """Return True if the subject of some quad reifies a triple."""
     return any(quad.predicate == REIFIES for quad in content)
 
 
 def canonical_content(content: Mapping[Quad, int]) -> dict[Quad, int]:
-    """The content with canonical reifiers, equal quads merged with the greater event time."""
+    """Return the content with canonical reifiers; equal quads are merged, with the greatest event time."""
     stated: dict[BlankNode, set[Statement]] = {}
     for quad in content:
         if states(quad):
@@ -42,7 +42,8 @@ def canonical_content(content: Mapping[Quad, int]) -> dict[Quad, int]:
 
 
 def assert_quoted(content: Mapping[Quad, int]) -> dict[Quad, int]:
-    """The content with each reified triple asserted in its graph (stream option ``quoted_asserted``)."""
+    """Return the content with reified triples asserted in their graphs (stream option ``quoted_asserted``).
+    """
     result = dict(content)
     for quad, time in content.items():
         if quad.predicate == REIFIES and isinstance(quad.object, Triple):
@@ -54,26 +55,26 @@ def assert_quoted(content: Mapping[Quad, int]) -> dict[Quad, int]:
 
 
 def states(quad: Quad) -> bool:
-    """True when the quad says what a blank node reifies."""
+    """Return True if the quad states which triple a blank node reifies."""
     return (
         quad.predicate == REIFIES and isinstance(quad.subject, BlankNode) and isinstance(quad.object, Triple)
     )
 
 
 class CanonicalNames:
-    """Renames blank reifiers, given what each reifies. Names are remembered until `forget`."""
+    """Renames blank reifiers to canonical names, which are cached until `forget`."""
 
     def __init__(self, about: Callable[[BlankNode], Statement | None]) -> None:
-        """``about`` gives the only statement of a blank node; None when it has none or several."""
+        """Take ``about``, which returns the only statement of a blank node; None if none or several."""
         self._about = about
         self._names: dict[BlankNode, BlankNode] = {}
 
     def forget(self, node: BlankNode) -> None:
-        """Forget a node's name: what it reifies has changed."""
+        """Drop a node's cached name, because the triple that the node reifies has changed."""
         self._names.pop(node, None)
 
     def quad(self, quad: Quad) -> Quad:
-        """The quad with canonical reifiers; the same object when nothing is renamed."""
+        """Return the quad with canonical reifiers; the same object if nothing is renamed."""
         subject, object_, graph = self._term(quad.subject), self._term(quad.object), quad.graph_name
         if isinstance(graph, BlankNode):
             graph = self._blank(graph)
@@ -94,7 +95,8 @@ class CanonicalNames:
             return node
         name = self._names.get(node)
         if name is None:
-            # A reifier that reifies a triple about itself keeps its own name at that place.
+            # Within the triple that a reifier reifies, the reifier itself keeps its original name, which ends
+            # the recursion.
             self._names[node] = node
             graph, triple = about
             text = f"{graph} {self._term(triple)}"
@@ -103,19 +105,19 @@ class CanonicalNames:
 
 
 class CanonicalReifiers:
-    """Turns the changes of a set of quads into those of occurrences with canonical reifiers.
+    """Translates changes of a set of quads into changes of quads with canonical reifiers.
 
-    With ``asserts`` each reified triple counts as asserted in its graph too. Law: the quads in the running
-    sum of the changes given out are `canonical_content` (after `assert_quoted`) of the running sum of those
-    taken in.
+    With ``asserts``, each reified triple counts as asserted in its graph, too. Invariant: the running sum of
+    the output changes has the quads that `canonical_content` (after `assert_quoted`) gives for the running
+    sum of the input changes.
 
     When the statements about a reifier change, the live quads that mention it, or mention a reifier of a
-    triple that mentions it, are renamed; nearly always they come and go in the same element and nothing else
-    is touched.
+    triple that mentions it, are renamed. In nearly all elements, a reifier and all quads that mention it
+    arrive together, so no other quad is renamed.
     """
 
     def __init__(self, asserts: bool, live: Iterable[Quad] = ()) -> None:
-        """``live``: quads without reifiers that are there already and were given out as they are."""
+        """Take ``live``: quads without reifiers that are in the set already, in their original form."""
         self._asserts = asserts
         self._statements: dict[BlankNode, set[Statement]] = {}
         self._mentions: dict[BlankNode, set[Quad]] = {}
@@ -124,7 +126,7 @@ class CanonicalReifiers:
             self._mention(quad, True)
 
     def change(self, change: Mapping[Quad, int]) -> dict[Quad, int]:
-        """How many more or fewer occurrences canonical quads have."""
+        """Return the change in the number of occurrences of each canonical quad."""
         removed = [quad for quad, weight in change.items() if weight < 0]
         added = [quad for quad, weight in change.items() if weight > 0]
         for quad in added:
@@ -147,7 +149,7 @@ class CanonicalReifiers:
         return {quad: weight for quad, weight in occurrences.items() if weight}
 
     def _affected(self, statements: Iterable[Quad]) -> set[BlankNode]:
-        """The reifiers stated, and those of triples that mention them."""
+        """Return the reifiers of the statements and, transitively, reifiers of triples that mention them."""
         waiting = [quad.subject for quad in statements]
         found: set[BlankNode] = set()
         while waiting:

@@ -1,4 +1,4 @@
-"""When a query is evaluated, and what its timeline says then: values of event time."""
+"""When a query is evaluated, and the evaluations that its timeline requests, in event time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """When a query is evaluated.
+    """The policy for when a query is evaluated.
 
     Attributes:
-        every_ms: the period of periodic; ``strict`` belongs to it, too.
-        non_empty: no report while every window is empty.
-        after_ms: how long after its first instant the query is not evaluated.
+        every_ms: the period of the kind ``periodic``, to which ``strict`` belongs, too.
+        non_empty: suppress reports while every window is empty.
+        after_ms: milliseconds after the first instant during which the query is not evaluated.
     """
 
     kind: ReportKind
@@ -37,11 +37,11 @@ class Report:
 
 
 class Evaluation(NamedTuple):
-    """The query is to be evaluated now, at instant ``at``, over the timeline's contents.
+    """A request to evaluate the query at instant ``at`` over the current contents of the timeline's windows.
 
-    ``window`` holds the bounds of the (first, in text order) window that closed here. ``revises`` says
-    that late elements corrected what the last evaluation saw, ``skipped`` that the report belongs to a run
-    of empty ones whose `EmptyReportRun` follows: only what leaves the answer here is news.
+    ``window`` holds the bounds of the window that closed at ``at``, the first such window in text order.
+    ``revises``: late elements changed contents that the last evaluation used. ``skipped``: the report belongs
+    to a run of empty reports whose `EmptyReportRun` follows, so only rows that leave the answer are emitted.
     """
 
     at: int
@@ -52,7 +52,7 @@ class Evaluation(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The instant, which is the last of them."""
+        """The instant ``at``, under the name that the other kinds of steps use."""
         return self.at
 
 
@@ -69,7 +69,7 @@ class EmptyReportRun:
 class UnchangedRun:
     """A run of evaluations over unchanged contents, which are skipped because they would emit nothing.
 
-    ``number`` is how many they are; the last is at or before ``end``.
+    ``number`` is the number of evaluations; the last is at or before ``end``.
     """
 
     end: int

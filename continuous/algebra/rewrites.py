@@ -1,4 +1,4 @@
-"""The rewrites that a query goes through before its static parts are split off, in order."""
+"""The rewrites of a query before its static parts are split off, in their order."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ _TRUE = Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boo
 
 
 def move_outward(root: Algebra) -> Algebra:
-    """The query with each FILTER and BIND in a group that binds its variables.
+    """Return the query with each FILTER and BIND moved to a group that binds its variables.
 
-    Raises QueryTextError for a BIND that would have to move while its variable is used in its block.
+    Raises QueryTextError for a BIND that would have to move although its block uses its variable.
 
-    The queries of the RSP-QL* paper filter inside ``WINDOW <w> { GRAPH ?g { ... } }`` by variables that are
-    bound only outside the block, where SPARQL would see them unbound. Such a FILTER or BIND moves to the
-    nearest enclosing group that binds them (docs/semantics.md, section 5). Before:
+    The queries of the RSP-QL* paper filter inside ``WINDOW <w> { GRAPH ?g { ... } }`` by variables that only
+    patterns outside the block bind, so that SPARQL would see them unbound. Such a FILTER or BIND moves to the
+    nearest enclosing group that binds the variables (docs/semantics.md, section 5). Before:
 
         Join(Bgp(?x :limit ?l), Window(w, Filter(?v > ?l, Bgp(?x :value ?v))))
 
@@ -73,16 +73,16 @@ def move_outward(root: Algebra) -> Algebra:
 
         Filter(?v > ?l, Join(Bgp(?x :limit ?l), Window(w, Bgp(?x :value ?v))))
 
-    Inside OPTIONAL it becomes the left join's condition. Nothing moves out of EXISTS, MINUS, UNION branches
-    or sub-queries. A variable that no such group binds stays unbound where it stands, and the row fails
-    there.
+    A FILTER inside OPTIONAL becomes a condition of the left join. Nothing moves out of EXISTS, MINUS, UNION
+    branches or sub-queries. If no such group binds a variable, the FILTER or BIND stays, and the variable is
+    unbound.
     """
     return _GroupParts(in_scope(root), NO_NAMES, NO_NAMES).rewrite(root)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A FILTER (``var`` None) or BIND on its way out; ``needs`` are its variables that are bound outside."""
+    """A FILTER (``var`` None) or BIND that may move; ``needs`` are its variables that outer groups bind."""
 
     var: Var | None
     expr: Expr
@@ -90,11 +90,12 @@ class _Moved:
 
 
 class _GroupParts:
-    """One group: the operands of its joins, its BINDs and FILTERs, and the blocks in it.
+    """One group: the operands of its joins, its BINDs and FILTERs, and the blocks inside it.
 
-    ``bound`` are the variables that the group binds, ``outer`` those that enclosing groups bind up to where
-    a FILTER may move, ``substituted`` those that EXISTS gives. Only what stands in a ``block`` moves; the
-    blocks in another group reach its ``outer`` variables too.
+    ``bound`` are the variables that the group binds, ``outer`` the variables of enclosing groups to which a
+    FILTER may move, and ``substituted`` the variables that EXISTS substitutes. A FILTER or BIND moves only
+    out of a ``block``; a block nested in another block can also use the ``outer`` variables of the enclosing
+    block.
     """
 
     def __init__(self, bound: Names, outer: Names, substituted: Names, *, block: bool = False) -> None:
@@ -106,7 +107,7 @@ class _GroupParts:
         self.leaving: list[_Moved] = []
 
     def rewrite(self, node: Algebra) -> Algebra:
-        """The group with what stops in it put in its place; `leaving` holds what goes further out."""
+        """Return the group with FILTERs and BINDs placed; `leaving` holds those that move further out."""
         node = self._walk(node)
         node = self._place_binds(node)
         for moved in sorted(self._pending, key=lambda each: each.var is None):
@@ -147,7 +148,7 @@ class _GroupParts:
             case Minus(left, right):
                 return Minus(self._walk(left), self._closed_group(right))
             case _:
-                # Union branches, sub-queries and SERVICE are groups that nothing leaves.
+                # No FILTER or BIND moves out of UNION branches, sub-queries and SERVICE.
                 below = NO_NAMES.union(*map(in_scope, children(node)))
                 node = with_expressions(node, [self._exists(each, below) for each in expressions(node)])
                 return with_children(node, [self._closed_group(each) for each in children(node)])
@@ -161,7 +162,7 @@ class _GroupParts:
         return put_patterns(expr, iter(inside))
 
     def _needs(self, expr: Expr) -> Names:
-        """The variables that this block does not bind and an enclosing group does."""
+        """Return the variables of an expression that only an enclosing group binds."""
         if not self._inside_block:
             return NO_NAMES
         return (_direct_variables(expr) - self._bound - self._substituted) & self._outer
@@ -179,7 +180,7 @@ class _GroupParts:
                     f" its block, so it would have to move out; but ?{moved.var.name} is used in it",
                     hint="move the BIND and what uses its variable out of the block",
                 )
-            # Patterns of EXISTS keep the dataset of the block they were written in.
+            # Patterns of EXISTS are evaluated over the dataset of the block in which they were written.
             patterns = [replace(node, input=each) for each in patterns_of(moved.expr)]
             expr = put_patterns(moved.expr, iter(patterns))
             self._pending.append(replace(moved, expr=expr))
@@ -195,7 +196,8 @@ class _GroupParts:
         binds = [moved for moved in optional.leaving if moved.var is not None]
         if not binds:
             return LeftJoin(left, right, _conjunction(conditions))
-        # A BIND that needs the left side is evaluated above, for the rows that the right side extended.
+        # A BIND that needs the left side is evaluated above the left join, only for rows that the right side
+        # extended.
         matched = Var(f"_:matched.{binds[0].var.name}" if binds[0].var else "_:matched")
         result: Algebra = LeftJoin(left, Extend(right, matched, Constant(_TRUE)), _conjunction(conditions))
         for bind in binds:
@@ -211,7 +213,7 @@ class _GroupParts:
         return result
 
     def _place_binds(self, node: Algebra) -> Algebra:
-        """Put each pending BIND on the first operand that binds what it needs, below what uses its value."""
+        """Put each pending BIND on the first operand that binds its variables, below users of its value."""
         for moved in [each for each in self._pending if each.var is not None]:
             if not moved.needs <= in_scope(node):
                 continue
@@ -232,7 +234,7 @@ class _GroupParts:
 
 
 def _direct_variables(expr: Expr) -> Names:
-    """The variables of an expression outside the patterns of EXISTS, which have their own."""
+    """Return the variables of an expression, without those in EXISTS patterns."""
     match expr:
         case Var(name):
             return frozenset((name,))
@@ -260,17 +262,17 @@ def _list(names: Names) -> str:
 
 
 def rename_subquery_variables(root: Algebra, kept: Names = NO_NAMES) -> Algebra:
-    """The query where sub-queries in EXISTS share no variable with the tested row but those that they show.
+    """Return the query with hidden variables of sub-queries in EXISTS renamed apart from the tested row.
 
-    A variable that a sub-query does not show is its own (SPARQL 1.1 section 12). Oxigraph takes what it
-    knows of the row's variable of the same name, that it is bound or no number, for knowledge of this one.
-    The names in ``kept`` mean more than a variable and stay.
+    A variable that a sub-query does not select is local to the sub-query (SPARQL 1.1 section 12). Oxigraph's
+    optimizer confuses it with the row's variable of the same name, and takes the local variable to be bound
+    or not a number. The names in ``kept`` have a meaning outside the query text and are not renamed.
     """
     return _rename_subquery_variables(root, NO_NAMES, kept, set(mentioned(root)))
 
 
 def _rename_subquery_variables(node: Algebra, row: Names, kept: Names, taken: set[str]) -> Algebra:
-    """``row`` are the variables of the rows for which EXISTS around this is asked."""
+    """Rename below a node; ``row`` are the variables of the rows that an enclosing EXISTS is tested for."""
     if row and isinstance(node, Project | Group):
         names: dict[str, str] = {}
         for name in sorted((mentioned(node) - in_scope(node) - kept) & row):
@@ -290,10 +292,10 @@ def _rename_subquery_variables(node: Algebra, row: Names, kept: Names, taken: se
 
 
 def drop_idle_minus(node: Algebra) -> Algebra:
-    """The query without every MINUS that can not remove anything.
+    """Return the query without every MINUS that cannot remove a row.
 
-    MINUS whose sides share no variable removes nothing (SPARQL 1.1 section 8.3.3). Inside EXISTS Oxigraph
-    would count the variables of the row that is tested as common ones and remove rows.
+    A MINUS whose sides share no variable removes nothing (SPARQL 1.1 section 8.3.3). Inside EXISTS, Oxigraph
+    would count the variables of the tested row as shared and remove rows.
     """
     if isinstance(node, Minus) and not in_scope(node.left) & in_scope(node.right):
         return drop_idle_minus(node.left)
@@ -301,7 +303,7 @@ def drop_idle_minus(node: Algebra) -> Algebra:
 
 
 def has_order(root: Algebra) -> bool:
-    """True when the query itself has ORDER BY, LIMIT or OFFSET; those of a sub-query order nothing here."""
+    """Return True if the query itself, not only a sub-query, has ORDER BY, LIMIT or OFFSET."""
     if isinstance(root, Slice):
         return True
     inner = root.input if isinstance(root, Distinct) else root
@@ -310,9 +312,9 @@ def has_order(root: Algebra) -> bool:
 
 
 def prepare(query: ContinuousQuery) -> Algebra:
-    """The algebra that is evaluated: every rewriting of docs/semantics.md, section 5, done."""
+    """Return the algebra to evaluate, after all rewrites of docs/semantics.md, section 5."""
     streams = {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
-    # A query that was not made from a text may have any construct of the list.
+    # A query without a text may contain any construct of the list of corrections.
     marked = not query.text or ANY_MARK.search(query.text)
     root = as_both_read(hide_graph_names(query.root)) if marked else query.root
     root = rename_subquery_variables(root, frozenset(each.name for each in streams.values()))
@@ -324,7 +326,7 @@ def prepare(query: ContinuousQuery) -> Algebra:
 
 
 def bind_streams(node: Algebra, streams: dict[NamedNode, Var]) -> Algebra:
-    """Each window on a variable stream says that it binds that variable."""
+    """Return the query in which each window on a variable stream names the variable that it binds."""
     if not streams:
         return node
     if isinstance(node, Window) and isinstance(node.name, NamedNode) and node.name in streams:
@@ -333,10 +335,11 @@ def bind_streams(node: Algebra, streams: dict[NamedNode, Var]) -> Algebra:
 
 
 def lift_modifiers(node: Algebra) -> Algebra:
-    """Projection and solution modifiers that stand inside a window move out of it.
+    """Move projections and solution modifiers from inside a window to outside the window.
 
-    Before ``Window(w, Project(P, columns))``, as C-SPARQL's merged window has it around a whole query; after
-    ``Project(Window(w, P), columns)``. Safe because a window changes only the dataset of patterns.
+    Before ``Window(w, Project(P, columns))``, which C-SPARQL's merged window around a whole query produces;
+    after ``Project(Window(w, P), columns)``. The move is safe because a window changes only the dataset of
+    patterns.
     """
     match node:
         case Window(NamedNode(), Project() | Distinct() | Slice() | OrderBy() as inner, None):
@@ -351,7 +354,7 @@ def lift_modifiers(node: Algebra) -> Algebra:
 
 
 def with_projection(node: Algebra) -> Algebra:
-    """The query with an explicit Project of its visible variables below its modifiers."""
+    """Return the query with an explicit Project of its visible variables below its modifiers."""
     if isinstance(node, (Slice, Distinct)):
         return with_children(node, [with_projection(each) for each in children(node)])
     if isinstance(node, Project):

@@ -1,4 +1,4 @@
-"""The registry of scalar functions that are not SPARQL's own, built-in and from outside (docs/extending.md).
+"""The registry of scalar functions outside SPARQL, built-in and of extensions (docs/extending.md).
 
 A function is an IRI and a Python callable over RDF terms. Every evaluator reads this registry: Oxigraph for
 queries, updates, static parts and recomputed answers, and the generated code of the native engine.
@@ -22,19 +22,20 @@ Function = Callable[..., Term | None]
 log = logging.getLogger("quadrill.extensions")
 
 TERMS = (NamedNode, BlankNode, Literal, Triple)
-"""The classes of RDF terms; any other result of a function is an error."""
+"""The classes of RDF terms; a function result of any other class is an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
-    """One function.
+    """A scalar function that expressions call by IRI.
 
     Attributes:
-        call: takes terms; None is an error of the expression. It never raises, except for want of memory.
-        arities: the numbers of arguments that it takes.
+        call: takes terms; a result of None is an error of the expression. It raises no exception but
+            MemoryError.
+        arities: the allowed numbers of arguments.
         is_deterministic: equal arguments always give equal results.
         is_costly: one call may take longer than a millisecond.
-        is_built_in: part of Quadrill, not of an extension; the length of its results needs no limit.
+        is_built_in: the function is part of Quadrill, not of an extension; its results need no length limit.
     """
 
     call: Function
@@ -49,11 +50,11 @@ _CALLS: dict[NamedNode, Function] = {}
 _OUTSIDE: dict[NamedNode, ScalarFunction] = {}
 
 FUNCTIONS: Mapping[NamedNode, ScalarFunction] = MappingProxyType(_FUNCTIONS)
-"""All functions by IRI."""
+"""All registered functions by IRI."""
 CALLS: Mapping[NamedNode, Function] = MappingProxyType(_CALLS)
-"""Their callables, as Oxigraph's ``custom_functions`` takes them."""
+"""The callables of all functions by IRI, in the form of Oxigraph's ``custom_functions``."""
 EXTENSION_FUNCTIONS: Mapping[NamedNode, ScalarFunction] = MappingProxyType(_OUTSIDE)
-"""Those of them that extensions have registered."""
+"""The functions by IRI that extensions have registered."""
 
 
 def register(
@@ -64,19 +65,21 @@ def register(
     deterministic: bool = True,
     costly: bool = False,
 ) -> None:
-    """Add a function that queries and updates call by its IRI.
+    """Register a function that queries and updates call by its IRI.
 
     Args:
-        iri: what texts write, as in ``BIND(<urn:example:double>(?x) AS ?y)``.
-        function: gives the result for RDF terms. None, and an exception, are errors of the expression.
-        arity: the number of arguments, or all numbers that are allowed.
-        deterministic: equal arguments always give equal results. Continuous queries refuse other functions,
+        iri: the IRI in query texts, as in ``BIND(<urn:example:double>(?x) AS ?y)``.
+        function: returns the result for RDF terms. A result of None and an exception are errors of the
+            expression.
+        arity: the number of arguments, or all allowed numbers.
+        deterministic: equal arguments always give equal results. Continuous queries reject other functions,
             because a replay could not repeat their answers.
-        costly: a call may take longer than a millisecond. Queries that call it are evaluated in a worker
-            process, and conditions that call it may be evaluated after the joins (``uncertain_filters``).
+        costly: a call may take longer than a millisecond. Queries that call the function are evaluated in a
+            worker process, and conditions that call it may be evaluated after the joins
+            (``uncertain_filters``).
 
     Raises:
-        ValueError: a function of this IRI is registered already, or Quadrill uses the IRI itself.
+        ValueError: a function with this IRI is registered already, or the IRI is reserved for Quadrill.
     """
     if iri in _FUNCTIONS:
         raise ValueError(f"a function {iri} is registered already")
@@ -88,7 +91,7 @@ def register(
 
 
 def add(iri: NamedNode, function: ScalarFunction) -> None:
-    """Add a function whose ``call`` keeps the rules already; built-in packages use this."""
+    """Register a function whose ``call`` checks its arguments and raises no errors; for built-in packages."""
     _FUNCTIONS[iri] = function
     _CALLS[iri] = function.call
     if not function.is_built_in:
@@ -96,19 +99,19 @@ def add(iri: NamedNode, function: ScalarFunction) -> None:
 
 
 def unregister(iri: NamedNode) -> None:
-    """Remove a function; queries that call it must have ended."""
+    """Remove a function; no query that calls the function may be running."""
     del _FUNCTIONS[iri], _CALLS[iri]
     _OUTSIDE.pop(iri, None)
 
 
 def is_costly(iri: NamedNode) -> bool:
-    """Return True for a registered function whose calls may take long."""
+    """Return True for an extension function whose calls may take longer than a millisecond."""
     function = _OUTSIDE.get(iri)
     return function is not None and function.is_costly
 
 
 def signatures() -> list[tuple[str, tuple[int, ...], bool, bool]]:
-    """What texts that call functions from outside mean depends on these; plain values in a fixed order."""
+    """Return the signatures of all extension functions in a fixed order, as a part of cache keys."""
     found = _OUTSIDE.items()
     return sorted((i.value, (*f.arities,), f.is_deterministic, f.is_costly) for i, f in found)
 
@@ -117,9 +120,10 @@ _RESERVED = ("urn:quadrill:", "http://www.w3.org/2001/XMLSchema#")
 
 
 def guarded(what: str, iri: NamedNode, function: Function) -> Function:
-    """A callable from outside whose exceptions are errors of the expression.
+    """Wrap an extension's callable so that its exceptions become errors of the expression.
 
-    The first exception is logged, so that its author sees it; what is no number is an ordinary error.
+    The first exception is logged for the author of the function; NotNumericError is an ordinary error and is
+    not logged.
     """
     logged = False
 

@@ -1,4 +1,4 @@
-"""SELECT and its modifiers taken apart: the inverse of how the language puts them together."""
+"""Splits the algebra of a SELECT into its clauses, the inverse of the translation to algebra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .variables import Scopes
 
 @dataclass(slots=True)
 class SelectParts:
-    """A query or sub-query taken apart. ``columns`` is None without a projection (ASK, CONSTRUCT)."""
+    """The clauses of a query or sub-query; ``columns`` is None without a projection (ASK, CONSTRUCT)."""
 
     pattern: Algebra
     mode: str = ""
@@ -28,7 +28,7 @@ class SelectParts:
 
 
 def select_parts(node: Algebra, *, projected: bool) -> SelectParts:
-    """The modifiers of a pattern and what stands below them."""
+    """Split a pattern into its solution modifiers and the pattern below the modifiers."""
     parts = SelectParts(node)
     if isinstance(node, n.Slice):
         parts.offset, parts.limit, node = node.offset, node.limit, node.input
@@ -54,7 +54,7 @@ def select_parts(node: Algebra, *, projected: bool) -> SelectParts:
 
 
 def _group(parts: SelectParts, node: Algebra) -> bool:
-    """Take HAVING, the trailing VALUES and GROUP BY apart; False when there is no grouping."""
+    """Split off HAVING, the trailing VALUES and GROUP BY; return False if there is no grouping."""
     values: n.Values | None = None
     match node:
         case n.Join(left, n.Values() as rows):
@@ -80,7 +80,7 @@ def _group(parts: SelectParts, node: Algebra) -> bool:
 
 
 def _expressions(parts: SelectParts, columns: tuple[Var, ...]) -> None:
-    """Take off SELECT expressions: what was extended last, in the order of the columns."""
+    """Split off the SELECT expressions: the outermost Extends, in the order of the columns."""
     places = {column: place for place, column in enumerate(columns)}
     last = len(columns)
     found: list[tuple[Var, Expr]] = []
@@ -93,6 +93,6 @@ def _expressions(parts: SelectParts, columns: tuple[Var, ...]) -> None:
 
 
 def _all_columns(parts: SelectParts) -> tuple[Var, ...]:
-    """The columns of a grouping that is shown alone: its keys and set functions."""
+    """Return the columns of a grouping without a projection: its keys and set functions."""
     parts.items += tuple((var, var) for var, _ in parts.aggregates)
     return tuple(key for key, _ in parts.keys) + tuple(var for var, _ in parts.items)

@@ -1,4 +1,4 @@
-"""The set functions (SPARQL 1.1 section 18.5.1) and the statistical ones, with every choice fixed.
+"""The set functions of SPARQL 1.1 section 18.5.1 and statistical ones, each with one defined result.
 
 An error or an unbound value makes SUM, AVG, MIN, MAX, GROUP_CONCAT and the statistical functions an error
 (unbound); SAMPLE and COUNT pass over it. An empty group gives SUM and AVG 0, GROUP_CONCAT the empty
@@ -31,19 +31,20 @@ from .order import FLOAT_TYPES, INTEGER_TYPES, NUMERIC_TYPES, XSD, total_key
 
 
 def double_text(number: float) -> str:
-    """Text of a double as Oxigraph prints it: shortest digits that read back, never an exponent."""
+    """Return a double as text as Oxigraph prints it: the shortest digits that parse back, no exponent."""
     if number != number:
         return "NaN"
     if number in (float("inf"), float("-inf")):
         return "INF" if number > 0 else "-INF"
     if 2.0**49 <= abs(number) < 2.0**51 and abs(number) % 0.5 == 0.25:
-        # Two texts are equally near and short; Rust takes the larger, Python's repr the even one.
+        # Two texts are equally near and short; Rust prints the larger one, Python's repr the one with an even
+        # digit.
         return f"{int(number)}.{3 if abs(number) % 1 == 0.25 else 8}"
     return _without_exponent(repr(number))
 
 
 def single_text(number: float) -> str:
-    """Text of a single precision number as Oxigraph prints it: the nearest of the shortest texts."""
+    """Return a single-precision number as text as Oxigraph prints it: the nearest of the shortest texts."""
     if not number or not math.isfinite(number):
         return double_text(float(number))
     size = Decimal(abs(float(number)))
@@ -71,20 +72,21 @@ def _without_exponent(text: str) -> str:
 
 
 NATIVE = frozenset(("COUNT",))
-"""Set functions whose result leaves no choice: the store's own implementation serves."""
+"""Set functions whose result SPARQL defines completely, so that the store's own implementation is used."""
 
 STATISTICAL = frozenset(("MEDIAN", "STDDEV", "VARIANCE", "PERCENTILE"))
 """The set functions that SPARQL does not have."""
 
 AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
-"""``median``, ``stddev``, ``variance`` and ``percentile:<0 to 100>`` in plain SPARQL."""
+"""Prefix of the IRIs of ``median``, ``stddev``, ``variance`` and ``percentile:<0 to 100>`` in plain
+SPARQL."""
 
-# ``…percentile:95(e)`` is PERCENTILE(e, 95): for stores whose own aggregates take one argument.
+# ``…percentile:95(e)`` is PERCENTILE(e, 95), because custom aggregates of Oxigraph take one argument.
 PERCENTILE_IRI = re.compile(re.escape(AGGREGATE_NAMESPACE) + r"percentile:([0-9]+|[0-9]+\.[0-9]+)")
 
 
 def aggregate_iri(aggregate: Aggregate) -> tuple[NamedNode, Expr | None]:
-    """The IRI of a statistical function, and its parameter unless the IRI says it."""
+    """Return the IRI of a statistical function, and its parameter unless the IRI contains it."""
     match aggregate.parameter:
         case Constant(Literal() as number):
             iri = f"{AGGREGATE_NAMESPACE}percentile:{number.value}"
@@ -111,11 +113,10 @@ class NotNumericError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SetFunction:
-    """A set function by its definition.
+    """The definition of a set function.
 
     Attributes:
-        value: the result over all bound values of a group, distinct ones where DISTINCT was asked for; None
-        for
+        value: computes the result over all bound values of a group, without duplicates for DISTINCT; None is
             an error. GROUP_CONCAT takes a ``separator``, PERCENTILE a ``parameter``.
         passes_over_errors: an error among the values does not make the result an error.
     """
@@ -131,9 +132,10 @@ def set_function(
     separator: str | None = None,
     parameter: float | None = None,
 ) -> Term | None:
-    """The value of a set function over a multiset of bound values, or None for an error.
+    """Return the result of a set function over a multiset of bound values; None for an error.
 
-    ``values`` are already distinct where DISTINCT was asked for. ``parameter`` is PERCENTILE's.
+    For DISTINCT, the caller has removed duplicates from ``values``. ``parameter`` is the percentile of
+    PERCENTILE.
     """
     given = {"separator": separator, "parameter": parameter}
     try:
@@ -144,7 +146,7 @@ def set_function(
 
 
 def numeric_value(term: Term) -> tuple[Number, NamedNode]:
-    """The value of a numeric literal and the type it counts as: integer, decimal, float or double."""
+    """Return the value of a numeric literal and its promoted type: integer, decimal, float or double."""
     if isinstance(term, Literal):
         datatype = term.datatype.value
         try:
@@ -161,7 +163,7 @@ def numeric_value(term: Term) -> tuple[Number, NamedNode]:
 
 
 def _single(number: float) -> float:
-    """The value of an xsd:float, which is not that of its text read as a double."""
+    """Return a number rounded to single precision, the value space of xsd:float."""
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
     except OverflowError:
@@ -169,7 +171,7 @@ def _single(number: float) -> float:
 
 
 def promoted(values: Sequence[Term]) -> tuple[list[Number], NamedNode]:
-    """The values in the widest type among them (XPath numeric type promotion)."""
+    """Return the values in the widest type among them (XPath numeric type promotion)."""
     pairs = [numeric_value(term) for term in values]
     types = {datatype for _, datatype in pairs}
     for widest in (_DOUBLE, _FLOAT):
@@ -181,7 +183,7 @@ def promoted(values: Sequence[Term]) -> tuple[list[Number], NamedNode]:
 
 
 def number_literal(value: Number, datatype: NamedNode) -> Literal:
-    """The literal of a value in the store's canonical form; raises NotNumericError when out of range."""
+    """Return the literal of a value in canonical form; raises NotNumericError if it is out of range."""
     if datatype == _INTEGER:
         if not -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER:
             raise NotNumericError(f"integer {value} is beyond 64 bits")
@@ -202,7 +204,7 @@ def _double(value: float) -> Literal:
 
 
 def float_sum(values: Sequence[float]) -> float:
-    """The correctly rounded sum; infinities and NaN as in IEEE 754, a sum out of range is an infinity."""
+    """Return the correctly rounded sum; infinities and NaN as in IEEE 754, and an overflow is an infinity."""
     try:
         return math.fsum(values)
     except ValueError:
@@ -256,7 +258,7 @@ def _mean_literal(numbers: Sequence[Number], datatype: NamedNode) -> Literal:
 
 
 def _group_concat(values: Sequence[Term], separator: str = " ") -> Literal:
-    """CONCAT's typing: strings only; a language tag is kept when all values share it."""
+    """Concatenate strings with the typing of CONCAT: a language tag is kept if all values share it."""
     ordered = sorted(values, key=total_key)
     languages = set()
     for term in ordered:
@@ -272,7 +274,7 @@ def _group_concat(values: Sequence[Term], separator: str = " ") -> Literal:
 
 
 def _percentile(values: Sequence[Term], parameter: float = 50.0) -> Term | None:
-    """Linear interpolation between the two values next to the rank; the value itself when it is one."""
+    """Interpolate linearly between the two values next to the rank; a whole rank returns its value."""
     if not values or not 0 <= parameter <= 100:
         return None
     promoted(values)
@@ -319,16 +321,17 @@ FUNCTIONS: dict[str, SetFunction] = {
     "VARIANCE": SetFunction(lambda values: _double(_variance(values))),
     "STDDEV": SetFunction(lambda values: _double(math.sqrt(_variance(values)))),
 }
-"""The set functions but COUNT, which the store and every engine counts by itself.
+"""The set functions except COUNT, which the store and every engine compute themselves.
 
-One from outside has its IRI in angle brackets as its name (`quadrill.continuous.expressions.aggregates`).
+The name of an extension's aggregate is its IRI in angle brackets
+(`quadrill.continuous.expressions.aggregates`).
 """
 STANDARD = frozenset(FUNCTIONS)
-"""The names of the built-in ones."""
+"""The names of the built-in set functions."""
 
 
 class CustomAccumulator:
-    """One group's running value, with the two methods that pyoxigraph calls for a custom aggregate."""
+    """Accumulates the values of one group, with the two methods of pyoxigraph's custom aggregates."""
 
     def __init__(
         self,
@@ -340,7 +343,7 @@ class CustomAccumulator:
         skip: Term | None = None,
         take_text: Callable[[int], bool] | None = None,
     ) -> None:
-        """Of a set function; ``take_text`` is told the growing length of a text, and whether it may go on."""
+        """Take the set function; ``take_text`` gets the text length so far and returns False to stop."""
         self._name = name
         self._distinct = distinct
         self._separator = separator
@@ -352,7 +355,7 @@ class CustomAccumulator:
         self._size = -len(" " if separator is None else separator)
 
     def accumulate(self, term: Term) -> None:
-        """Called by Oxigraph for each value of the group; it stops at the first error and gives unbound."""
+        """Add one value of the group; Oxigraph stops at the first error, and the result is unbound."""
         if term == self._skip:
             return
         if self._distinct:
@@ -367,12 +370,12 @@ class CustomAccumulator:
         self._values.append(term)
 
     def finish(self) -> Term | None:
-        """Called by Oxigraph at the end of the group."""
+        """Return the result of the group; Oxigraph calls this after the last value."""
         return set_function(self._name, self._values, separator=self._separator, parameter=self._parameter)
 
 
 def percentile_parameter(aggregate: Aggregate) -> float | None:
-    """PERCENTILE's constant; raises QueryTextError when it is not a number from 0 to 100."""
+    """Return PERCENTILE's constant; raises QueryTextError unless it is a number from 0 to 100."""
     if aggregate.name != "PERCENTILE":
         return None
     try:

@@ -1,7 +1,8 @@
-"""The algebra as S-expressions, in the manner of Apache Jena's SSE: for EXPLAIN and golden files.
+"""Prints the algebra as S-expressions in the style of Apache Jena's SSE, for EXPLAIN and golden files.
 
-One node per line, operands indented; variables with their question mark, terms as N-Triples. Hidden variables
-(blank nodes of the text) are printed as ``?_:name``. A node without a case of its own goes by its name.
+Each node is one line, with operands indented; variables have their question mark, terms are N-Triples. Hidden
+variables (blank nodes of the text) are printed as ``?_:name``. Other nodes are printed by the name of their
+class.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _HEADS: dict[type, str] = {
 
 
 def show(node: Algebra) -> str:
-    """The pattern as an indented S-expression.
+    """Return the pattern as an indented S-expression.
 
     >>> print(show(n.Filter(n.Call("BOUND", (Var("x"),)), n.Bgp())))
     (filter (bound ?x)
@@ -73,7 +74,7 @@ def _lines(node: Algebra) -> list[str]:
 
 
 def _word(part: object) -> str:
-    """A term, an expression or a path on one line."""
+    """Return a term, an expression or a path on one line."""
     match part:
         case Var(name):
             return f"?{name}"
@@ -90,7 +91,7 @@ def _word(part: object) -> str:
         case n.OrderCondition(expr, descending):
             return _list("desc", _word(expr)) if descending else _word(expr)
         case n.Aggregate(name, expr, distinct, separator, parameter):
-            # The name of one from outside is an IRI.
+            # The name of an extension's aggregate is an IRI, which must keep its case.
             words = [name if name.startswith("<") else name.lower(), *(["distinct"] if distinct else [])]
             words += [] if separator is None else [_list("separator", str(Literal(separator)))]
             return _list(*words, *[_word(each) for each in (expr, parameter) if each is not None])
@@ -111,7 +112,7 @@ def _words(parts: Iterable[object]) -> str:
 
 
 def _tree(head: str, *operands: list[str]) -> list[str]:
-    """The head, every operand's lines indented, and the closing bracket at the end of the last."""
+    """Return the head, the indented lines of every operand, and the closing bracket on the last line."""
     lines = [f"({head}"] + [_INDENT + line for operand in operands for line in operand]
     lines[-1] += ")"
     return lines

@@ -1,7 +1,7 @@
-"""The parts of LIMIT over DISTINCT over projection over ORDER BY, and what can wait for it.
+"""Splits LIMIT over DISTINCT over projection over ORDER BY, so that columns are computed after LIMIT.
 
-A computed column is there for the rows shown alone, since an expression is a function of its row. A
-condition of ORDER BY that asks for one computes its value, which needs no id.
+A computed column is needed only for the rows of the result, since an expression is a function of its row. A
+condition of ORDER BY that uses a computed column computes the value itself, without a term id for it.
 
     slice(project(order(extend(extend(P, ?key, k), ?text, t), ?key), ?text), 10)
         ->  ?text = t of ten rows of P, in the order of k
@@ -19,7 +19,7 @@ from .variables import NO_NAMES, expression_variables, in_scope
 
 @dataclass(frozen=True, slots=True)
 class Sliced:
-    """Rows of ``input`` in an order and cut; ``late`` are columns of them that it has not."""
+    """Rows of ``input`` that are ordered and cut; ``late`` are columns that are computed afterwards."""
 
     input: Algebra
     conditions: Sequence[OrderCondition]
@@ -30,7 +30,7 @@ class Sliced:
     late: Sequence[Extend] = ()
 
     def with_deferred_columns(self) -> Sliced:
-        """The same with columns computed as late as can be; all of them before where rows are compared."""
+        """Return the same rows with columns computed after LIMIT, unless rows are compared by DISTINCT."""
         if self.limit is None or self.distinct or any(has_exists(each.expr) for each in self.conditions):
             return self
         node, columns = self.input, []
@@ -41,7 +41,7 @@ class Sliced:
 
 
 def sliced(node: Algebra) -> Sliced:
-    """The parts of a node, each of which may be missing."""
+    """Split a node into LIMIT, DISTINCT, projection and ORDER BY, each of which may be missing."""
     offset, limit = 0, None
     if isinstance(node, Slice):
         offset, limit, node = node.offset, node.limit, node.input
@@ -60,5 +60,5 @@ def sliced(node: Algebra) -> Sliced:
 
 
 def condition_variables(conditions: Sequence[OrderCondition]) -> frozenset[str]:
-    """The variables that conditions ask for."""
+    """Return the variables that conditions of ORDER BY use."""
     return NO_NAMES.union(*(expression_variables(each.expr) for each in conditions))

@@ -1,4 +1,4 @@
-"""Splits a query into its static parts and the rest (docs/semantics.md, section 6).
+"""Splits a query into its static parts and a windowed remainder (docs/semantics.md, section 6).
 
 A static part is a maximal sub-pattern without a window and without anything that changes from one
 evaluation to the next (NOW, RAND, ...). In a join group the static operands are gathered and split into
@@ -73,15 +73,15 @@ VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
 """Built-ins whose value depends on the evaluation."""
 
 MERGED_PART = "merged"
-"""The static part that holds the background of C-SPARQL's merged window."""
+"""Name of the static part that holds the background of C-SPARQL's merged window."""
 
 VOLATILE_PREFIX = "urn:quadrill:function:"
-"""Namespace of the functions that stand for them once they are rewritten."""
+"""Namespace of the functions that replace the built-ins of `VOLATILE` after rewriting."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticPattern:
-    """One static part: its name (also of its `TableNode`), its pattern, and the columns that are kept."""
+    """One static part: the name of the part and its `TableNode`, its pattern, and the columns to keep."""
 
     name: str
     pattern: Algebra
@@ -89,7 +89,7 @@ class StaticPattern:
 
 
 def is_volatile(expr: Expr) -> bool:
-    """True when the expression itself calls something that differs between evaluations."""
+    """Return True if the expression, without EXISTS patterns, calls a volatile function."""
     return any(
         (isinstance(each, Call) and each.name in VOLATILE)
         or (isinstance(each, FunctionCall) and each.iri.value.startswith(VOLATILE_PREFIX))
@@ -98,22 +98,22 @@ def is_volatile(expr: Expr) -> bool:
 
 
 def calls_service(node: Algebra) -> bool:
-    """True when a SERVICE call occurs in the pattern, in EXISTS too."""
+    """Return True if the pattern contains a SERVICE call, even inside EXISTS."""
     return any(isinstance(each, Service) for each in all_nodes(node))
 
 
 def is_static(node: Algebra) -> bool:
-    """True when neither a window nor a volatile function occurs in the pattern, in EXISTS neither."""
+    """Return True if the pattern, including EXISTS patterns, has neither windows nor volatile functions."""
     return not any(
         isinstance(each, Window) or any(map(is_volatile, expressions(each))) for each in all_nodes(node)
     )
 
 
 def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPattern, ...]]:
-    """The query with a `TableNode` in the place of each static part, and the parts.
+    """Return the query with a `TableNode` in the place of each static part, and the parts.
 
-    ``keep`` are the variables that the caller reads from the solutions of the root. Raises
-    UnsupportedError for a volatile function inside SERVICE, or inside a sub-query in ``GRAPH ?g``.
+    ``keep`` are the variables that the caller reads from the solutions of the root. Raises UnsupportedError
+    for a volatile function inside SERVICE, or inside a sub-query in ``GRAPH ?g``.
     """
     splitter = _Splitter()
     rest = splitter.split(root, _SplitContext())
@@ -134,7 +134,7 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
 
 
 def _counted_columns(root: Algebra) -> Names:
-    """The columns that ``COUNT(DISTINCT *)`` reads without naming them: all that its group can bind."""
+    """Return the columns that ``COUNT(DISTINCT *)`` reads without naming them: all columns of its input."""
     return NO_NAMES.union(
         *(
             in_scope(each.input)
@@ -147,7 +147,7 @@ def _counted_columns(root: Algebra) -> Names:
 
 @dataclass(frozen=True, slots=True)
 class _SplitContext:
-    """The place where the splitter stands: inside which GRAPH, and which variables EXISTS substitutes."""
+    """The context of a node: the GRAPH around it, and the variables that an enclosing EXISTS substitutes."""
 
     graph: NamedNode | Var | None = None
     substituted: Names = NO_NAMES
@@ -158,7 +158,7 @@ class _Splitter:
         self.parts: list[Algebra] = []
 
     def split(self, node: Algebra, at: _SplitContext) -> Algebra:
-        """The node with its static sub-patterns taken out."""
+        """Return the node with its static sub-patterns replaced by tables."""
         if isinstance(node, Join) or self._is_part(node, at):
             return self._split_group(node, [], at)
         match node:
@@ -192,7 +192,7 @@ class _Splitter:
                 return self._split_expressions(changed, in_scope(node.input), at)
 
     def _split_filter(self, node: Filter, at: _SplitContext) -> Algebra:
-        """Conditions over one static component alone go into it; the others stay above, in their order."""
+        """Move conditions over one static component into it; other conditions stay above, in their order."""
         inner: Algebra = node
         conditions: list[Expr] = []
         while isinstance(inner, Filter):
@@ -204,7 +204,7 @@ class _Splitter:
         return result
 
     def _split_group(self, node: Algebra, conditions: list[Expr], at: _SplitContext) -> Algebra:
-        """Gather the static operands of a join group; ``conditions`` lose those that a part takes."""
+        """Gather the static operands of a join group; conditions that a part takes leave ``conditions``."""
         operands = conjuncts(node)
         static = [each for each in operands if self._is_part(each, at)]
         rest = [self.split(each, at) for each in operands if not self._is_part(each, at)]
@@ -222,7 +222,7 @@ class _Splitter:
         return join(*rest)
 
     def _table(self, part: Algebra, at: _SplitContext) -> Algebra:
-        """A new part; inline data needs none."""
+        """Return a table for a new static part; inline data is returned unchanged."""
         if isinstance(part, Values) and not isinstance(at.graph, Var):
             return part
         self.parts.append(part if at.graph is None else Graph(at.graph, part))
@@ -243,14 +243,14 @@ class _Splitter:
         return not used or _commutes_with_substitution(node, used)
 
     def _split_expressions(self, node: Algebra, bound: Names, at: _SplitContext) -> Algebra:
-        """Split the patterns of EXISTS; the variables in scope where they are tested are substituted."""
+        """Split the patterns of EXISTS, which see the substituted variables ``bound`` of the tested row."""
         inside = replace(at, substituted=at.substituted | bound)
         patterns = [each for expr in expressions(node) for each in patterns_of(expr)]
         return with_patterns(node, [self.split(each, inside) for each in patterns])
 
 
 def _components(operands: Sequence[Algebra]) -> list[Algebra]:
-    """The operands joined to components that share no variable; triple patterns count one by one."""
+    """Join the operands into components that share no variable; each triple pattern counts separately."""
     groups: list[tuple[Names, list[Algebra]]] = []
     for operand in operands:
         pieces = [Bgp((each,)) for each in operand.patterns] if isinstance(operand, Bgp) else [operand]
@@ -264,7 +264,7 @@ def _components(operands: Sequence[Algebra]) -> list[Algebra]:
 
 
 def _distributes_over_graphs(node: Algebra) -> bool:
-    """True when ``GRAPH ?g { node }`` is the node with each static leaf inside ``GRAPH ?g``."""
+    """Return True if ``GRAPH ?g { node }`` equals the node with each static leaf inside ``GRAPH ?g``."""
     if is_static(node):
         return True
     match node:
@@ -277,7 +277,7 @@ def _distributes_over_graphs(node: Algebra) -> bool:
 
 
 def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
-    """True when substituting ``used`` into the pattern gives what joining its rows with them gives."""
+    """Return True if substituting ``used`` into the pattern equals joining its rows with them."""
     if not used & mentioned(node):
         return True
     match node:
@@ -301,14 +301,14 @@ def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
 
 
 def _set_columns(node: Algebra, tables: dict[str, TableNode]) -> Algebra:
-    """The query with the columns of each table filled in."""
+    """Return the query with the columns of each table filled in."""
     if isinstance(node, TableNode):
         return tables.get(node.name, node)
     return with_operands(node, [_set_columns(each, tables) for each in operands(node)])
 
 
 def needed_tables(rest: Algebra) -> frozenset[str]:
-    """The static parts without whose rows a query that was split has none, by name."""
+    """Return the names of the static parts without whose rows a split query has no solution."""
     match rest:
         case TableNode(name):
             return frozenset((name,))
@@ -326,13 +326,14 @@ def needed_tables(rest: Algebra) -> frozenset[str]:
 
 
 def correlation(node: Algebra, outer: Names) -> None:
-    """Check that joining with the row is substitution; raises UnsupportedError when it is not.
+    """Check that EXISTS equals a join with the tested row; raise UnsupportedError if it does not.
 
-    ``outer`` are the variables of the row that EXISTS is asked for.
+    ``outer`` are the variables of the row for which EXISTS is tested.
 
-    EXISTS substitutes the variables of the row into its pattern before it is evaluated (SPARQL 1.1, section
-    18.6). For patterns that only restrict (joins, unions, filters over what they bind) that gives the same as
-    joining the pattern's solutions with the row, which can be kept up to date. Others are refused.
+    EXISTS substitutes the variables of the row into its pattern before the evaluation (SPARQL 1.1, section
+    18.6). For patterns that only restrict (joins, unions, filters over variables that they bind), joining the
+    solutions of the pattern with the row gives the same result and can be maintained incrementally. Other
+    patterns are rejected.
     """
     if outer & mentioned(node) and not _joins(node, outer):
         raise UnsupportedError(
@@ -378,7 +379,10 @@ def _joins(node: Algebra, outer: Names) -> bool:
 
 
 def merged_background(root: Algebra) -> StaticPattern:
-    """The triples of the FROM graphs (the default graph if none) that C-SPARQL's merged window can match."""
+    """Return a part with the triples of the FROM graphs that C-SPARQL's merged window can match.
+
+    Without FROM, the triples are those of the default graph.
+    """
     columns = (Var("o"), Var("p"), Var("s"))
     pattern: Algebra = Bgp((TriplePattern(Var("s"), Var("p"), Var("o")),))
     predicates = predicates_of(
@@ -393,7 +397,7 @@ def merged_background(root: Algebra) -> StaticPattern:
 
 
 def projected(node: Algebra) -> tuple[Var, ...]:
-    """The columns of a SELECT, in its order; of another pattern its visible variables by name."""
+    """Return the columns of a SELECT in its order; for other patterns, the visible variables by name."""
     while isinstance(node, (Distinct, Slice, OrderBy)):
         node = node.input
     if isinstance(node, Project):
