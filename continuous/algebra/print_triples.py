@@ -291,8 +291,7 @@ class _Run:
         return lines
 
     def _reified_statement(self, own: int) -> tuple[str, list[str], int] | None:
-        """Return ``<< s p o >> p2 o2 ; …`` as subject, properties, end; None if the reifier has other uses.
-        """
+        """Return ``<< s p o >> p2 o2 ; …`` as subject, properties, end; None if the reifier is used again."""
         subject = self._run[own].subject
         assert isinstance(subject, Var)
         properties, end = self._properties(subject, own + 1)

@@ -42,8 +42,7 @@ def canonical_content(content: Mapping[Quad, int]) -> dict[Quad, int]:
 
 
 def assert_quoted(content: Mapping[Quad, int]) -> dict[Quad, int]:
-    """Return the content with reified triples asserted in their graphs (stream option ``quoted_asserted``).
-    """
+    """Return the content with reified triples asserted in their graphs (option ``quoted_asserted``)."""
     result = dict(content)
     for quad, time in content.items():
         if quad.predicate == REIFIES and isinstance(quad.object, Triple):

@@ -60,9 +60,9 @@ from .nodes import (
 from .variables import certain
 
 MEMBER = Var("_:member")
-"""Binds the number of a member."""
+"""Variable that is bound to the number of a member."""
 PARAMETERS = "template"
-"""The table of the members: their numbers and constants."""
+"""Name of the table that holds the number and the constants of each member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class Skeleton:
 
 @dataclass(frozen=True, slots=True)
 class MemberPattern:
-    """The pattern of all members; ``parameters`` are the columns behind `MEMBER` in the table of members."""
+    """The pattern of all members; ``parameters`` are the columns after `MEMBER` in the table of members."""
 
     root: Algebra
     parameters: tuple[Var, ...]
 
 
 def skeleton(root: Algebra) -> Skeleton:
-    """A query whose static parts are tables, with its constants taken out."""
+    """Return a query's skeleton: its digest without constants, and its constants in order."""
     constants: list[Term] = []
 
     def take(term: Term) -> Var:
@@ -125,10 +125,10 @@ def _parameter(place: int) -> Var:
 
 
 class _Holes:
-    """Visits constants in a fixed order; None leaves one where it is.
+    """Visits constants in a fixed order; ``change`` returns a variable for a constant, or None to keep it.
 
     Attributes:
-        tables: how often a static part was met where its rows may bear the member's number.
+        tables: how often each static part occurs at a place where its rows may carry the member's number.
     """
 
     def __init__(self, change: Callable[[Term], Var | None]) -> None:
@@ -144,7 +144,7 @@ class _Holes:
             case LeftJoin(left, right, _):
                 return self._expressions(replace(node, left=self.visit(left), right=self.visit(right)))
             case Minus(left, right):
-                # Rows that have nothing but the number in common would be taken away.
+                # MINUS would also remove rows that share nothing but the member's number.
                 if isinstance(right, TableNode) and certain(left) & right.certain:
                     self.tables[right.name] += 1
                 return replace(node, left=self.visit(left))
@@ -154,7 +154,7 @@ class _Holes:
                 self.tables[name] += 1
                 return node
             case Group(_, keys, aggregates):
-                # COUNT(DISTINCT *) looks at every column.
+                # COUNT(DISTINCT *) reads every column, including the new columns.
                 whole = any(each.expr is None and each.distinct for _, each in aggregates)
                 return node if whole or not keys else replace(node, input=self.visit(node.input))
             case Project() | Distinct() | Window():
@@ -195,7 +195,7 @@ class _Labels:
         self._members = TableNode(PARAMETERS, self._columns, frozenset(var.name for var in self._columns))
 
     def label(self, node: Algebra) -> Algebra:
-        """The node with `MEMBER` and the parameters bound in every solution."""
+        """Return the node with `MEMBER` and the parameters bound in every solution."""
         if not self._differs(node):
             return join(self._members, node)
         match node:
@@ -238,7 +238,7 @@ class _Labels:
         return join(*joined)
 
     def _differs(self, node: Algebra) -> bool:
-        """True when something below differs between members."""
+        """Return True if the pattern contains a parameter or a labelled static part."""
         return any(self._differs_itself(each) for each in all_nodes(node))
 
     def _differs_itself(self, node: Algebra) -> bool:
@@ -254,7 +254,7 @@ class _Labels:
 
 
 def _is_open(node: Algebra) -> bool:
-    """True for patterns whose holes are bound by what they are joined with."""
+    """Return True for patterns whose parameters the other operands of a join bind."""
     match node:
         case Bgp():
             return True

@@ -46,24 +46,24 @@ _TRUE = n.Constant(Literal("true", datatype=NamedNode(XSD + "boolean")))
 
 
 class FunctionNames(Protocol):
-    """Names for what the text calls by custom functions; the evaluation registers them with Oxigraph."""
+    """Names of the custom functions that a text calls; the evaluation registers them with Oxigraph."""
 
     def aggregate(self, aggregate: n.Aggregate) -> NamedNode | None:
-        """The custom aggregate that computes this set function; None to leave it to the store."""
+        """Return the custom aggregate for a set function; None if the store's own implementation is used."""
         ...
 
     def skipped(self, aggregate: n.Aggregate) -> Term | None:
-        """The term that stands for an error which the aggregate passes over; None when errors count."""
+        """Return the term that stands for an error which the aggregate ignores; None if errors count."""
         ...
 
     @property
     def value_order(self) -> NamedNode:
-        """The function of one argument that gives the key of `order.value_text`."""
+        """IRI of the function of one argument that returns `order.value_text`."""
         ...
 
     @property
     def total_order(self) -> NamedNode:
-        """The function of one argument that gives the key of `order.total_text`."""
+        """IRI of the function of one argument that returns `order.total_text`."""
         ...
 
     def function(self, name: str) -> NamedNode | None:
@@ -116,13 +116,13 @@ class SparqlText:
         return self._base + "\n".join(self._printer.select(parts))
 
     def ask(self) -> str:
-        """The root as an ASK query."""
+        """Return the root as an ASK query."""
         return self._base + "\n".join(
             self._printer.enclosed("ASK", self._printer.inside(self._rewrite(self._root)))
         )
 
     def query(self, query: ContinuousQuery) -> str:
-        """The root as the WHERE of a one-shot query of any form, with its dataset."""
+        """Return the root as the WHERE clause of a one-shot query of any form, with its dataset clause."""
         terms = TermPrinter((query.template, query.describe))
         dataset = [f"FROM {iri}" for iri in query.dataset.default]
         dataset += [f"FROM NAMED {iri}" for iri in query.dataset.named]
@@ -252,7 +252,7 @@ class SparqlText:
                 return None
 
     def _hidden(self) -> Var:
-        return Var(f"_:text {next(self._numbers)}")  # no name of a text has a space
+        return Var(f"_:text {next(self._numbers)}")  # a variable of a query text never contains a space
 
 
 def _computed_keys(node: Algebra) -> Algebra:
@@ -264,7 +264,7 @@ def _computed_keys(node: Algebra) -> Algebra:
 
 
 def _by_row(left: Algebra, right: Algebra) -> bool:
-    """Tables and windows are looked up row by row where they may be: a hash join would scan them all."""
+    """Return True for a join evaluated row by row, because a hash join would scan tables and windows."""
     return not isinstance(right, n.Values) and may_be_lateral(left, right)
 
 

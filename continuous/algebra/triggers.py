@@ -25,10 +25,10 @@ from .nodes import Algebra, Term, TermPattern, TriplePattern, TripleTerm, Var
 from .variables import NO_NAMES, Names, certain, in_scope, triple_variables
 
 Key = tuple[str, ...]
-"""Names of variables, sorted."""
+"""Names of variables in alphabetical order."""
 
 _ANY = Var("")
-"""A position where anything matches and that binds nothing."""
+"""A variable that matches any term and binds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,19 @@ class Trigger:
 
     @property
     def predicate(self) -> NamedNode | None:
-        """The predicate that a quad must have; None for any."""
+        """The predicate that a quad must have; None if any predicate matches."""
         found = None if self.pattern is None else self.pattern.predicate
         return found if isinstance(found, NamedNode) else None
 
     @property
     def key(self) -> Key:
-        """The variables whose values a matching quad tells of every changed row."""
+        """The variables whose values in every changed row are those of the matching quad."""
         return tuple(sorted(self.names | ({self.graph_key} if self.graph_key else NO_NAMES)))
 
     def match(self, quad: Quad) -> dict[str, Term] | None:
-        """The values of the key where the quad matches, by name; None where it does not.
+        """Return the values of the key variables if the quad matches; None if the quad does not match.
 
-        Blank nodes are left out: no text can name them.
+        Blank nodes are left out, because no query text can name a blank node.
         """
         assert self.pattern is not None
         bound: dict[str, Term] = {}
@@ -76,17 +76,17 @@ class Trigger:
 
 
 def triggers(pattern: Algebra) -> tuple[Trigger, ...] | None:
-    """The triggers of a static pattern; None when it reads what no commit tells of (SERVICE)."""
+    """Return the triggers of a static pattern; None if the pattern has a SERVICE call."""
     if any(isinstance(each, n.Service) for each in all_nodes(pattern)):
         return None
     sure = certain(pattern)
     found = (_keep(each, sure) for each in _found(pattern, None))
-    # Of two triggers at one place the one with fewer variables says more rows.
+    # A trigger with fewer variables covers more rows, so dropping variables is safe.
     return tuple(dict.fromkeys(found))
 
 
 def _found(node: Algebra, graph: NamedNode | Var | None) -> Iterator[Trigger]:
-    """The triggers of a node; ``graph`` is the name of the GRAPH block around it."""
+    """Yield the triggers of a node; ``graph`` is the name of the enclosing GRAPH block."""
     yield from _inside_expressions(node, graph)
     match node:
         case n.Bgp(patterns):
@@ -133,7 +133,7 @@ def _of_graph(name: NamedNode | Var, inner: Algebra) -> Iterator[Trigger]:
 
 
 def _inside_expressions(node: Algebra, graph: NamedNode | Var | None) -> Iterator[Trigger]:
-    """EXISTS: its pattern is asked with the variables of the row that is tested."""
+    """Yield the triggers of EXISTS patterns, which see the variables of the tested row."""
     patterns = [
         each.pattern
         for expr in expressions(node)
@@ -189,7 +189,7 @@ def _step(
 
 
 def _needs_quads(node: Algebra) -> bool:
-    """True when no graph without quads gives a solution."""
+    """Return True if the pattern has no solution over a graph without quads."""
     match node:
         case n.Bgp(patterns):
             return bool(patterns)
@@ -210,7 +210,7 @@ def _needs_quads(node: Algebra) -> bool:
 
 
 def _unify(pattern: TermPattern, term: Term, bound: dict[str, Term]) -> bool:
-    """True when the term matches; what the variables are bound to is added to ``bound``."""
+    """Return True if the term matches; the values of variables are added to ``bound``."""
     if isinstance(pattern, Var):
         if pattern is _ANY or not pattern.name:
             return True
@@ -226,16 +226,16 @@ def _unify(pattern: TermPattern, term: Term, bound: dict[str, Term]) -> bool:
 
 
 def can_be_named(term: Term) -> bool:
-    """False for blank nodes, also deep inside triple terms: a text would mean any node."""
+    """Return False for blank nodes, even inside triple terms: in a query text, they would match any node."""
     if isinstance(term, Triple):
         return can_be_named(term.subject) and can_be_named(term.object)
     return not isinstance(term, BlankNode | DefaultGraph)
 
 
 def unkeyed(pattern: Algebra) -> str | None:
-    """Why the rows of a static pattern cannot be read by key; None when they can.
+    """Return the reason why the rows of a static pattern cannot be read by key; None if they can.
 
-    A row must not depend on which others are read with it, and the key of a changed row must be known.
+    A row must not depend on other rows that are read with it, and the key of a changed row must be known.
     """
     for each in all_nodes(pattern):
         if isinstance(each, n.Slice | n.Group):

@@ -7,7 +7,7 @@ from .nodes import Algebra, Expr, Filter, FunctionCall
 from .scalar_functions import is_costly
 
 NAMESPACE = "http://w3id.org/rsp/rspu#"
-"""Begins the IRIs of the uncertainty functions and of the datatype of distributions."""
+"""Prefix of the IRIs of the uncertainty functions and of the datatype of distributions."""
 
 
 def is_uncertain(condition: Expr) -> bool:
@@ -24,6 +24,6 @@ def has_uncertain_filters(root: Algebra) -> bool:
 
 
 def divided(condition: Expr) -> tuple[list[Expr], list[Expr]]:
-    """The parts of a condition that must all be true: those without uncertainty functions, and the others."""
+    """Split a conjunction into the conditions without uncertainty functions and the other conditions."""
     parts = conditions_of(condition)
     return [each for each in parts if not is_uncertain(each)], [each for each in parts if is_uncertain(each)]

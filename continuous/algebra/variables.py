@@ -1,4 +1,4 @@
-"""Which variables a pattern can bind, surely binds, and mentions (SPARQL 1.1 section 18.2.1)."""
+"""The variables that a pattern can bind, always binds, and mentions (SPARQL 1.1 section 18.2.1)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NO_NAMES: Names = frozenset()
 
 
 def term_variables(term: TermPattern | NamedNode) -> Iterator[str]:
-    """The variables of one position of a triple pattern, those inside triple terms too."""
+    """Yield the variables of one position of a triple pattern, including those inside triple terms."""
     if isinstance(term, Var):
         yield term.name
     elif isinstance(term, TripleTerm):
@@ -53,7 +53,7 @@ def term_variables(term: TermPattern | NamedNode) -> Iterator[str]:
 
 
 def triple_variables(pattern: TriplePattern) -> Names:
-    """The variables of a triple pattern."""
+    """Return the variables of a triple pattern."""
     names: list[str] = []
     for term in (pattern.subject, pattern.predicate, pattern.object):
         if isinstance(term, Var):
@@ -64,7 +64,7 @@ def triple_variables(pattern: TriplePattern) -> Names:
 
 
 def expression_variables(expr: Expr) -> Names:
-    """The variables that an expression mentions, in the patterns of EXISTS too."""
+    """Return the variables that an expression mentions, including those in EXISTS patterns."""
     match expr:
         case Var(name):
             return frozenset((name,))
@@ -81,7 +81,7 @@ def _names(variables: tuple[Var, ...]) -> Names:
 
 
 def in_scope(node: Algebra) -> Names:
-    """The variables that a solution of the pattern may bind, as seen from outside it."""
+    """Return the variables that are in scope outside the pattern: those that a solution may bind."""
     match node:
         case Bgp(patterns):
             return frozenset().union(*map(triple_variables, patterns))
@@ -110,7 +110,7 @@ def in_scope(node: Algebra) -> Names:
 
 
 def certain(node: Algebra) -> Names:
-    """The variables that every solution of the pattern binds (cVars of the RSP-QL* paper, section 4)."""
+    """Return the variables that every solution binds (cVars of the RSP-QL* paper, section 4)."""
     match node:
         case Bgp() | Path():
             return in_scope(node)
@@ -146,9 +146,9 @@ def certain(node: Algebra) -> Names:
 
 
 def bound_when_true(expr: Expr) -> Names:
-    """Variables that are bound in every row for which the condition is true.
+    """Return variables that are bound in every row for which the condition is true.
 
-    ``?a > 1 && (?b < 2 || ?b > ?c)`` proves ?a and ?b. Joins use such variables as keys.
+    ``?a > 1 && (?b < 2 || ?b > ?c)`` proves ?a and ?b. Joins use these variables as keys.
     """
     match expr:
         case Call("&&", args):
@@ -165,7 +165,7 @@ def bound_when_true(expr: Expr) -> Names:
 
 
 def _needed(expr: Expr) -> Names:
-    """Variables without which the expression is an error."""
+    """Return variables that the expression needs: if one of them is unbound, the expression is an error."""
     match expr:
         case Var(name):
             return frozenset((name,))
@@ -180,11 +180,11 @@ def _needed(expr: Expr) -> Names:
 
 
 _TOLERANT = frozenset({"IF", "COALESCE", "BOUND", "IN", "NOT IN", "||", "&&", "!"})
-"""Calls that can have a value although an argument is an error."""
+"""Operators and built-ins that can have a value although an argument is an error."""
 
 
 def always_bound(expr: Expr) -> bool:
-    """True for an expression that has a value in every row."""
+    """Return True for an expression that has a value in every row."""
     match expr:
         case Constant():
             return True
@@ -195,7 +195,7 @@ def always_bound(expr: Expr) -> bool:
 
 
 def mentioned(node: Algebra) -> Names:
-    """Every variable name that occurs anywhere in the pattern, of inner scopes and expressions too."""
+    """Return every variable name that occurs in the pattern, including inner scopes and expressions."""
     names = set() if isinstance(node, _WITHOUT_OWN) else set(in_scope(node))
     if isinstance(node, Group):
         names |= _names(node.keys)
@@ -207,17 +207,17 @@ def mentioned(node: Algebra) -> Names:
 
 
 _WITHOUT_OWN = (Join, Union, LeftJoin, Minus, Filter, OrderBy, Distinct, Slice)
-"""Nodes whose variables are those of their operands and expressions."""
+"""Node classes whose variables are those of their operands and expressions."""
 
 
 class Scopes:
-    """Answers for one translation and remembers, since groups grow one element at a time."""
+    """Computes in-scope variables for one translation and caches them, since groups grow step by step."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Algebra, dict[Var, None]]] = {}
 
     def of(self, node: Algebra) -> dict[Var, None]:
-        """The in-scope variables of a pattern, hidden ones included, as the keys of an ordered dict."""
+        """Return the in-scope variables of a pattern, including hidden ones, as keys of an ordered dict."""
         known = self._known.get(id(node))
         if known is not None:
             return known[1]
@@ -226,7 +226,7 @@ class Scopes:
         return scope
 
     def visible(self, node: Algebra) -> list[Var]:
-        """The variables that ``SELECT *`` gives."""
+        """Return the variables that ``SELECT *`` selects."""
         return [var for var in self.of(node) if not var.hidden]
 
     def _compute(self, node: Algebra) -> dict[Var, None]:

@@ -1,4 +1,4 @@
-"""Functions of the instant or the row, rewritten: RAND and its like, NOW and C-SPARQL's `timestamp()`."""
+"""Rewrites of functions that depend on the instant or the row: RAND, UUID, NOW, C-SPARQL's `timestamp()`."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def tie_to_rows(root: Algebra) -> Algebra:
 
 
 def _may_change(expr: Expr) -> bool:
-    """True when `tie_to_rows` finds something in an expression."""
+    """Return True if an expression has EXISTS or a volatile call, which `tie_to_rows` may rewrite."""
     return any(
         isinstance(each, Exists) or (isinstance(each, Call) and each.name in VOLATILE)
         for each in sub_expressions(expr)
@@ -97,7 +97,7 @@ def _may_change(expr: Expr) -> bool:
 
 
 def _base(node: Algebra) -> Algebra:
-    """The pattern whose rows an expression sees: the one below the BINDs, so that they share BNODE labels."""
+    """Return the pattern whose rows an expression depends on; BINDs of a group share one pattern."""
     if isinstance(node, (Join, Union, LeftJoin)) or not hasattr(node, "input"):
         return node
     inner: Algebra = node.input
@@ -151,7 +151,7 @@ def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
 
 
 def _read_by_expressions(node: Algebra, row: Names) -> Names:
-    """The variables of the row that expressions of a pattern read; a sub-query has those that it selects."""
+    """Return the variables of the row that expressions of a pattern read, within the scope of sub-queries."""
     if isinstance(node, Project):
         row &= {var.name for var in node.vars}
     read = row.intersection(NO_NAMES.union(*map(expression_variables, expressions(node))))
@@ -171,7 +171,7 @@ GREATEST = NamedNode(VOLATILE_PREFIX + "greatest")
 
 
 def depends_on_instant(root: Algebra) -> bool:
-    """True when a function gives another value at another instant, over the same contents of windows."""
+    """Return True if a function may return another value at another instant over the same windows."""
     return any(
         (isinstance(each, Call) and each.name in VOLATILE)
         or (
@@ -186,7 +186,7 @@ def depends_on_instant(root: Algebra) -> bool:
 
 
 def uses_timestamps(root: Algebra) -> bool:
-    """True when ``timestamp(?v)`` occurs anywhere in the query."""
+    """Return True if ``timestamp(?v)`` occurs anywhere in the query."""
     return any(
         isinstance(each, Call) and each.name == "TIMESTAMP"
         for node in all_nodes(root)
@@ -208,7 +208,7 @@ class TimedPattern:
 
 
 def timed_pattern(node: Algebra) -> TimedPattern | None:
-    """The pattern below the times that `read_timestamps` has put over it; None for anything else."""
+    """Return the pattern that `read_timestamps` has extended by times; None for any other node."""
     marks: list[tuple[Var, tuple[Expr, ...]]] = []
     while isinstance(node, Extend) and isinstance(node.expr, FunctionCall) and node.expr.iri == EVENT_TIME:
         _, *triples = node.expr.args
@@ -218,7 +218,7 @@ def timed_pattern(node: Algebra) -> TimedPattern | None:
 
 
 def greatest_of(times: Sequence[Var]) -> Expr:
-    """The greatest of some times; those that are unbound do not count."""
+    """Return an expression for the greatest of some times, which ignores unbound times."""
     if len(times) == 1:
         return times[0]
     return FunctionCall(GREATEST, tuple(Call("COALESCE", (each, Constant(UNBOUND))) for each in times))
@@ -251,7 +251,7 @@ def read_timestamps(root: Algebra) -> Algebra:
 
 
 def _with_columns_of(original: Algebra, node: Algebra) -> Algebra:
-    """The root's own columns: the times are no part of the answer."""
+    """Return the node with the columns of the original root, without the hidden times."""
     match original, node:
         case (Project(_, columns), Project(inner, _)):
             return Project(inner, columns)
@@ -272,7 +272,8 @@ class _Timestamps:
                 raise UnsupportedError("timestamp() in a window with a variable name")
             return replace(node, input=self.add_times(node.input, wanted, node.name))
         if isinstance(node, Distinct):
-            # Times that went through DISTINCT would tell rows apart that are equal.
+            # Times must not pass through DISTINCT, because they would distinguish rows that are otherwise
+            # equal.
             return replace(
                 node, input=_with_columns_of(node.input, self.add_times(node.input, wanted, window))
             )
@@ -320,7 +321,7 @@ class _Timestamps:
             return own[0] if len(own) == 1 else Call("COALESCE", tuple(own))
 
         node = with_expressions(node, [map_expression(each, change) for each in expressions(node)])
-        # A sub-query has variables of its own.
+        # A sub-query has separate variables, so the times of the row are not visible in it.
         passed = NO_NAMES if isinstance(node, Project | Group) else row
         changed = [self.replace_calls(each, row | times) for each in inside]
         return with_operands(node, [*changed, *(self.replace_calls(each, passed) for each in scopes)])
@@ -340,7 +341,7 @@ def _has_time(node: Algebra, variable: str) -> bool:
 
 
 def triple_of(pattern: TriplePattern | TripleTerm) -> Expr:
-    """The triple that a pattern matches, as an expression."""
+    """Return the triple that a pattern matches, as an expression."""
     return Call("TRIPLE", (_term(pattern.subject), _term(pattern.predicate), _term(pattern.object)))
 
 

@@ -29,11 +29,11 @@ from .query import WindowDeclaration
 
 @dataclass(slots=True)
 class WindowsAsGraphs:
-    """Rewrites one query for the windows that are loaded.
+    """Rewrites one query for the windows whose contents the evaluation store holds.
 
     Attributes:
-        keys: say to which streams variable windows are bound now.
-        reads_names: the text depends on which graph names the contents have.
+        keys: the streams to which variable windows are currently bound.
+        reads_names: the text depends on the graph names in the windows' contents.
     """
 
     declared: Sequence[WindowDeclaration]
@@ -43,7 +43,7 @@ class WindowsAsGraphs:
     _fresh: Iterator[int] = field(default_factory=lambda: count(1))
 
     def rewrite(self, node: Algebra) -> Algebra:
-        """The query with each Window as GRAPH over the evaluation store."""
+        """Return the query with each Window as GRAPH over the evaluation store."""
         if isinstance(node, Window):
             if isinstance(node.name, Var):
                 return union(self._window(each.name, node, node.name) for each in self.declared)
@@ -86,7 +86,7 @@ class WindowsAsGraphs:
         else:
             self.reads_names = True
             graphs = [window.graph_of(name) for name in window.graph_names]
-        # Joined with its name: a graph that no element has is not there, whatever the pattern.
+        # The graph is joined with its name, so that a graph that no element has gives no solution.
         return union(join(_named(window, graph, NAME, node.name), Graph(graph, inner)) for graph in graphs)
 
 

@@ -1,4 +1,4 @@
-"""An upper bound of the rows that one evaluation of a pattern enumerates, from the sizes of what it reads."""
+"""Upper bound of the rows that one evaluation of a pattern enumerates, from the sizes of its inputs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .nodes import Algebra, PathExpr
 
 
 class WorkBound:
-    """Bounds for one evaluation.
+    """Computes upper bounds of the rows that one evaluation enumerates.
 
-    Every pattern is taken to match all there is, and every join to be a product. So a bound is often much
-    greater than the work, and never less than it.
+    Every triple pattern is assumed to match all quads, and every join to be a cross product. So a bound is
+    never less than the work, and often much greater.
     """
 
     def __init__(self, window: Callable[[NamedNode | n.Var], int], rows: Callable[[str], int]) -> None:
-        """Take the quads of a window by its name, and the rows of a table by its name."""
+        """Take a function for the number of quads of a window, and one for the number of rows of a table."""
         self._window = window
         self._rows = rows
 
     def of(self, node: Algebra, quads: int) -> int:
-        """The bound of a pattern over so many quads.
+        """Return the bound of a pattern over the given number of quads.
 
         >>> from .nodes import Bgp, TriplePattern, Var
         >>> pattern = TriplePattern(Var("a"), NamedNode("urn:p"), Var("b"))
