@@ -129,7 +129,7 @@ def http_operations() -> str:
     lines = [
         "# HTTP, each operation",
         "",
-        "Made of the table behind `/openapi.json`. What they mean is told in [http-api.md](../http-api.md).",
+        "Made of the table behind `/openapi.json`. Their meaning is in [http-api.md](../http-api.md).",
     ]
     for path, methods in document(all_routes(_no_page), "0", "")["paths"].items():
         for method, operation in methods.items():
@@ -155,8 +155,8 @@ def operation_lines(operation: dict[str, Any]) -> Iterator[str]:
         for code, each in operation["responses"].items()
         if code != "default"
     }
-    told = [
+    answers = [
         f"{code}" + (f" ({', '.join(f'`{each}`' for each in types)})" if types else "")
         for code, types in codes.items()
     ]
-    yield from ("", f"Answers {'; '.join(told)}; else a problem document.")
+    yield from ("", f"Answers {'; '.join(answers)}; else a problem document.")
