@@ -1,6 +1,6 @@
 """``python -m benchmarks.peers [--quick]``: Quadrill beside the peers that registries have, in one run.
 
-The rules of the comparison are in docs/performance.md, "Beside peers". Under a quarter of an hour, with
+The rules of the comparison are in docs/performance.md, "Compared with peers". Under a quarter of an hour, with
 ``--quick`` under three minutes, installations not counted (`benchmarks.peers.tools`; ``--no-install`` leaves
 out what is not there). The figures go to ``benchmarks/results/peers.json``.
 """
