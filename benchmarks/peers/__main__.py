@@ -1,8 +1,8 @@
-"""``python -m benchmarks.peers [--quick]``: Quadrill beside the peers that registries have, in one run.
+"""``python -m benchmarks.peers [--quick]``: compare Quadrill with the peers that registries have, in one run.
 
-The rules of the comparison are in docs/performance.md, "Compared with peers". Under a quarter of an hour, with
-``--quick`` under three minutes, installations not counted (`benchmarks.peers.tools`; ``--no-install`` leaves
-out what is not there). The figures go to ``benchmarks/results/peers.json``.
+The rules of the comparison are in docs/performance.md, "Compared with peers". A run takes under a quarter of an
+hour, with ``--quick`` under three minutes, without installations (`benchmarks.peers.tools`). ``--no-install``
+leaves out peers that are not installed. The figures are written to ``benchmarks/results/peers.json``.
 """
 
 from __future__ import annotations
