@@ -1,7 +1,7 @@
 """``python -m benchmarks.peers [--quick]``: compare Quadrill with the peers that registries have, in one run.
 
-The rules of the comparison are in docs/performance.md, "Compared with peers". A run takes under a quarter of an
-hour, with ``--quick`` under three minutes, without installations (`benchmarks.peers.tools`). ``--no-install``
+The rules of the comparison are in docs/performance.md, "Compared with peers". A run takes at most 15 minutes,
+with ``--quick`` under three minutes, without installations (`benchmarks.peers.tools`). ``--no-install``
 leaves out peers that are not installed. The figures are written to ``benchmarks/results/peers.json``.
 """
 
