@@ -1,1 +1,1 @@
-"""Queries that differ in constants alone, evaluated together."""
+"""Groups of queries with the same windows, and shared plans for queries that differ only in constants."""

@@ -1,4 +1,4 @@
-"""The members of a common plan, whose rows bear their labels: the answer of each, and what it is told."""
+"""Answers and events of the members of a shared plan, whose rows carry the label of their member."""
 
 from __future__ import annotations
 
@@ -13,19 +13,30 @@ from .members import EvaluationRecord, Failures, native_of
 
 
 class MemberAnswers(dict[int, IncrementalAnswer]):
-    """By label, which is the column ``label_at`` of the plan's rows; none has had more than ``most`` rows."""
+    """The answers of a shared plan's members by label.
+
+    Attributes:
+        label_at: the column of the plan's rows that contains the label of the member.
+        most: the greatest number of rows that any member's answer has had.
+    """
 
     def __init__(self, label_at: int, kept: int, *, whole: bool) -> None:
-        """``kept``: how many rows each may have; ``whole``: members are told whole answers."""
+        """Create an empty map of answers.
+
+        Args:
+            label_at: the column of the label in the plan's rows.
+            kept: the maximum number of rows of one answer.
+            whole: members emit whole answers (Rstream) instead of changes.
+        """
         self.label_at = label_at
         self.most = 0
-        # The members whose answers have rows, where they are told whole.
+        # Labels of the members whose answers have rows; used only if members emit whole answers.
         self.filled: dict[int, None] = {}
         self._kept = kept
         self._whole = whole
 
     def step(self, delta: Delta) -> dict[int, AnswerChange]:
-        """Whose answers a change of the plan's rows changes, and how."""
+        """Apply a change of the plan's rows; return the changes of the affected answers by label."""
         told = {label: self.change(label, share) for label, share in self.shares(delta).items()}
         for label in told if self._whole else ():
             if self[label].rows:
@@ -35,19 +46,22 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
         return told
 
     def change(self, label: int, share: Delta = EMPTY) -> AnswerChange:
-        """The answer of a member, behind a step or a run that changed it so."""
+        """Apply a change of one member's rows to the member's answer; return the answer's change."""
         answer = self[label]
         change = answer.step(share)
         self.most = max(self.most, len(answer.rows))
         return change
 
     def check(self, before: Delta, delta: Delta) -> int:
-        """How many rows any may have more behind a change and the next one; raises BudgetError."""
+        """Return how many further rows each answer may get after both changes; raises BudgetError.
+
+        Neither change is applied.
+        """
         shares = self.shares(merge(dict(before), delta))
         return min([self._kept - self.most, *(self[each].check([share]) for each, share in shares.items())])
 
     def shares(self, delta: Delta) -> dict[int, Delta]:
-        """A change of the plan's rows by the labels of members."""
+        """Divide a change of the plan's rows by the labels of the members."""
         shares: dict[int, Delta] = {}
         place = self.label_at
         for row, weight in delta.items():
@@ -55,26 +69,30 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
         return shares
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """The rows of all, and of changes that are not decoded yet."""
+        """Yield the rows of all answers and of changes that are not decoded yet."""
         for answer in list(self.values()):
             yield from answer.referenced_rows()
 
 
 class GroupMember(MemberOutput):
-    """A query in a common plan: what a run tells it, and what follows for its figures."""
+    """A query in a shared plan: the events that a run emits for the query, and the query's figures."""
 
     def __init__(self, running: RunningQuery, number: int) -> None:
-        """``number`` is that of the plan's newest evaluation."""
+        """Create the member; ``number`` is the number of the plan's newest evaluation."""
         super().__init__(running.emission.counts)
         self.running, self.feed, self.results = running, running.feed, running.results
         self.steps = native_of(running).statics.steps
-        # The number of the evaluation that the query's figures are of.
+        # Number of the evaluation that the query's figures describe.
         self.seen = number
-        # The one that a run told its last event of: number, and the event's id, instant, version and time.
+        # Number of the evaluation that emitted the query's last event in a run, and that event's id, instant,
+        # version and emission time.
         self._answered, self._event = 0, (0, 0, 0, 0)
 
     def follow(self, record: EvaluationRecord, number: int = 0) -> None:
-        """Bring the query's figures to an evaluation of all; one with a ``number`` it is told by itself."""
+        """Update the query's figures to the plan's evaluation in `record`.
+
+        ``number`` is the number of an evaluation that the caller emits for this query separately; 0 for none.
+        """
         running, before = self.running, self.seen
         self.seen = max(before, record.number, number)
         if record.number <= before:
@@ -91,20 +109,23 @@ class GroupMember(MemberOutput):
     def publish(
         self, step: Evaluation, number: int, first: int, change: AnswerChange | None, now_ms: int
     ) -> None:
-        """Tell what a run has for it, whose last step has a number; ``first`` is that of its first one."""
+        """Publish the query's events of a run to its feed.
+
+        ``first`` and ``number`` are the numbers of the run's first and last evaluation.
+        """
         running, version = self.running, self.version
         current = None if change is None else running.answer_writer(step, version, change, number)
         if ids := self.feed.publish(self.events, current):
             self._answered, self._event = first + self.place, (ids[-1], self.at, version, now_ms)
             self.results.add(now_ms, len(ids))
-        self.events.clear()  # the feed has them; the next run begins with none
+        self.events.clear()  # the feed stores the events, so the next run begins with an empty list
 
 
 class MembersByLabel(dict[int, GroupMember]):
-    """Whom a run tells something, by label."""
+    """The members for which a run emits events, by label; a member is added at its first event."""
 
     def __init__(self, seats: Mapping[int, GroupMember], head: str) -> None:
-        """``head`` is that of the emission of each."""
+        """Create an empty map; ``seats`` are all members by label, ``head`` begins the JSON of each event."""
         self._seats, self._head = seats, head
 
     def __missing__(self, label: int) -> GroupMember:
@@ -121,7 +142,11 @@ class MembersByLabel(dict[int, GroupMember]):
         now_ms: int,
         failures: Failures,
     ) -> None:
-        """Tell members of a run behind a plan's newest evaluation; those that cannot be told fail."""
+        """Publish the events of a run to all members with changed answers.
+
+        ``record`` is the plan's evaluation before the run. Members whose events cannot be published are
+        added to ``failures``.
+        """
         last = Evaluation(ran.at, "elements" if ran.entered else "time")
         before = Evaluation(ran.before[0], "elements" if ran.before[1] else "time")
         for refused in ran.refused.values():

@@ -1,4 +1,4 @@
-"""Queries with the same windows on a stream: one timeline, one content of each window, few plans."""
+"""Groups: queries with the same windows on one stream share a timeline and window contents."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ log = logging.getLogger("quadrill.continuous")
 
 
 class QueryGroup:
-    """Takes the inputs of a stream for all its members. Used in the loop only.
+    """Queries with the same windows, which process the inputs of one stream together.
 
-    A member has a plan of its own, or a seat in that of members that differ from it in constants alone.
+    A member has a private plan, or a plan slot in the shared plan of members that differ only in constants.
+    Only the engine's thread uses a group.
 
     Attributes:
-        timeline: the time of all members.
-        inputs: counts the elements taken.
-        evaluated_at: the instant of the last evaluation; None before the first.
-        members: who is in it, in the order of joining, with the seats of those that have one.
-        spent: seconds of the engine's time that it has taken.
-        leaving: members that have ended while it was suspended: they leave at the next step.
+        timeline: the timeline that all members share.
+        inputs: counts the elements that the group has processed.
+        evaluated_at: the instant of the last evaluation; None before the first evaluation.
+        members: the member queries in the order of joining, each with its plan slot or None.
+        spent: seconds of the engine's time that the group has used.
+        leaving: members that ended while the group was suspended; they are removed at the next step.
     """
 
     level = 1
@@ -50,10 +51,14 @@ class QueryGroup:
         *,
         common_plans: bool,
     ) -> None:
-        """A group with one member, whose timeline it takes over.
+        """Create a group with one member, whose timeline becomes the group's.
 
-        ``failures`` takes the members that fail, which are none any more; with ``common_plans`` members that
-        differ in constants alone have one plan. ``shares`` lets the others go on while one is slow.
+        Args:
+            lead: the first member.
+            outbox: publishes the members' events once they are durable.
+            failures: the list to which members that fail are added; they are removed from the group.
+            shares: gives slow members a backlog, so that other members do not wait; None for no backlogs.
+            common_plans: members that differ only in constants have one shared plan.
         """
         self._work = MemberWork(shares, self._fail)
         self._outbox = outbox
@@ -67,32 +72,33 @@ class QueryGroup:
         self.leaving: list[RunningQuery] = []
         self._input: StreamInput | None = None
         self._windows: list[tuple[WindowKey, EncodedContent]] = self.timeline.windows.contents
-        # What is being evaluated: the changes of the windows, taken once for all plans.
+        # The changes of the windows in the running evaluation, taken once for all plans.
         self._taken: Sequence[WindowDelta] = [NOTHING] * len(self._windows)
         self.members: dict[RunningQuery, MemberSlot | None] = {}
-        # Those without a seat, and their templates.
+        # Members with private plans, each with its template or None.
         self._alone: dict[RunningQuery, Hashable | None] = {}
-        # Those that may emit something at an evaluation that changes nothing.
+        # Members that may emit rows at an evaluation that changes nothing (Rstream).
         self._repeating: dict[RunningQuery, None] = {}
         self._plans: list[SharedPlan] = []
-        # Templates whose common plan failed, or would answer otherwise.
+        # Templates whose shared plan failed, or whose shared plan gave answers that differ from private
+        # plans.
         self._banned: set[Hashable] = set()
         native_of(lead).terms.coder.keep(self)
         self._enter(lead)
 
     @property
     def stream(self) -> str:
-        """The IRI of the one stream that it reads."""
+        """The IRI of the one stream that the group reads."""
         return self.timeline.inputs.streams[0]
 
     def referenced_rows(self) -> Iterable[IdRow]:
-        """The keys that left a window in the evaluation at work: not all plans have taken them yet."""
+        """The keys in the window changes of the running evaluation, which not all plans have applied yet."""
         return [key for taken in self._taken for key in taken.keys]
 
     # --- members ----------------------------------------------------------------------------------
 
     def add(self, joining: Sequence[Cohort]) -> None:
-        """Queries join, and whole groups, whose timelines have become the same as this one's."""
+        """Add queries, or all members of other groups, whose timelines now equal this group's timeline."""
         for cohort in joining:
             if isinstance(cohort, RunningQuery):
                 self._enter(cohort)
@@ -104,7 +110,7 @@ class QueryGroup:
         self._unite()
 
     def remove(self, running: RunningQuery, *, ended: bool = False) -> None:
-        """A member goes on with a timeline of its own that holds the same, unless nobody asks for one."""
+        """Remove a member, which gets a private copy of the timeline unless it has ``ended``."""
         self._leave_plan(running)
         self._alone.pop(running, None)
         self._repeating.pop(running, None)
@@ -112,7 +118,7 @@ class QueryGroup:
         running.leave_group(self.timeline if ended else self.timeline.fork(*running.counts()))
 
     def set_apart(self, running: RunningQuery) -> None:
-        """A member gets a plan of its own, for something that is not for others."""
+        """Move a member from its shared plan to a private plan, for work that concerns this member only."""
         if self._leave_plan(running):
             self._wake(running)
 
@@ -125,7 +131,7 @@ class QueryGroup:
         running.enter_group(self.members, self.timeline, self.inputs)
 
     def _unite(self) -> None:
-        """Members of a template get into common plans, those that can just now."""
+        """Move members with equal templates into shared plans, as far as their current states allow."""
         plans: dict[Hashable, list[SharedPlan]] = {}
         for plan in self._plans:
             plans.setdefault(plan.template, []).append(plan)
@@ -142,8 +148,8 @@ class QueryGroup:
             self._seat(template, members, plans.get(template, ()))
 
     def _seat(self, template: Hashable, members: Iterable[RunningQuery], plans: Iterable[SharedPlan]) -> None:
-        """Those of a template that have plans of their own get into common ones, of which there are some."""
-        # Whose end is known already comes to it by itself.
+        """Move members with private plans and one template into existing shared plans or into new ones."""
+        # A member that is known to fail at a later input (in a replay) keeps its private plan.
         ready = [
             each
             for each in members
@@ -190,9 +196,9 @@ class QueryGroup:
             self.members[seat.running] = seat
 
     def _leave_plan(self, running: RunningQuery) -> bool:
-        """A member is in no common plan any more, and has none of its own yet; False when it was in none.
+        """Remove a member from its shared plan without giving it a private plan; False if it was in none.
 
-        When the plan fails, all have plans of their own again but this one.
+        If the removal fails, all other members of the shared plan get private plans.
         """
         seat = self.members.get(running)
         if seat is None:
@@ -209,14 +215,14 @@ class QueryGroup:
         return True
 
     def _fails(self, plan: SharedPlan, error: Exception) -> None:
-        if isinstance(error, ReportedError):  # what it may cost is no fault of the program
+        if isinstance(error, ReportedError):  # an exceeded budget is no fault of the program
             log.info("%d queries of a common plan go on by themselves: %s", len(plan.seats), error)
         else:
             log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=error)
         self._break_up(plan)
 
     def _break_up(self, plan: SharedPlan) -> None:
-        """A plan is of no use any more: its members get plans of their own that stand where it stood."""
+        """Close an unusable shared plan; its members get private plans that continue at the same instant."""
         seats = list(plan.seats.values())
         plan.seats.clear()
         self._plans.remove(plan)
@@ -228,7 +234,7 @@ class QueryGroup:
             self._wake(seat.running)
 
     def _wake(self, running: RunningQuery) -> None:
-        """Evaluate a member by its own plan again, from the last evaluation."""
+        """Evaluate a member by a private plan again, starting at the last evaluation."""
         self._alone[running] = template_of(running) if self._common_plans else None
         self._alone_does(running, self._go_on)
 
@@ -243,7 +249,7 @@ class QueryGroup:
             running.static.catch_up(on_request=False)
 
     def _alone_does(self, running: RunningQuery, work: Callable[[RunningQuery], None]) -> None:
-        """Something is done for one member; nothing when it is none any more."""
+        """Call ``work`` for a member; the member fails if ``work`` raises. Former members are skipped."""
         if running in self.members:
             try:
                 work(running)
@@ -253,7 +259,7 @@ class QueryGroup:
     # --- inputs -----------------------------------------------------------------------------------
 
     def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
-        """Take inputs of the stream that are in line, for all members; when that fails, all do."""
+        """Process queued inputs of the stream for all members; if the processing fails, all members fail."""
         before, last = self.timeline.inputs.taken, events[-1]
         try:
             while events:
@@ -266,10 +272,11 @@ class QueryGroup:
                     done, entering = self._run(given[place : place + RUN], now_ms)
                     self._stand()
                     place += done
-                    # At an instant before elements enter, those that wait are not among the ones done.
+                    # If elements entered at the last instant, the transaction that failed is the last one
+                    # done, otherwise the next one.
                     failed = min(place - entering, len(given) - 1)
                     _failed_at(events[bisect_right(ends, failed)], self._failures)
-                    # What a run stops at is worked off by itself.
+                    # The transaction at which a run stopped is processed step by step.
                     for step in self.timeline.slide(given[place : place + 1]) if done < RUN else ():
                         self._evaluate(step, now_ms)
                     place += done < RUN
@@ -285,7 +292,7 @@ class QueryGroup:
             _failed_at(events[0], self._failures)
 
     def _stand(self) -> None:
-        """Between two steps: others may go on, and members that have ended leave."""
+        """Between two steps, suspend the group if its slice is over, and remove members that have ended."""
         pause()
         while self.leaving:
             running = self.leaving.pop()
@@ -293,9 +300,10 @@ class QueryGroup:
                 self.remove(running, ended=True)
 
     def _run(self, given: Sequence[Transaction], now_ms: int) -> tuple[int, bool]:
-        """Work off the first of some transactions at once, where one plan is for all.
+        """Process the first of some transactions in one run, if all members are in one shared plan.
 
-        How many they were, and whether elements entered at the last instant.
+        Returns:
+            The number of processed transactions, and True if elements entered at the last instant.
         """
         if self._alone or len(self._plans) != 1:
             return 0, False
@@ -336,37 +344,37 @@ class QueryGroup:
         self._taken = [NOTHING] * len(self._windows)
         self.evaluated_at = step.at
         if any(template is not None for template in self._alone.values()):
-            # What kept them from a common plan may be over.
+            # Members with private plans may fit into a shared plan after this evaluation.
             self._unite()
 
     def _is_silent(self) -> bool:
-        """True when one more evaluation over the same contents would emit nothing for any member."""
+        """Return True if another evaluation over the same windows would emit nothing for any member."""
         behind = self._work.behind
         return not self._repeating or not any(
             each in behind or not is_silent(each) for each in self._repeating
         )
 
     def _fail(self, running: RunningQuery, error: Exception) -> None:
-        """A query that is a member, or was one when it took its last step, fails."""
+        """Record the failure of a current or former member, and remove the query from the group."""
         self._failures.append((running, error))
         if running in self.members:
             self.remove(running)
 
     def _remove_since(self, before: int) -> None:
-        """The members that failed since there were so many failures are none any more."""
+        """Remove the members of all failures after the first ``before`` failures."""
         for running, _ in self._failures[before:]:
             self.remove(running)
 
     # --- static parts -----------------------------------------------------------------------------
 
     def take_steps(self, moved: Sequence[RunningQuery], now_ms: int) -> None:
-        """Static parts of members of common plans have moved on: each version is a transaction of its own.
+        """Apply new versions of static parts to the members in ``moved``; each version is one transaction.
 
-        The rows of a part that all have in common are there once, so who cannot take them when the others do
-        gets a plan of its own first.
+        A shared plan stores the rows of a common static part once, so a member that cannot apply a step
+        together with the other members gets a private plan first.
         """
         for running in moved:
-            # Evaluations so far had not seen these steps.
+            # Past evaluations did not include the new steps, so the figures are updated before the steps.
             running.bring_up_to_date()
         seats = [seat for running in moved if (seat := self.members.get(running)) is not None]
         for plan in dict.fromkeys(seat.plan for seat in seats):
@@ -402,10 +410,10 @@ class QueryGroup:
 
 
 Cohort: TypeAlias = RunningQuery | QueryGroup
-"""Those that one timeline is for."""
+"""The users of one timeline: a single query, or a group of queries."""
 
 
 def _failed_at(event: StreamInput, failures: Failures) -> None:
-    """Who failed since somebody asked did so at an input."""
+    """Set `event` as the input of all failures that have no input yet."""
     for running, _ in failures:
         running.failure.at = running.failure.at or event

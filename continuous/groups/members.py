@@ -1,4 +1,4 @@
-"""What groups and common plans ask about their members, and what they tell of them."""
+"""Properties of the members of groups and shared plans: templates, static parts and budgets."""
 
 from __future__ import annotations
 
@@ -13,19 +13,26 @@ from ..queries.running import RunningQuery
 from ..rows import Budget, Delta, QueryLimits
 
 Failures = list[tuple[RunningQuery, Exception]]
-"""The queries that failed in a group; whoever works with groups ends them."""
+"""The queries that failed in a group, with their errors; the scheduler ends these queries."""
 
 
 _SUMMED = 8
-"""The rows that so many members may make each are what all may make together, so that memory is bounded."""
+"""Row budget of a shared plan in multiples of one member's budget, so that memory is bounded."""
 _LONGEST_MS = 500
-"""Most milliseconds that all members wait for one of them, or one for each; then each is evaluated alone."""
+"""Time limit in milliseconds of one evaluation of a shared plan, unless the plan has more members.
+
+After the limit each member is evaluated alone. With more members the limit is 1 ms per member.
+"""
 
 
 class EvaluationRecord(NamedTuple):
-    """A plan's newest evaluation: how many there were, its step, and the version whose turn had come.
+    """The newest evaluation of a shared plan.
 
-    ``step`` is None before the first. ``told`` is the number of the newest that was no correction.
+    Attributes:
+        number: the number of evaluations so far.
+        step: the step of the newest evaluation; None before the first evaluation.
+        passed: the version of the store that the engine had reached at the evaluation.
+        told: the number of the newest evaluation that was no correction.
     """
 
     number: int
@@ -35,19 +42,19 @@ class EvaluationRecord(NamedTuple):
 
 
 def native_of(running: RunningQuery) -> NativeEvaluator:
-    """The evaluator of a query that is in a group, or may be."""
+    """Return the native evaluator of a query; only queries with a native evaluator can be in groups."""
     assert isinstance(running.evaluator, NativeEvaluator)
     return running.evaluator
 
 
 def tables_of(native: NativeEvaluator) -> list[tuple[Hashable, tuple[Var, ...]]]:
-    """The tables of the static parts with their columns: queries with equal ones have the same rows there."""
+    """Return the tables of the static parts with their columns; equal entries mean equal rows."""
     statics = native.statics
     return [(table, part.vars) for table, part in zip(statics.tables, statics.parts, strict=True)]
 
 
 def template_of(running: RunningQuery) -> Hashable | None:
-    """Equal for members that differ in constants alone; None for one that is to have a plan of its own."""
+    """Return a key that is equal for queries that differ only in constants; None for a private plan."""
     prepared, template = running.prepared, native_of(running).template
     if (
         template is None
@@ -61,9 +68,9 @@ def template_of(running: RunningQuery) -> Hashable | None:
 
 
 def in_common(running: RunningQuery) -> Hashable:
-    """Equal for queries of a template that one plan can be made for just now."""
+    """Return a key that is equal for queries of one template that can share a new plan now."""
     native = native_of(running)
-    # The static parts whose rows may not differ between members.
+    # The static parts whose rows must be equal for all members.
     parts = [
         table
         for part, table in zip(native.statics.parts, tables_of(native), strict=True)
@@ -73,7 +80,7 @@ def in_common(running: RunningQuery) -> Hashable:
 
 
 def differing(sample: NativeEvaluator, members: Sequence[RunningQuery]) -> set[int]:
-    """The places of constants in which some of these differ from one that is there."""
+    """Return the positions of the constants in which some of ``members`` differ from ``sample``."""
     mine = sample.analysis.skeleton.constants
     others = [native_of(running).analysis.skeleton.constants for running in members]
     return {place for place, term in enumerate(mine) if any(each[place] != term for each in others)}
@@ -81,13 +88,13 @@ def differing(sample: NativeEvaluator, members: Sequence[RunningQuery]) -> set[i
 
 @dataclass(frozen=True, slots=True)
 class MemberParts:
-    """The static parts of the members of one common plan, by their places.
+    """The static parts of the members of one shared plan, by position.
 
     Attributes:
         names: the name of each part.
-        columns: the names of its columns in the plan, in order.
-        common: the places of parts whose rows are there once for all members.
-        labelled: the places of the others, whose rows have the label of a member as the last column.
+        columns: the names of each part's columns in the plan, in order.
+        common: the positions of parts whose rows are stored once for all members.
+        labelled: the positions of all other parts, whose rows have the member's label as the last column.
     """
 
     names: list[str]
@@ -97,7 +104,7 @@ class MemberParts:
 
     @classmethod
     def of(cls, members: Sequence[NativeEvaluator]) -> MemberParts:
-        """The parts of these members, of which the first one stands for all."""
+        """Return the static parts of the given members; the first member determines names and columns."""
         parts = members[0].statics.parts
         first, *others = map(tables_of, members)
         common = {at for at in range(len(first)) if all(other[at] == first[at] for other in others)}
@@ -105,7 +112,7 @@ class MemberParts:
         return cls([part.name for part in parts], columns, common, set(range(len(first))) - common)
 
     def rows_of(self, native: NativeEvaluator, label: int, place: int, delta: Delta) -> Delta:
-        """Rows of a member's part in the order of the plan's columns, with the member's label after them."""
+        """Return rows of one member's part in the plan's column order, with the member's label appended."""
         names = [var.name for var in native.statics.parts[place].vars]
         order = [names.index(name) for name in self.columns[place]]
         if order == list(range(len(names))):
@@ -114,17 +121,20 @@ class MemberParts:
 
 
 class SharedBudget(Budget):
-    """What one evaluation of all members of a common plan may cost."""
+    """The budget of one evaluation of all members of a shared plan."""
 
     __slots__ = ("_many", "_one")
 
     def __init__(self, limits: QueryLimits) -> None:
         super().__init__(limits)
-        # What the present limits were made from: those of one member, and the number of members.
+        # The current limits are derived from one member's limits and from the number of members.
         self._one, self._many = limits, 0
 
     def share(self, one: QueryLimits, many: int) -> None:
-        """Let an evaluation cost what ``many`` members may, but not hold them all for long."""
+        """Set the limits for an evaluation of ``many`` members with the limits ``one`` each.
+
+        Rows are bounded by `_SUMMED` members' limits, and time by `_LONGEST_MS` or 1 ms per member.
+        """
         if self._one is not one or self._many != many:
             self._one, self._many = one, many
             longest = max(_LONGEST_MS, many)

@@ -1,9 +1,10 @@
-"""Which queries have windows that are the same, and when they join a group.
+"""Registry of groups: finds queries with equal windows and joins them into groups.
 
-Queries of one shape that are registered between the same two inputs are given the same from the beginning:
-they are a group at once. What a later one has not seen is of no account any more when event time has passed
-its start by the width of its windows; from then on they hold what those of every such query of the shape
-hold, and it joins the first, with its whole group.
+Queries of one shape that are registered between the same two inputs get the same inputs from the beginning,
+so they form a group immediately. A query that is registered later has missed earlier elements. These elements
+have left its windows once event time has passed the query's start by the width of its windows; then the
+query's windows equal those of the older queries of the shape, and the query, or its whole group, joins the
+oldest group.
 """
 
 from __future__ import annotations
@@ -24,39 +25,42 @@ from .steps import Shares
 
 
 class GroupJoin(NamedTuple):
-    """A group takes inputs in the place of those who took them by themselves, or for others, so far."""
+    """A group that receives inputs from now on instead of the queries and groups that joined it."""
 
     group: QueryGroup
     instead_of: Sequence[Cohort]
 
 
 class GroupRegistry:
-    """The groups of one engine, and who waits for joining others. Used in the loop only.
+    """The groups of one engine, and the queries that wait to join a group. Used in the engine's thread only.
 
     Attributes:
-        failures: the queries that failed in groups, of which they are no members any more, until somebody
-            takes them from here.
-        waiting: by stream who waits, with the watermark at which the next of them may join.
+        shares: gives slow members a backlog, so that other members do not wait; None until the scheduler sets
+            it.
+        failures: queries that failed in groups and were removed from them; the scheduler empties the list.
+        waiting: by stream, the queries and groups that wait to join, ordered by the watermark of their next
+            try.
     """
 
     def __init__(self, outbox: Outbox, *, common_plans: bool = True) -> None:
-        """Make an empty registry; without ``common_plans`` every query has a plan of its own.
-
-        ``shares``, once somebody sets it, lets members go on while one is slow.
-        """
+        """Create an empty registry; without ``common_plans`` every query has a private plan."""
         self.shares: Shares | None = None
         self._outbox = outbox
         self._common_plans = common_plans
-        # By the shape of their windows, in the order of their beginnings; all but the first wait for it.
+        # Queries and groups by the shape of their windows, oldest first; all but the oldest wait to join it.
         self._cohorts: dict[Hashable, dict[Cohort, None]] = {}
-        # The shape of each query, and who takes its inputs.
+        # For each query the shape of its windows, and the query or group that receives the query's inputs.
         self._places: dict[RunningQuery, tuple[Hashable, Cohort]] = {}
         self.failures: Failures = []
         self.waiting: dict[str, list[tuple[int, int, Hashable, Cohort]]] = {}
         self._count = count()
 
     def enter(self, entering: Sequence[RunningQuery]) -> list[GroupJoin]:
-        """Queries take inputs by themselves, and join those at once that stand where they do."""
+        """Enter new queries; queries whose timelines equal those of a known query or group join at once.
+
+        Returns:
+            The groups that were formed or extended.
+        """
         joining: dict[tuple[Hashable, Cohort], list[Cohort]] = {}
         for running in entering:
             shape = _shape(running)
@@ -73,25 +77,25 @@ class GroupRegistry:
             cohorts[running] = None
             self._places[running] = shape, running
             if found:
-                # Looked at behind the next input.
+                # The query is checked again after the next input of its stream.
                 self._wait(NEVER, shape, running)
         return [self._gather(shape, into, cohorts) for (shape, into), cohorts in joining.items()]
 
     def leave(self, running: RunningQuery, *, ended: bool) -> QueryGroup | None:
-        """A query is not to be with others: it takes inputs by itself, if it has not ended.
+        """Remove a query from its group; unless it has ended, the query receives inputs alone from now on.
 
         Returns:
-            The group that it was in when nobody is left there.
+            The query's former group if the group has no members left, else None.
         """
         shape, cohort = self._places.pop(running, (None, running))
         if isinstance(cohort, QueryGroup):
-            # One that has failed there is no member any more.
+            # A query that failed in its group has been removed from the members already.
             if running in cohort.members:
                 cohort.remove(running, ended=ended)
             if cohort.members:
                 return None
         cohorts = self._cohorts.get(shape, {})
-        # Of members that failed in one step the first that leaves finds nobody else there.
+        # If all members failed in one step, the first one that leaves finds an empty group and removes it.
         was_there = cohort in cohorts
         cohorts.pop(cohort, None)
         if not cohorts:
@@ -99,7 +103,7 @@ class GroupRegistry:
         return cohort if was_there and isinstance(cohort, QueryGroup) else None
 
     def set_apart(self, running: RunningQuery) -> None:
-        """A query gets a plan of its own, for something that is not for others."""
+        """Move a query from a shared plan to a private plan, for work that concerns this query only."""
         group = self.group_of(running)
         if group is not None:
             group.set_apart(running)
@@ -107,7 +111,7 @@ class GroupRegistry:
     def seated(
         self, moved: Sequence[RunningQuery]
     ) -> tuple[dict[QueryGroup, list[RunningQuery]], list[RunningQuery]]:
-        """The members of common plans among some queries, by group, and the other queries."""
+        """Divide queries into members of shared plans, by group, and all other queries."""
         alone: list[RunningQuery] = []
         members: dict[QueryGroup, list[RunningQuery]] = {}
         for running in moved:
@@ -116,7 +120,11 @@ class GroupRegistry:
         return members, alone
 
     def join(self, stream: str, mark: int) -> list[GroupJoin]:
-        """Behind an input that moved a stream's watermark: the groups that others have joined."""
+        """Join waiting queries and groups of a stream after its watermark reached ``mark``.
+
+        Returns:
+            The groups that queries or other groups have joined.
+        """
         waiting = self.waiting[stream]
         later: list[tuple[int, Hashable, Cohort]] = []
         joining: dict[Hashable, list[Cohort]] = {}
@@ -127,7 +135,7 @@ class GroupRegistry:
                 continue
             first = next(iter(cohorts))
             behind = () if self.shares is None else self.shares.backlogs
-            # One that is behind is not where its timeline is.
+            # A query with a backlog has not evaluated up to its timeline's instant, so it cannot join yet.
             at = mark + 1 if cohort in behind or first in behind else _joins_at(cohort, first, mark)
             if at == mark:
                 joining.setdefault(shape, []).append(cohort)
@@ -139,7 +147,7 @@ class GroupRegistry:
         return [self._gather(shape, firsts[shape], each) for shape, each in joining.items()]
 
     def group_of(self, running: RunningQuery) -> QueryGroup | None:
-        """The group of a query; None for one that takes inputs by itself."""
+        """Return the group of a query; None for a query that receives inputs alone."""
         _, cohort = self._places.get(running, (None, None))
         return cohort if isinstance(cohort, QueryGroup) else None
 
@@ -154,7 +162,7 @@ class GroupRegistry:
                 into, self._outbox, self.failures, self.shares, common_plans=self._common_plans
             )
             instead_of.append(into)
-            # It stands where its first member stood.
+            # The new group takes the place of its first member in the order of age.
             self._cohorts[shape] = cohorts = {group if each is into else each: None for each in cohorts}
             self._places[into] = shape, group
             if group is not next(iter(cohorts)):
@@ -170,7 +178,7 @@ class GroupRegistry:
 
 
 def _joins_at(cohort: Cohort, first: Cohort, mark: int) -> int | None:
-    """The watermark at which one may join another of its shape: ``mark`` when it may now; None for never."""
+    """Return the watermark at which `cohort` may join `first`: ``mark`` for now, None for never."""
     mine, its = cohort.timeline, first.timeline
     if mine.inputs.is_fresh or its.inputs.is_fresh:
         return mark if mine.inputs.is_fresh and its.inputs.is_fresh else mark + 1
@@ -188,7 +196,7 @@ def _joins_at(cohort: Cohort, first: Cohort, mark: int) -> int | None:
 
 
 def _shape(running: RunningQuery) -> Hashable | None:
-    """Equal for queries whose timelines can be one; None for one that stays alone."""
+    """Return a key that is equal for queries that can share a timeline; None for a query without groups."""
     prepared = running.prepared
     if (
         not isinstance(running.evaluator, NativeEvaluator)
@@ -201,5 +209,6 @@ def _shape(running: RunningQuery) -> Hashable | None:
         return None
     timeline = running.timeline
     shape, closes = timeline.shape(), timeline.report.kind == "periodic" or timeline.windows.grids
-    # A timeline steps through every close where one of its queries emits something there.
+    # A timeline visits every window close if a query may emit rows there, so these queries have another
+    # shape.
     return None if shape is None else (shape, bool(closes) and prepared.repeats)

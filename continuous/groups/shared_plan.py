@@ -1,4 +1,4 @@
-"""One plan for queries of a group that differ in constants alone: who is in it, and who is told what."""
+"""Shared plan: one plan that evaluates all queries of a group that differ only in constants."""
 
 from __future__ import annotations
 
@@ -33,13 +33,17 @@ log = logging.getLogger("quadrill.continuous")
 
 
 class MemberSlot(GroupMember):
-    """A query in a common plan. Nothing is done for it at an evaluation that gives it no rows.
+    """The plan slot of one query in a shared plan.
 
-    Whatever the evaluation would have left behind is worked out by `settle`, when somebody asks or before
-    anything that it depends on changes.
+    An evaluation without rows for the query does no work for the query. `settle` computes the query's figures
+    when a caller reads them, and before the values change that the figures depend on.
 
     Attributes:
-        unseen: the steps of static parts that the plan takes with the next evaluation.
+        plan: the shared plan.
+        unseen: the steps of static parts that the plan applies in the next evaluation.
+        budget: the budget of the shared plan.
+        label: the id that marks the query's rows in the plan.
+        native: the query's evaluator.
     """
 
     def __init__(self, plan: SharedPlan, label: int, running: RunningQuery) -> None:
@@ -49,21 +53,21 @@ class MemberSlot(GroupMember):
         self.budget: Budget = plan.budget
         self.label = label
         self.native = native_of(running)
-        # The last evaluation here, if any, once it is evaluated elsewhere.
+        # After the query has left the plan: True, and the query's last evaluation in the plan, if any.
         self._ended = False
         self._last: tuple[Evaluation, int] | None = None
 
     @property
     def state(self) -> PlanState:
-        """The plan at work."""
+        """The state of the shared plan."""
         return self.plan.state
 
     def settle(self) -> None:
-        """Bring the query's figures to the plan's newest evaluation."""
+        """Update the query's figures to the plan's newest evaluation."""
         self.follow(self.plan.record)
 
     def end(self) -> None:
-        """The plan evaluates the query no longer; what it has not seen is to be taken once more."""
+        """End the query's evaluation by the plan; unapplied steps of static parts become pending again."""
         self.settle()
         if self.running.last.step is not None:
             self._last = (self.running.last.step, self.running.last.version)
@@ -72,9 +76,9 @@ class MemberSlot(GroupMember):
             self.steps.put_back(step)
 
     def visible_after(self, number: int) -> tuple[Evaluation, int] | None:
-        """The newest evaluation that may be shown and its version, if later than that of a number.
+        """Return the newest durable evaluation and its version if it is later than evaluation ``number``.
 
-        Called in any thread.
+        May be called in any thread.
         """
         if self._ended:
             return self._last
@@ -84,7 +88,7 @@ class MemberSlot(GroupMember):
         return record.step, self.steps.version_at(record.passed)
 
     def describe(self) -> dict[str, Any]:
-        """How many queries are evaluated together, and this one's constants where they differ."""
+        """Return the number of members of the plan and the constants in which this query differs, as JSON."""
         constants = self.native.analysis.skeleton.constants
         return {
             "members": len(self.plan.seats),
@@ -94,25 +98,25 @@ class MemberSlot(GroupMember):
 
 @dataclass(slots=True)
 class UnappliedChanges:
-    """Changes of static parts that a common plan takes with its next evaluation.
+    """Changes of static parts that a shared plan applies in its next evaluation.
 
     Attributes:
-        common: changes of the parts that all members have in common, oldest first; empty with ``behind``.
-        behind: the members with steps that they have not seen.
+        common: changes of the parts that all members have in common, oldest first; empty if ``behind`` is.
+        behind: the members with steps that the plan has not applied.
     """
 
     common: list[Changes] = field(default_factory=list)
     behind: dict[MemberSlot, None] = field(default_factory=dict)
 
     def add(self, common: Changes, steps: Mapping[MemberSlot, StaticStep]) -> None:
-        """Keep what one commit changes in the common parts, and a step of each member that it changes."""
+        """Add one commit's change of the common parts, and the steps of members that the commit changes."""
         self.common.append(common)
         for seat, step in steps.items():
             seat.unseen.append(step)
             self.behind[seat] = None
 
     def clear(self) -> None:
-        """Forget the changes, which the plan has taken."""
+        """Discard the changes, which the plan has applied."""
         self.common.clear()
         for seat in self.behind:
             seat.unseen.clear()
@@ -121,21 +125,22 @@ class UnappliedChanges:
 
 
 class SharedPlan:
-    """Evaluates its members and tells those whose answers change.
+    """Evaluates all members of the plan together and emits events for members whose answers change.
 
-    Its answer is the union of the members' answers, each row with the label of its member. A constant that
-    is the same for all members stays in the plan until somebody comes with another one. Static parts that
-    are the same tables for the first members must be so for all later ones. Answers are read in any thread.
+    The plan's answer is the union of the members' answers, each row with the label of its member. A constant
+    that is the same for all members stays a constant of the plan until a member with another constant joins.
+    Static parts that use the same tables for the first members must use them for all later members. Answers
+    may be read in any thread.
 
     Attributes:
-        template: equal for all members.
+        template: the key that is equal for all members; see `template_of`.
         record: the newest evaluation of all members.
-        shown: the newest one that is durable.
-        seats: those of the members, by their labels.
-        varying: the places of the constants (see `algebra.template.skeleton`) in which members differ.
-        state: the plan at work.
-        budget: what one evaluation of all members may cost; over it each is evaluated by itself.
-        close: lets go of it; more than once does no harm.
+        shown: the newest evaluation that is durable.
+        seats: the plan slots of the members by label.
+        varying: the positions of the constants (see `algebra.template.skeleton`) in which members differ.
+        state: the state of the plan's operators.
+        budget: the budget of one evaluation of all members; if exceeded, each member is evaluated alone.
+        close: releases the plan's state; may be called several times.
     """
 
     def __init__(
@@ -146,10 +151,17 @@ class SharedPlan:
         outbox: Outbox,
         failures: Failures,
     ) -> None:
-        """Make the plan for members evaluated last at the same instant, or never; `add` lets them in.
+        """Create the plan for members with the same last evaluation; `add` then adds the members.
 
-        ``contents`` are the windows as they were then; ``failures`` takes the members that cannot be told
-        what follows. Raises ReportedError when it cannot be planned.
+        Args:
+            template: the key that is equal for all members.
+            members: the first members, all evaluated last at the same instant, or never.
+            contents: the window contents at the members' last evaluation.
+            outbox: publishes events once they are durable.
+            failures: the list to which members are added whose events cannot be published.
+
+        Raises:
+            ReportedError: the plan cannot be created.
         """
         self.template = template
         self._sample = sample = native_of(members[0])
@@ -164,13 +176,13 @@ class SharedPlan:
         self._terms = sample.terms
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
         self.budget = SharedBudget(sample.budget.limits)
-        # By label: the constants.
+        # The varying constants of each member as ids, by label.
         self._constants: dict[int, IdRow] = {}
         self._parts = MemberParts.of([native_of(running) for running in members])
         self._plan(differing(sample, members), contents)
 
     def _plan(self, varying: Collection[int], contents: Encoded) -> None:
-        """Make the plan anew, with places of constants that may differ, and let it take its first step."""
+        """Build the plan again with varying constants at these positions, and evaluate its first step."""
         sample, parts = self._sample, self._parts
         self.varying = tuple(sorted(varying))
         lifted = lift(sample.rest, self.varying, [parts.names[place] for place in parts.labelled])
@@ -197,7 +209,7 @@ class SharedPlan:
     # --- members ----------------------------------------------------------------------------------
 
     def fits(self, running: RunningQuery) -> bool:
-        """True when a query of the template was evaluated when these were and has the same common tables."""
+        """Return True if a query was evaluated at the plan's last instant and has the same common tables."""
         running.bring_up_to_date()
         mine, theirs = tables_of(self._sample), tables_of(native_of(running))
         seats = [running.group.plan_slot] if isinstance(running.group.plan_slot, MemberSlot) else []
@@ -208,12 +220,16 @@ class SharedPlan:
         )
 
     def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[MemberSlot]:
-        """Queries that fit join; nobody does when their answers would not be those that they had alone."""
+        """Add queries that fit; if any answer in the plan differs from the private answer, add none.
+
+        Returns:
+            The plan slots of the new members; empty if no query was added.
+        """
         varying = differing(self._sample, joining)
         if not varying <= set(self.varying):
             self._widen(varying, contents)
         answers = [_answer_of(running) for running in joining]
-        # The id that stands for a member in rows: a number is held inside its id.
+        # The label of a member is an integer term id, which needs no dictionary entry.
         seats = [MemberSlot(self, integer_id(next(self._count)), running) for running in joining]
         self._enter(seats)
         pairs = zip(seats, answers, strict=True) if self.record.step is not None else ()
@@ -235,18 +251,19 @@ class SharedPlan:
         return seats
 
     def remove(self, seat: MemberSlot) -> None:
-        """A member leaves; when this fails the plan is of no use any more."""
+        """Remove a member; if this raises, the plan is unusable and must be closed."""
         del self.seats[seat.label]
         self._unseen.behind.pop(seat, None)
         seat.end()
         self._leave([seat])
-        # One stands for all: who ends lets go of its static parts.
+        # The plan uses one member's evaluator as a sample. The removed member releases its static parts, so
+        # the sample must be another member.
         self._sample = next((other.native for other in self.seats.values()), self._sample)
 
     def behind(self) -> list[RunningQuery]:
-        """The members that cannot take steps of common static parts when the others do.
+        """Return the members that cannot apply steps of common static parts together with the others.
 
-        Where all wait alike, as queries do whose tables are read anew together, all take them together.
+        If all members wait for the same versions, as after a reload of their tables, the list is empty.
         """
         if not self._parts.common:
             return []
@@ -255,7 +272,7 @@ class SharedPlan:
         return found if found and len({each.gaps for each in steps.values()}) > 1 else []
 
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
-        """Constants that were the same so far differ: all members get a plan that knows."""
+        """Rebuild the plan for all members after constants at further positions differ."""
         for answer in self._answers.values():
             answer.decode_all()
         self.close()
@@ -285,12 +302,12 @@ class SharedPlan:
             del self._constants[seat.label]
 
     def _take_members(self, seats: Collection[MemberSlot], weight: int) -> None:
-        """A step in which the rows of members come or go."""
+        """Evaluate a step that adds (weight 1) or removes (weight -1) the rows of members."""
         taken: dict[int, Delta] = {place: {} for place in self._parts.labelled}
         for seat in seats:
             for place, change in seat.native.statics.as_taken(but=self._parts.common).items():
                 delta = change.delta if weight > 0 else negate(change.delta)
-                # No two members have a row in common: each has its label.
+                # Each row has the label of its member, so no two members have a row in common.
                 taken[place].update(self._parts.rows_of(seat.native, seat.label, place, delta))
         for place, found in taken.items():
             self.state.take(self._parts.names[place], found)
@@ -301,13 +318,13 @@ class SharedPlan:
 
     @property
     def has_unseen(self) -> bool:
-        """True when changes of static parts wait for the next evaluation."""
+        """True if changes of static parts wait for the next evaluation."""
         return bool(self._unseen.common)
 
     # --- steps ------------------------------------------------------------------------------------
 
     def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> None:
-        """One evaluation of all members; the plan is of no use any more when this fails."""
+        """Evaluate all members once and emit their events; if this raises, the plan is unusable."""
         if self._unseen.common:
             self._take_unseen()
         told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
@@ -319,12 +336,15 @@ class SharedPlan:
                 **told,
             }
         elif self.record.step is None and self._sample.query.form == "ask":
-            told = {**dict.fromkeys(self.seats), **told}  # also the first answer
+            told = {**dict.fromkeys(self.seats), **told}  # an ASK query emits its first answer even if false
         self._tell(told, step, now_ms, self.record.number + 1)
         self._note(self.record.number + 1, step)
 
     def run(self, given: Sequence[Transaction], timeline: QueryTimeline, now_ms: int) -> RunResult | None:
-        """Work off the first of some transactions as if by `evaluate`; None where none can be at once."""
+        """Process the first of some transactions in one run, with the results of `evaluate`.
+
+        Returns None if the plan cannot process transactions in a run.
+        """
         if self._unseen.common or self.record.step is None:
             return None
         state, made = self.state, self._loop
@@ -349,11 +369,11 @@ class SharedPlan:
         return ran
 
     def count_silent(self, number: int) -> None:
-        """Count evaluations that were skipped because they would have emitted nothing to anybody."""
+        """Count evaluations that were skipped because they would have emitted nothing for any member."""
         self.record = self.record._replace(number=self.record.number + number)
 
     def _note(self, number: int, step: Evaluation) -> None:
-        """Evaluations up to a number have been worked off."""
+        """Record that the evaluations up to ``number`` are complete."""
         corrected = self.record.told if step.revises else number
         self.record = EvaluationRecord(number, step, self._sample.statics.steps.own.version, corrected)
         if not self._announced:
@@ -361,7 +381,7 @@ class SharedPlan:
             self._outbox.when_shown(self._show)
 
     def take_steps(self, steps: Mapping[MemberSlot, StaticStep], at: int | None, now_ms: int) -> None:
-        """Static parts of some members move to one version; no use any more when this fails."""
+        """Apply members' steps of static parts to one version; if this raises, the plan is unusable."""
         read = [self.state.reads(name) for name in self._parts.names]
         changed = [
             seat
@@ -377,7 +397,7 @@ class SharedPlan:
             try:
                 told = self.step(at, ()) if begun and at is not None else None
             finally:
-                # When it fails, whoever gave the steps puts them back.
+                # If the step raises, the caller puts the steps back, so the plan discards them in any case.
                 self._unseen.clear()
         for seat in changed:
             static = seat.running.static
@@ -389,20 +409,20 @@ class SharedPlan:
             self._tell(changes, Evaluation(at, "tick"), now_ms, self.record.number)
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
-        """One transaction, which has the members' limits: what changed for whom, by their labels."""
+        """Evaluate one transaction within the shared budget; return the changed answers by label."""
         self.budget.share(self._sample.budget.limits, len(self._answers) or 1)
         self.budget.since = time.monotonic()
         try:
             delta = self.state.step(self.state.gather(at, contents))
         finally:
-            # Who called it off meant this step.
+            # A request to stop concerned this step only.
             self.budget.since, self.budget.stop = 0.0, ""
         told = self._answers.step(delta)
         self._terms.tidy()
         return told
 
     def _take_unseen(self) -> None:
-        """Take what has changed in static parts into the next step."""
+        """Apply the unapplied changes of static parts to the plan's inputs for the next step."""
         parts = self._parts
         for changes in self._unseen.common:
             for place in parts.common & changes.keys():
@@ -414,7 +434,7 @@ class SharedPlan:
                     self.state.take(parts.names[place], rows)
 
     def _referenced_rows(self) -> Iterator[IdRow]:
-        """In the order in which rows are made from others (`quadrill.store.sweep`)."""
+        """Yield the rows that a sweep must not delete, in the order in which rows derive from each other."""
         yield from list(self._constants.values())
         yield from self.state.referenced_rows()
         yield from self._answers.referenced_rows()
@@ -422,7 +442,10 @@ class SharedPlan:
     def _tell(
         self, told: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int
     ) -> None:
-        """Tell members of an evaluation: that of all with a number, or one of their own behind it."""
+        """Emit the events of an evaluation to the members in ``told``; ``number`` is the evaluation's number.
+
+        Members whose events cannot be emitted are added to the failures.
+        """
         for label, change in told.items():
             seat = self.seats[label]
             try:
@@ -432,12 +455,12 @@ class SharedPlan:
                 self._failures.append((seat.running, error))
 
     def _show(self) -> None:
-        """Let members show what was evaluated, which is durable now."""
+        """Make the newest evaluation visible to readers, because its events are durable now."""
         self._announced = False
         self.shown = self.record
 
 
 def _answer_of(running: RunningQuery) -> IncrementalAnswer:
-    """What answers a query now."""
+    """Return the answer that currently belongs to a query: in its shared plan, or in its own evaluator."""
     seat = running.group.plan_slot
     return seat.plan._answers[seat.label] if isinstance(seat, MemberSlot) else native_of(running).answer

@@ -1,4 +1,4 @@
-"""One step of a group, for members with plans of their own: each takes the same changes of the windows."""
+"""Evaluation of a group's members with private plans, which all apply the same window changes."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .members import native_of
 
 
 class Shares(Protocol):
-    """Does work for members in slices, see `scheduler/shares.py`."""
+    """Runs the work of members in time slices; see `scheduler/shares.py`."""
 
     @property
     def backlogs(self) -> Mapping[Any, Any]:
-        """The readers with a backlog."""
+        """The queries with a backlog, and their backlogs."""
         ...
 
     def run_member_work(
         self, work: Callable[[Any, Any, int], None], given: Sequence[tuple[Any, Any]], now: int
     ) -> None:
-        """Do some work for each member; one that is slow goes on from a backlog of its own."""
+        """Call ``work`` for each member and argument; a slow member continues later from its backlog."""
         ...
 
 
 class DeferredStep:
-    """A step with the changes of the windows, for members that may take it later.
+    """A step with its window changes, for members that may evaluate the step later.
 
-    Until then the terms of keys that have left a window are kept (`Keeper`).
+    The terms of the changed keys must not be swept before all members have evaluated the step.
     """
 
     level = 1
@@ -53,29 +53,29 @@ class DeferredStep:
         self._taken = taken
 
     def contents(self) -> list[tuple[WindowKey, WindowOnce]]:
-        """The windows for one plan."""
+        """Return the windows with the changes of this step, for one plan."""
         return windows_once(self._windows, self._taken)
 
     def referenced_rows(self) -> Iterable[IdRow]:
-        """The keys that entered or left."""
+        """The keys that entered or left a window in this step."""
         return [key for taken in self._taken for key in taken.keys]
 
 
 def windows_once(
     windows: Sequence[tuple[WindowKey, EncodedContent]], taken: Sequence[WindowDelta]
 ) -> list[tuple[WindowKey, WindowOnce]]:
-    """The windows with the changes that were taken from them, for one plan."""
+    """Return the windows together with the changes taken from them, for one plan."""
     return [(key, WindowOnce(content, each)) for (key, content), each in zip(windows, taken, strict=True)]
 
 
 _TOGETHER = 8
-"""Members that are evaluated between two points at which the group gives way."""
+"""Number of members that are evaluated between two points at which the group may be suspended."""
 _CHECKED = 256
-"""Members whose costs are compared with their limits in one second, roughly."""
+"""Approximate number of members whose costs are compared with their limits in one second."""
 
 
 class MemberWork:
-    """What is done for members one by one; one that is slow does it later, from its backlog."""
+    """Runs work for members one by one; a slow member does its work later, from its backlog."""
 
     def __init__(self, shares: Shares | None, fail: Callable[[RunningQuery, Exception], None]) -> None:
         self._shares = shares
@@ -84,13 +84,13 @@ class MemberWork:
 
     @property
     def behind(self) -> Mapping[Any, Any]:
-        """The queries with a backlog."""
+        """The queries with a backlog; empty without backlogs."""
         return {} if self._shares is None else self._shares.backlogs
 
     def each(
         self, members: Iterable[RunningQuery], work: Callable[[RunningQuery, Any, int], None], step: Step
     ) -> None:
-        """Do something for members, for one that is behind after what it has not done."""
+        """Call ``work`` for each member; for a member with a backlog the call is appended to the backlog."""
         behind = self.behind
         late = [(each, step) for each in members if each in behind]
         if late and self._shares is not None:
@@ -102,7 +102,7 @@ class MemberWork:
     def evaluate(
         self, alone: Sequence[RunningQuery], given: DeferredStep, now_ms: int, *, others: int
     ) -> None:
-        """Evaluate the members with plans of their own, next to so many other plans of the group."""
+        """Evaluate the members with private plans; ``others`` is the number of the group's shared plans."""
         shares = self._shares
         if shares is None or len(alone) + others < 2 or native_of(alone[0]).terms.coder.met_reifier:
             for running in alone:
@@ -116,7 +116,7 @@ class MemberWork:
             native_of(alone[0]).terms.coder.keep(given)
 
     def _evaluate_one(self, running: RunningQuery, given: DeferredStep, now_ms: int) -> None:
-        """One member takes a step, of this group or, when it was slow, of the group that it was in."""
+        """Evaluate one member at a step of this group, or of its former group if the member was slow."""
         if running.state == "failed":
             return
         try:
@@ -126,7 +126,7 @@ class MemberWork:
             self._fail(running, error)
 
     def check_costs(self, members: Iterable[RunningQuery], spent: float, now_ms: int) -> None:
-        """Compare the costs of members, which share the time, with their limits; one over them fails."""
+        """Divide the time spent among members and compare costs with limits; members over a limit fail."""
         found = list(members)
         portions = 1 + len(found) // _CHECKED
         share, self._counted = (spent - self._counted) / max(1, len(found)), spent
@@ -140,30 +140,30 @@ class MemberWork:
 
 
 def tell_skipped(running: RunningQuery, step: EmptyReportRun, _: int) -> None:
-    """A member tells of a run of empty reports."""
+    """Emit a run of empty reports for a member."""
     running.emit_skipped(step)
 
 
 def count_silent(running: RunningQuery, step: UnchangedRun, _: int) -> None:
-    """A member counts evaluations that would have emitted nothing."""
+    """Count a member's skipped evaluations, which would have emitted nothing."""
     running.last.evaluations += step.number
 
 
 class WindowOnce:
-    """A window whose change has been taken from it, for one plan."""
+    """A window for one plan, together with the change that was already taken from the window."""
 
     def __init__(self, content: EncodedContent, taken: WindowDelta) -> None:
         self._content = content
         self._taken = taken
 
     def take(self) -> WindowDelta:
-        """See `HeldWindow.take`."""
+        """Return the window's change once, and no change afterwards; see `HeldWindow.take`."""
         taken, self._taken = self._taken, NOTHING
         return taken
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
-        """See `HeldWindow.before`."""
+        """Return the window's rows before a change; see `HeldWindow.before`."""
         if taken is None:
-            # Between two evaluations what has changed has not been taken from the window.
+            # Between two evaluations the newest change is still in the window and has not been taken.
             taken = self._taken.keys or self._content.changes
         return self._content.before(taken)

@@ -1,1 +1,1 @@
-"""Streams: bytes to elements, what may enter, what is kept of each stream."""
+"""Streams: acceptance of pushed elements, event time, retained inputs and dead letters of each stream."""

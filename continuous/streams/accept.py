@@ -1,4 +1,4 @@
-"""What enters a stream: a push is checked as a whole, gets its seqs, is logged and queued; under one lock."""
+"""Acceptance of pushes: check a push as a whole, number its elements, journal and enqueue it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ _FIGURES = (
     "counts.derived promised counts.missed".split()
 )
 _figures_of = attrgetter(*_FIGURES)
-_made = tuple.__new__  # a named tuple without its function of names
+_made = tuple.__new__  # creates a named tuple faster than the generated `__new__` of its class
 _time_of, _statements_of, _blank_of = attrgetter("at"), attrgetter("statements"), attrgetter("blank")
 
 
 @dataclass(slots=True)
 class StreamCounts:
-    """How many elements a stream has had.
+    """Counts of the elements of one stream since the stream was declared.
 
     Attributes:
-        derived: those of the accepted ones that queries made; the others were pushed.
-        late, dropped: those that came after their time, and those of them that did not enter.
-        missed: those that were admitted late, which no reader could take any more.
+        accepted: elements that got a sequence number, late ones included.
+        derived: accepted elements that a query produced; all other accepted elements were pushed.
+        late: elements whose event time was below the watermark of the stream.
+        dropped: late elements that did not enter the stream.
+        refused: elements of pushes that failed the checks of the stream.
+        missed: late elements that were admitted but that no reading query could apply any more.
     """
 
     accepted: int = 0
@@ -53,15 +56,20 @@ class StreamCounts:
 
     @property
     def lost(self) -> int:
-        """Late elements that were dropped: when they came, or admitted too late for every reader."""
+        """Number of late elements without effect: dropped, or admitted too late for every reader."""
         return self.dropped + self.missed
 
 
 @dataclass(slots=True)
 class RetainedInputs:
-    """The newest inputs of a stream, in order: ``elements`` elements, which count for ``weight``.
+    """The newest inputs of one stream in memory, oldest first.
 
-    ``most`` is the weight that is retained at most, ``ms`` for how long.
+    Attributes:
+        most: upper bound on the weight of all retained inputs.
+        ms: milliseconds of event time for which an input is retained.
+        inputs: the retained inputs with their places in the engine's input order.
+        elements: number of elements in the retained inputs.
+        weight: total weight of the retained inputs; see `weight_of`.
     """
 
     most: int
@@ -71,7 +79,10 @@ class RetainedInputs:
     weight: int = 0
 
     def add(self, order: int, event: StreamInput) -> int:
-        """Keep an input, forget what is out of retention, but no newest push for its size; its weight."""
+        """Retain an input, evict inputs that are out of retention, and return the weight of the new input.
+
+        A push that alone exceeds the bound on weight is still retained while it is the oldest input.
+        """
         inputs, weight = self.inputs, 0
         if type(event) is Arrival:
             self.elements += len(event.elements)
@@ -82,7 +93,8 @@ class RetainedInputs:
             and len(inputs) > 1
             and type(inputs[-1].input) is type(inputs[-2].input) is Advance
         ):
-            # The first of a run of movements and the last say all: a silent stream does not fill the memory.
+            # Of consecutive time movements only the first and the last matter, so the ones between are
+            # discarded and a stream without elements does not fill the memory.
             inputs.pop()
         inputs.append(_made(LogRecord, (order, event, weight)))
         floor = None if (seen := event.after.seen) is None else seen - self.ms
@@ -95,7 +107,7 @@ class RetainedInputs:
         return weight
 
     def forget_before(self, order: int) -> None:
-        """Forget the inputs of lower orders: what is behind them is forgotten on disk, too."""
+        """Evict the inputs before place `order` of the input order, which the journal has deleted, too."""
         while self.inputs and self.inputs[0].order < order:
             self._forget_first()
 
@@ -106,28 +118,36 @@ class RetainedInputs:
 
     @property
     def oldest(self) -> int | None:
-        """The least event time of the retained push that was accepted first."""
+        """The least event time in the oldest retained push; None if no push is retained."""
         arrivals = (each.input for each in self.inputs if isinstance(each.input, Arrival))
         return next((min(element.event_time for element in each.elements) for each in arrivals), None)
 
     def clear(self) -> None:
-        """Forget all inputs."""
+        """Evict all retained inputs of the stream."""
         self.inputs.clear()
         self.elements = self.weight = 0
 
 
 @dataclass(slots=True)
 class StreamState:
-    """One stream: its settings, its time, counts and retained inputs. Guarded by the lock of the order.
+    """One stream: settings, event time, counts and retained inputs. Guarded by the lock of the input order.
 
     Attributes:
-        lateness_ms: its own lateness, or that of the reader that waits longest.
-        last_input_ms: when something came last, ``last_input_steady`` by the clock that never jumps.
-        looked_steady: when the clock was last looked at for it, by the same clock.
-        promised: the time of the last heartbeat, where no element has come since.
-        derived_from: the query that makes it.
-        partitions: the partitions of its sources, where there are several; ``seen`` is then their least time.
-        dropped_for_good: it was dropped; nothing enters any more.
+        record: the stream's settings as the registry stores them.
+        lateness_ms: the greatest lateness among the stream's own setting and those of its reading queries.
+        idle_timeout_ms: milliseconds without input after which the stream is idle; 0 for never.
+        seen: the greatest event time of the stream, or of its slowest partition; None before any element.
+        floor: an event time that a heartbeat or the clock guaranteed; elements below the floor are late.
+        idle: True while the windows of other streams do not wait for this stream.
+        next_seq: the sequence number of the next element.
+        last_input_ms: wall-clock time of the last input of the stream, in milliseconds since 1970.
+        last_input_steady: monotonic-clock time of the last input of the stream, in milliseconds.
+        looked_steady: monotonic-clock time at which the engine last checked the stream's clock and silence.
+        promised: the event time of the last heartbeat; None if an element has arrived since the heartbeat.
+        derived_from: the name of the query that produces the stream; None for a stream with pushes.
+        reader_lateness: the lateness that each reading query asks for, by the name of the query.
+        partitions: the partitions of the stream's sources; None if the stream has no partitions.
+        dropped_for_good: True once the stream was dropped; a dropped stream accepts no further elements.
     """
 
     record: StreamRecord
@@ -152,7 +172,7 @@ class StreamState:
     dropped_for_good: bool = False
 
     def configure(self, record: StreamRecord, settings: EngineSettings) -> None:
-        """Take settings; name and IRI stay."""
+        """Apply the settings in `record`; the caller must not change the stream's name and IRI."""
         self.record = record
         self.iri = record.iri
         self.timestamp_property = record.timestamp_property or PROV_GENERATED_AT_TIME
@@ -163,22 +183,22 @@ class StreamState:
 
     @property
     def name(self) -> str:
-        """The name under which it was declared."""
+        """The name under which the stream was declared."""
         return self.record.name
 
     def wait_for_readers(self) -> None:
-        """The lateness follows from its own and those of its readers."""
+        """Set the stream's lateness to the greatest of its own setting and its readers' lateness."""
         self.lateness_ms = max([self.record.lateness_ms, *self.reader_lateness.values()])
 
     @property
     def time(self) -> StreamTime:
-        """What is known of its time now."""
+        """The stream's current event time: greatest event time seen, floor and lateness."""
         ahead = None if self.partitions is None else self.partitions.newest
         return StreamTime(self.seen, self.floor, self.record.lateness_ms, ahead)
 
     @property
     def watermark(self) -> int | None:
-        """Elements before it are late. None before any time is known."""
+        """The watermark: elements with earlier event times are late. None before the first input."""
         seen, floor = self.seen, self.floor
         if seen is None:
             return floor
@@ -192,7 +212,11 @@ class StreamState:
         watermark: int | None,
         partition: str = DIRECT,
     ) -> tuple[Sequence[Element], list[int], list[int]]:
-        """Count elements, which have the next seqs; those that enter, the places of late and dropped ones."""
+        """Count new elements, apply the late policy and advance the stream's event time.
+
+        Returns:
+            The elements that enter the stream; the positions of late elements; the positions of dropped ones.
+        """
         self.next_seq += len(elements)
         self.counts.accepted += len(elements)
         late: list[int] = []
@@ -210,38 +234,42 @@ class StreamState:
         if self.partitions is not None and times:
             self.seen = self.partitions.move(partition, max(times), self.seen)
         elif entering:
-            # None that is late is newer than one that enters.
+            # A late element is always older than an element that enters in order, so the greatest of all
+            # event times is the greatest event time of the elements that enter.
             newest = max(times)
             if self.seen is None or newest > self.seen:
                 self.seen = newest
         return entering, late, dropped
 
     def heard(self, clock: Clock) -> None:
-        """Something came just now."""
+        """Record that an input of the stream arrived at the current time."""
         self.last_input_ms = clock.now_ms()
         self.last_input_steady = clock.steady_ms()
 
     def figures(self) -> list[Any]:
-        """Time and counts, for a record of the journal."""
+        """Return the stream's event time and counts as a list for a journal record."""
         known = [*_figures_of(self)]
         return known if self.partitions is None else [*known, self.partitions.figures()]
 
     def restore_figures(self, figures: list[Any]) -> None:
-        """Time and counts of `figures` again."""
+        """Restore the stream's event time and counts from the list that `figures` returned."""
         self.partitions = Partitions.restored(figures[12] if len(figures) > 12 else None)
         for name, value in zip(_FIGURES, figures[:12], strict=True):
             part, _, count = name.rpartition(".")
             setattr(self.counts if part else self, count, value)
 
     def begin_anew(self, *, counted: bool) -> None:
-        """A stream of this IRI was dropped: what it retained goes, its counts too unless they are ours."""
+        """Discard the inputs of a dropped stream with the same IRI.
+
+        Counts and dead letters are reset as well, unless ``counted`` says that they belong to this stream.
+        """
         if not counted:
             self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0, None, 0])
             self.dead_letters.restore(())
         self.retained.clear()
 
     def guarantee(self, at: int) -> bool:
-        """Nothing before ``at`` will come any more; True when that is news."""
+        """Raise the stream's watermark to at least ``at``; return False if the watermark does not rise."""
         watermark = self.watermark
         if watermark is not None and at <= watermark:
             return False
@@ -250,7 +278,7 @@ class StreamState:
 
 
 def _is_before(event: StreamInput, floor: int) -> bool:
-    """True when nothing of an input is as young as ``floor``."""
+    """Return True if all event times of an input are below ``floor``."""
     if isinstance(event, Arrival):
         last = event.elements[-1].event_time
         return last < floor and all(element.event_time < floor for element in event.elements)
@@ -258,18 +286,18 @@ def _is_before(event: StreamInput, floor: int) -> bool:
 
 
 class Acceptor:
-    """Decides which elements enter a stream, and queues whatever moves time.
+    """Decides which elements enter a stream, and enqueues every input that advances a stream's event time.
 
-    The lock of the order guards streams, too: what is accepted under it is queued under it.
+    One lock guards both streams and the input order, so inputs are enqueued in the order of acceptance.
 
     Attributes:
-        receipts: the answers that are remembered.
+        receipts: answers to earlier pushes by idempotency key, and positions of sources.
     """
 
     def __init__(
         self, tasks: TaskQueue, settings: EngineSettings, stamp: Callable[[StreamState, Stamping], None]
     ) -> None:
-        """Make one; ``stamp`` is told how the first element of a stream came by its time."""
+        """Create an acceptor, which calls ``stamp`` when a stream's first element fixes the stamping."""
         self._tasks = tasks
         self._clock = tasks.clock
         self._journal = tasks.journal
@@ -286,13 +314,16 @@ class Acceptor:
         call: PushCall,
         digest: str | None = None,
     ) -> tuple[PushReceipt, InputTask | None]:
-        """Accept a decoded push, called under the lock; the receipt and the turn of what entered.
+        """Accept a decoded push and return its receipt and the task for the elements that entered.
 
-        ``digest`` is that of a push with an idempotency key.
+        The caller holds the lock of the input order. ``digest`` is the digest of the body of a push with an
+        idempotency key. The task is None if no element entered.
 
         Raises:
-            InputError: a wrong or missing time, one too far in the future, a late element refused.
-            BackPressureError, LimitError: the queue is full; too many elements.
+            InputError: an event time is wrong, missing or too far in the future, or the late policy refuses
+                a late element.
+            BackPressureError: the task queue is full.
+            LimitError: the push has too many elements.
         """
         key, partial, retried = call.idempotency_key, call.partial, call.retried
         if key is not None and digest is not None:
@@ -331,7 +362,7 @@ class Acceptor:
     def _check(
         self, stream: StreamState, decoded: DecodedPush, now: int, watermark: int | None, partial: bool
     ) -> tuple[list[DecodedElement], list[Any], list[BadElement]]:
-        """The elements that may enter, their times, and those that are bad."""
+        """Return the elements of a push that pass the checks, their event times, and the bad elements."""
         elements, settings = decoded.elements, self._settings
         number, most = len(elements), settings.push_elements
         if number > most:
@@ -368,9 +399,10 @@ class Acceptor:
         watermark: int | None,
         partition: str,
     ) -> tuple[list[Element], Sequence[Element], list[int], list[int]]:
-        """Give elements the next seqs and move the time of their stream.
+        """Give decoded elements the next sequence numbers and advance the event time of their stream.
 
-        Returns: all elements, those that enter, and the places of late and of dropped ones.
+        Returns:
+            All elements; the elements that enter; the positions of late and of dropped elements.
         """
         iri, first = stream.iri, stream.next_seq
         statements: list[Any] = [*map(_statements_of, decoded)]
@@ -380,7 +412,8 @@ class Acceptor:
         made = [*map(Element, statements, times, count(first))]
         stamping = stream.record.stamping
         if stream.partitions is not None and stamping is None and made and decoded[0].at is None:
-            stream.partitions = None  # it is stamped at arrival
+            # Elements that are stamped at arrival are in order, so the stream needs no partitions.
+            stream.partitions = None
         entering, late, dropped = stream.take(made, times, watermark, partition)
         if made:
             stream.promised = None
@@ -392,9 +425,10 @@ class Acceptor:
         return made, entering, late, dropped
 
     def admit(self, stream: StreamState, letter: DeadLetter) -> InputTask:
-        """Let a late element that was dropped enter after all, called under the lock; its turn.
+        """Admit a late element that was dropped before, and return the task that applies the element.
 
-        It keeps its seq. Windows that still hold its time are corrected, as under the policy `admit`.
+        The caller holds the lock of the input order. The element keeps its sequence number. Windows that
+        still contain the element's event time are corrected, as under the late policy `admit`.
         """
         self._tasks.require_room(1, self._settings.queue_elements)
         before, element = stream.time, letter.element
@@ -408,7 +442,7 @@ class Acceptor:
         return task
 
     def forget(self, stream: StreamState, letters: Sequence[DeadLetter]) -> None:
-        """Drop dead letters for good, called under the lock."""
+        """Delete dead letters of a stream; the caller holds the lock of the input order."""
         stream.dead_letters.remove(letters)
         self.write(stream, None, self._clock.now_ms(), members={"forgotten": [each.id for each in letters]})
 
@@ -422,9 +456,9 @@ class Acceptor:
         elements: Sequence[Element] = (),
         members: dict[str, Any] | None = None,
     ) -> InputTask | None:
-        """Write an input to the journal; retain and queue its event, if anything entered.
+        """Write an input to the journal; retain and enqueue ``event`` unless it is None.
 
-        ``elements`` are all of a push, those that did not enter too.
+        ``elements`` are all elements of a push, including those that did not enter.
         """
         tasks = self._tasks
         if self._journal is None:

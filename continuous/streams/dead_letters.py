@@ -1,12 +1,13 @@
-"""Dead letters: elements of a stream that did not get where they should, kept to be tried again.
+"""Dead letters: elements that were late or at which a query failed, and unreadable records, for a retry.
 
-    late        behind the watermark; `retry` lets it enter as the late policy `admit` does
-    failed      a query failed when it was evaluated; `retry` begins that query anew from its time on
-    budget      the same of one that cost more than it may
+    late        an element below the watermark; `retry` admits the element as the late policy `admit` does
+    failed      an element at which a query failed; `retry` restarts the query from the element's event time
+    budget      an element at which a query exceeded its budget; `retry` is as for `failed`
     unreadable  a record that the stream's mapping could not read, or whose time the stream refuses; `retry`
-                reads it once more
+                decodes the record again
 
-A bounded number is kept for each stream, and bounded memory, 64 KiB a letter on average; the oldest go first.
+The number of letters of a stream and their memory, 64 KiB a letter on average, are bounded; the oldest
+letters are evicted first.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ Reason = OneOf["late", "failed", "budget", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One element that is kept. ``entered`` says that it is in the stream all the same (policy `admit`).
+    """One stored element that was late or at which a query failed, or one unreadable record.
 
-    Of a record that could not be read ``record`` is the text and ``name`` tells it from others.
+    Attributes:
+        query: the query that failed at the element; None for other reasons.
+        entered: True if the element entered its stream nevertheless.
+        name: the id of an unreadable record within its stream; None for an element.
+        record: the text of an unreadable record; None for an element.
     """
 
     element: Element
@@ -42,18 +47,18 @@ class DeadLetter:
 
     @property
     def id(self) -> str:
-        """Its name in its stream: the element's seq, and the query that failed."""
+        """The letter's id within its stream: the element's sequence number and the query that failed."""
         if self.name is not None:
             return self.name
         return str(self.element.seq) if self.query is None else f"{self.element.seq}:{self.query}"
 
     @property
     def weight(self) -> int:
-        """What it counts for: one for each KiB."""
+        """The letter's memory as a weight of about one per KiB."""
         return weight_of([self.element]) + (len(self.record or "") >> 10)
 
     def to_json(self) -> dict[str, Any]:
-        """The letter as it is shown."""
+        """Return the letter as JSON for HTTP answers."""
         known: dict[str, Any] = {"id": self.id, "reason": self.reason, "query": self.query}
         known |= {"error": self.error, "entered": self.entered}
         if self.record is not None:
@@ -63,7 +68,7 @@ class DeadLetter:
 
 
 def unreadable(name: str, error: str, record: str, now: int) -> DeadLetter:
-    """The letter of a record that could not be read, which came at a time in milliseconds."""
+    """Return the dead letter of an unreadable record that arrived at ``now`` (milliseconds since 1970)."""
     return DeadLetter(Element((), now, 0), "unreadable", error=error, name=name, record=record)
 
 
@@ -72,15 +77,15 @@ Change = OneOf["insert", "delete"]
 
 @dataclass(slots=True, eq=False)
 class DeadLetters:
-    """The letters of one stream, oldest first. Guarded by the engine's ingest lock.
+    """The dead letters of one stream, oldest first. Guarded by the lock of the input order.
 
     Attributes:
-        watchers: are told of what comes and goes.
+        watchers: callbacks that are called after a letter was added or removed.
     """
 
     _most: int
     _weight: int = 0
-    # By name, in the order in which they came.
+    # The letters by id, oldest first.
     _letters: dict[str, DeadLetter] = field(default_factory=dict)
     watchers: set[Callable[[Change, DeadLetter], None]] = field(default_factory=set)
 
@@ -91,7 +96,7 @@ class DeadLetters:
         return len(self._letters)
 
     def add(self, letter: DeadLetter) -> None:
-        """Keep a letter; one of the same name is replaced."""
+        """Store a letter, replacing a letter with the same id, and notify the watchers."""
         self._forget(letter.id)
         self._letters[letter.id] = letter
         self._weight += letter.weight
@@ -102,9 +107,12 @@ class DeadLetters:
     def keep_unread(
         self, bad: Sequence[BadElement], retried: DeadLetter | None, number: int, now: int
     ) -> dict[str, Any]:
-        """Keep the bad records of a push and forget one that is tried again; members of the push's record.
+        """Store the unreadable records of a push and remove the letter that the push retries.
 
-        ``number`` is that of the record, which nothing else has.
+        ``number`` is the unique number of the push's journal record, and part of the new letters' ids.
+
+        Returns:
+            The members that the journal record of the push needs for a replay.
         """
         members: dict[str, Any] = {}
         if retried is not None:
@@ -118,26 +126,26 @@ class DeadLetters:
         return members
 
     def find(self, name: str) -> DeadLetter | None:
-        """The letter of a name."""
+        """Return the letter with this id; None if no such letter is stored."""
         return self._letters.get(name)
 
     def dropped(self) -> list[Element]:
-        """The elements that came late and did not enter, in their order."""
+        """Return the late elements that did not enter the stream, in the order of their letters."""
         letters = list(self._letters.values())
         return [each.element for each in letters if each.reason == "late" and not each.entered]
 
     def remove(self, letters: Sequence[DeadLetter]) -> None:
-        """Forget letters that were tried again or dropped."""
+        """Remove letters that were retried or deleted, and notify the watchers."""
         for letter in letters:
             self._forget(letter.id)
             self._tell("delete", letter)
 
     def remove_named(self, names: Iterable[str]) -> None:
-        """Forget the letters of these names that are kept."""
+        """Remove the letters with these ids; ids without a letter are ignored."""
         self.remove([self._letters[name] for name in names if name in self._letters])
 
     def restore(self, letters: Iterable[DeadLetter]) -> None:
-        """The letters of a checkpoint."""
+        """Replace all letters by the letters of a checkpoint."""
         self._letters = {letter.id: letter for letter in letters}
         self._weight = sum(letter.weight for letter in self._letters.values())
 

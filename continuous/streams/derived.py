@@ -1,4 +1,4 @@
-"""Streams that queries make: their elements and their time, in the turn of the query's input."""
+"""Streams that CONSTRUCT queries produce: their elements and event time, added during evaluation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .accept import StreamState
 
 
 class DerivedStreams:
-    """Logs what queries make and keeps it for the readers.
+    """Journals and retains the inputs of derived streams, which queries produce.
 
     Attributes:
-        inputs: the inputs made in the running turn, which readers get in the same turn.
+        inputs: the inputs of derived streams from the running task, delivered to readers in the same task.
     """
 
     def __init__(self, tasks: TaskQueue) -> None:
@@ -25,9 +25,10 @@ class DerivedStreams:
         self.inputs: deque[StreamInput] = deque()
 
     def add(self, stream: StreamState, at: int, quads: Sequence[Quad], repeats: bool) -> None:
-        """In a turn: one element of a stream that a query makes is logged, and kept for its readers.
+        """Journal one element of a derived stream and retain the element for readers; called within a task.
 
-        While the query repeats the past, instants that the stream has got are not told again.
+        While the query is evaluated again over past inputs (``repeats``), instants that the stream has
+        already are skipped.
         """
         with self._tasks.lock:
             if repeats and stream.seen is not None and at <= stream.seen:
@@ -42,9 +43,9 @@ class DerivedStreams:
                 self._log(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
 
     def move_time(self, stream: StreamState, watermark: int | None, *, idle: bool) -> None:
-        """In a turn: the watermark of a derived stream follows its query's, and so does idleness.
+        """Set the watermark and idleness of a derived stream to those of its query; called within a task.
 
-        Follows from the inputs of the query alone, so that a replay does the same.
+        The result depends on the inputs of the query alone, so a replay sets the same watermark.
         """
         with self._tasks.lock:
             moved = watermark is not None and stream.guarantee(watermark)
@@ -58,7 +59,10 @@ class DerivedStreams:
                 self._log(stream, Idle(stream.iri, stream.time))
 
     def _log(self, stream: StreamState, event: StreamInput) -> None:
-        """Keep what a query made for those that start in the past; a replay makes it again."""
+        """Journal and retain an input of a derived stream, for queries that start in the past.
+
+        A replay produces the input again, so nothing is journalled during a replay.
+        """
         tasks, journal = self._tasks, self._tasks.journal
         if journal is None:
             tasks.order += 1

@@ -1,4 +1,4 @@
-"""Streams whose time moves without elements: by heartbeats, by the wall clock, by silence."""
+"""Event time of a stream without new elements: heartbeats, the wall clock and idle time-outs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from .partitions import Partitions
 def heartbeat(
     acceptor: Acceptor, tasks: TaskQueue, stream: StreamState, at: int, max_future_ms: int, most_queued: int
 ) -> InputTask:
-    """Move a stream's watermark without data, called under the lock; the turn.
+    """Advance a stream's watermark to `at` without data, and return the enqueued task.
+
+    The caller holds the lock of the input order.
 
     Raises:
-        InputError: too far in the future.
-        BackPressureError: the queue is full.
+        InputError: the heartbeat is too far in the future.
+        BackPressureError: the task queue is full.
     """
     tasks.require_room(1, most_queued)
     now, watermark = tasks.clock.now_ms(), stream.watermark
@@ -41,7 +43,7 @@ def heartbeat(
 
 
 def tick(acceptor: Acceptor, tasks: TaskQueue, stream: StreamState, now: int) -> None:
-    """The wall clock moves a stream, or marks it idle."""
+    """Advance a stream's watermark by the wall clock, or mark the stream idle after its idle time-out."""
     with tasks.lock:
         if stream.derived_from is not None:
             return
@@ -56,23 +58,25 @@ def tick(acceptor: Acceptor, tasks: TaskQueue, stream: StreamState, now: int) ->
             if stream.partitions is not None and not _expire(acceptor, tasks.clock, stream):
                 return
             stream.idle = True
-            # Nothing is waited for any more: what was held back by lateness can go.
+            # An idle stream waits for no late elements, so its watermark rises to the greatest event time
+            # and windows that waited for the lateness are reported.
             if stream.seen is not None and stream.seen != NEVER:
                 stream.guarantee(stream.seen)
             acceptor.write(stream, Idle(stream.iri, stream.time), now)
 
 
 def forget_time(stream: StreamState) -> None:
-    """Let a stream begin without any time, as a new one does; what it retains is of the time before."""
+    """Reset a stream's event time to that of a new stream, and evict its retained inputs."""
     stream.seen = stream.floor = stream.promised = stream.partitions = None
     stream.idle = False
     stream.retained.clear()
 
 
 def ahead_ms(stream: StreamState, now_ms: int) -> int:
-    """Milliseconds by which a stream that is stamped at arrival is ahead of the wall clock, else 0.
+    """Return the milliseconds by which an arrival-stamped stream is ahead of the wall clock, else 0.
 
-    It stands still until the clock, which somebody has set back, is there again.
+    After somebody set the wall clock back, the stream's event time does not advance until the clock reaches
+    it.
     """
     watermark = stream.watermark
     if watermark is None or stream.record.stamping != "arrival" or stream.derived_from is not None:
@@ -81,7 +85,7 @@ def ahead_ms(stream: StreamState, now_ms: int) -> int:
 
 
 def idle_in(stream: StreamState, clock: Clock) -> int | None:
-    """Milliseconds until silence makes a stream idle, at most 0 when it does; None when it never will."""
+    """Return the milliseconds until a silent stream becomes idle; 0 or less if due, None if it never will."""
     heard = stream.last_input_steady
     if stream.idle or not stream.idle_timeout_ms or _goes_on(stream):
         return None
@@ -95,9 +99,11 @@ def idle_in(stream: StreamState, clock: Clock) -> int | None:
 def declare_partitions(
     acceptor: Acceptor, clock: Clock, stream: StreamState, source: str, waiting: Mapping[str, bool]
 ) -> None:
-    """Take the partitions of a source, True for those with unread records, called under the lock.
+    """Set the partitions of one source of a stream; the caller holds the lock of the input order.
 
-    Those of a single one count only where the stream has partitions already: its own order is enough.
+    A source with a single partition is ignored if the stream has no partitions yet, because the records of
+    one partition arrive in order. ``waiting`` maps each partition to True if the partition has unread
+    records.
     """
     known = stream.partitions
     if stream.record.stamping == "arrival" or (known is None and len(waiting) < 2):
@@ -113,7 +119,7 @@ def declare_partitions(
 
 
 def _tell_moved(acceptor: Acceptor, clock: Clock, stream: StreamState, before: int | None) -> None:
-    """Note how partitions have changed; where that moves the stream it is an input."""
+    """Journal a change of the partitions; if the change moves the stream's event time, enqueue an input."""
     if stream.seen != before:
         acceptor.write(stream, Advance(stream.iri, stream.time), clock.now_ms())
     else:
@@ -121,7 +127,7 @@ def _tell_moved(acceptor: Acceptor, clock: Clock, stream: StreamState, before: i
 
 
 def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState) -> bool:
-    """Mark silent partitions idle; return True when all are, else the others move the stream."""
+    """Mark silent partitions idle; return True if all partitions are idle, else advance the stream."""
     partitions, before = stream.partitions, stream.seen
     assert partitions is not None
     every = partitions.expire(clock.steady_ms() - stream.idle_timeout_ms)
@@ -134,7 +140,7 @@ def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState) -> bool:
 
 
 def ticks_at(stream: StreamState, instant: int) -> int | None:
-    """When the wall clock brings a stream's watermark to an instant; None where it does not move it."""
+    """Return the wall-clock time at which the clock raises the watermark to `instant`, or None."""
     if stream.record.stamping == "arrival":
         return instant + stream.lateness_ms
     first = (stream.last_input_ms or 0) + stream.idle_timeout_ms
@@ -143,7 +149,10 @@ def ticks_at(stream: StreamState, instant: int) -> int | None:
 
 
 def begin_again(stream: StreamState, clock: Clock) -> None:
-    """After a restart silence counts anew, time that goes on by the wall clock from where it is."""
+    """Restart the idle time-out of a stream after a restart of the server.
+
+    For a stream with ``clock: wall-when-idle`` event time continues by the wall clock from the last input.
+    """
     if stream.last_input_ms is None:
         return
     if _goes_on(stream):
@@ -154,7 +163,7 @@ def begin_again(stream: StreamState, clock: Clock) -> None:
 
 
 def _reached(stream: StreamState, now: int) -> int | None:
-    """A stream's watermark by the wall clock, once that is at ``now``; None where it does not move it."""
+    """Return the watermark that the wall clock gives a stream at ``now``; None if the clock has no effect."""
     if stream.record.stamping == "arrival":
         return now - stream.lateness_ms
     last, timeout = stream.last_input_ms, stream.idle_timeout_ms
@@ -168,6 +177,6 @@ def _goes_on(stream: StreamState) -> bool:
 
 
 def _stood(stream: StreamState) -> int:
-    """The watermark that a stream's last input alone gives."""
+    """Return the watermark that a stream's elements and last heartbeat give, without the wall clock."""
     moved = NEVER if stream.seen is None else stream.seen - stream.lateness_ms
     return moved if stream.promised is None else max(moved, stream.promised)

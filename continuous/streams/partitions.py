@@ -1,7 +1,8 @@
-"""Event time of a stream by partition: the least of those that are not idle moves the watermark.
+"""Event time of a stream by partition: the least event time of the active partitions advances the watermark.
 
-A partition is one of a Kafka topic, a topic of an MQTT subscription or a file, named by its source and
-its own name. Direct pushes count as one partition more, with an empty name.
+A partition is a partition of a Kafka topic, a topic of an MQTT subscription or a file. Its full name consists
+of the name of the source and the name within the source. Direct pushes form one further partition with an
+empty name.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from ..inputs import NEVER
 
 DIRECT = ""
 _MOST = 1_000
-"""Partitions of one stream; beyond, what comes under further names shares one."""
+"""Maximum number of partitions of one stream; further partitions of a source share one partition."""
 
 
 class Partitions:
-    """The partitions of one stream. Guarded by the lock of the order.
+    """The partitions of one stream. Guarded by the lock of the input order.
 
     Attributes:
-        times: by name the greatest event time of each, None before its first element.
-        idle: the names of those that hold nothing back.
-        heard: when something came of each, by the clock that never jumps.
-        unread: the names of those whose source knows of unread records: these never become idle. No
-            record of the journal keeps them; after a restart each source tells them anew.
-        newest: the greatest event time of all that has come.
+        times: the greatest event time of each partition by name; None before the partition's first element.
+        idle: the names of idle partitions, for which the watermark does not wait.
+        heard: monotonic-clock time of the last element of each partition, in milliseconds.
+        unread: the names of partitions with unread records, which never become idle. The journal does not
+            record these names, because each source declares its partitions again after a restart.
+        newest: the greatest event time over all partitions.
     """
 
     __slots__ = ("heard", "idle", "newest", "times", "unread")
@@ -38,7 +39,7 @@ class Partitions:
         self.newest = newest
 
     def seen(self, before: int | None) -> int:
-        """Return what counts as the greatest event time seen, which never falls."""
+        """Return the stream's event time: the least of the active partitions', but at least ``before``."""
         waiting = [at for name, at in self.times.items() if name not in self.idle]
         if None in waiting:
             least = NEVER
@@ -49,7 +50,7 @@ class Partitions:
         return least if before is None or least > before else before
 
     def move(self, name: str, at: int, before: int | None) -> int:
-        """Take the greatest event time of a push; return what counts as seen then."""
+        """Record the greatest event time ``at`` of a push to a partition; return the stream's event time."""
         name = self._name(name)
         known = self.times.get(name)
         self.times[name] = at if known is None or at > known else known
@@ -59,11 +60,14 @@ class Partitions:
         return self.seen(before)
 
     def hear(self, name: str, steady: int) -> None:
-        """Note that something came of a partition just now."""
+        """Record that an element of a partition arrived at ``steady`` (monotonic-clock milliseconds)."""
         self.heard[self._name(name)] = steady
 
     def declare(self, prefix: str, waiting: Mapping[str, bool], steady: int) -> bool:
-        """Take the partitions of one source, True for those with unread records; return True for a change."""
+        """Replace the partitions of one source, whose names start with ``prefix``; return True on a change.
+
+        ``waiting`` maps the names of the partitions to True if the partition has unread records.
+        """
         before = list(self.times), set(self.idle)
         for name in [each for each in self.times if each.startswith(prefix) and each not in waiting]:
             del self.times[name]
@@ -84,31 +88,31 @@ class Partitions:
         return before != (list(self.times), self.idle)
 
     def expire(self, until: int) -> bool:
-        """Mark partitions idle that were heard at ``until`` or before; return True when all are idle."""
+        """Mark partitions without elements since ``until`` idle; return True if all partitions are idle."""
         silent = {name for name in self.times if self.heard.get(name, until) <= until}
         self.idle |= silent - self.unread
         return len(self.idle) == len(self.times)
 
     def silent_since(self) -> int | None:
-        """Return when the partition that becomes idle next was heard; None where none does."""
+        """Return the last arrival time of the partition that becomes idle next; None if none will."""
         waiting = self.times.keys() - self.idle - self.unread
         return min((self.heard.get(name, 0) for name in waiting), default=None)
 
     def begin_again(self, steady: int) -> None:
-        """After a restart silence counts anew."""
+        """Restart the idle time-outs of all partitions at ``steady``, after a restart of the server."""
         self.heard = dict.fromkeys(self.times, steady)
 
     def times_of(self, prefix: str) -> dict[str, int | None]:
-        """Return the greatest event times of the partitions of one source, by their names in it."""
+        """Return the greatest event times of one source's partitions, by their names within the source."""
         return {name.removeprefix(prefix): at for name, at in self.times.items() if name.startswith(prefix)}
 
     def figures(self) -> list[Any]:
-        """Return what a record of the journal and a checkpoint keep."""
+        """Return the partitions' event times and idleness as a list for journal records and checkpoints."""
         return [self.newest, [[name, at, name in self.idle] for name, at in self.times.items()]]
 
     @classmethod
     def restored(cls, figures: list[Any] | None) -> Partitions | None:
-        """The partitions of `figures`; None of a stream without any."""
+        """Return the partitions that `figures` described; None for a stream without partitions."""
         if figures is None:
             return None
         newest, listed = figures
@@ -118,14 +122,14 @@ class Partitions:
         return made
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The partitions as a description of their stream shows them."""
+        """Return the partitions as JSON for the description of their stream."""
         return [
             {"partition": name or None, "newest": at, "idle": name in self.idle}
             for name, at in self.times.items()
         ]
 
     def holding(self) -> tuple[str, int | None] | None:
-        """Return the name and time of the partition that holds the others back; None where none does."""
+        """Return the name and event time of the partition that delays the watermark, or None."""
         waiting = [(at, name) for name, at in self.times.items() if name not in self.idle]
         if len(waiting) < 2:
             return None
@@ -133,5 +137,5 @@ class Partitions:
         return (name, at) if at is None or self.newest is None or at < self.newest else None
 
     def _name(self, name: str) -> str:
-        """The name itself, or that of its source where there are too many."""
+        """Return the partition's name, or its source's shared partition if the stream has too many."""
         return name if name in self.times or len(self.times) < _MOST else f"{name.partition('/')[0]}/"

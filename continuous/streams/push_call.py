@@ -1,4 +1,4 @@
-"""What a push asks for, besides the bytes that it brings."""
+"""The options of one push request, without the body."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from .partitions import DIRECT
 
 
 class PushCall(NamedTuple):
-    """One push but for its body.
+    """The options of one push request, without the body.
 
     Attributes:
-        stream: name or IRI; an unknown stream is declared.
-        media_type: value of Content-Type, parameters included.
-        at: the event time of every element that has none of its own line.
+        stream: name or IRI of the stream; an unknown stream is declared.
+        media_type: value of the Content-Type header, parameters included.
+        at: the event time of every element whose line has no event time.
         each: ``triple`` makes one element of each triple.
         partial: accept the good elements and list the bad ones.
         wait: answer once every result that the push causes is in the feeds. ``waited`` in the answer is
-            False if that took longer than ``timeout``; the elements are accepted all the same.
-        durable: False answers without waiting for the input log; what was answered so can be lost with the
-            process. Too much that waits is waited for all the same.
-        idempotency_key: the same key and body get the same answer and nothing is accepted twice.
-        timeout: seconds to wait for results at most, `WAIT_S` by default.
-        position: a source and where it is behind this push, kept with the elements.
-        partition: the source's partition that it is of, behind the source's name.
-        retried: the dead letter that is pushed, which is one no more.
+            False if that took longer than ``timeout``; the elements are accepted nevertheless.
+        durable: if False, answer before the journal has synced the push, which a crash can then lose. A push
+            still waits for the sync while too many unsynced records are queued.
+        idempotency_key: pushes with the same key and body get the same answer and are accepted only once.
+        timeout: maximum seconds to wait for results, `WAIT_S` by default.
+        position: a source and the source's position after this push, stored together with the elements.
+        partition: the partition of a source that the push comes from, after the source's name.
+        retried: the dead letter that the push retries; the letter is removed.
     """
 
     stream: str
@@ -43,5 +43,5 @@ class PushCall(NamedTuple):
 
     @property
     def is_quick(self) -> bool:
-        """True for a push that waits for nothing but the input log."""
+        """True for a push on the fast path, which waits for the journal's sync and for nothing else."""
         return self.durable and not self.wait and self.idempotency_key is None

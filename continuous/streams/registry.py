@@ -1,4 +1,4 @@
-"""All streams by name and IRI: declared, opened and dropped, with the registry behind them."""
+"""All streams of an engine by name and IRI: declaration, look-up and removal, stored in the registry."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .accept import RetainedInputs, StreamState
 from .dead_letters import DeadLetter, DeadLetters, Reason
 
 _MOST_FAILED = 100
-"""Elements of one instant that are kept when a query fails there."""
+"""Maximum number of elements of one instant that become dead letters when a query fails at the instant."""
 
 
 @dataclass(eq=False)
 class StreamRegistry:
-    """All streams, kept over restarts. The lock guards their time and counts.
+    """All streams of an engine, stored across restarts. The lock guards the streams' event times and counts.
 
     Attributes:
-        known: the streams by name and by IRI; neither can be the other.
+        known: the streams by name and by IRI; no name is an IRI.
     """
 
     _registry: Registry | None
@@ -45,19 +45,19 @@ class StreamRegistry:
     known: dict[str, StreamState] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[StreamState]:
-        # Without the lock, in one step: the engine's thread looks at all between two turns, and would wait
-        # for those who push, and they for it, at every push.
+        # The copy of the values is atomic, so no lock is needed. With a lock the engine's thread, which
+        # iterates between two tasks, and clients that push would wait for each other at every push.
         return iter({state.name: state for state in [*self.known.values()]}.values())
 
     def find(self, name_or_iri: str) -> StreamState | None:
-        """The stream of a name or an IRI."""
+        """Return the stream with this name or IRI; None if no such stream is declared."""
         found = self.known.get(name_or_iri)
         if found is None and NAME.match(name_or_iri):
             found = self.known.get(self._settings.base_iri + name_or_iri)
         return found
 
     def get(self, name_or_iri: str) -> StreamState:
-        """The stream of a name or an IRI; raises NotFoundError where there is none."""
+        """Return the stream with this name or IRI; raises NotFoundError if no such stream is declared."""
         found = self.find(name_or_iri)
         if found is None:
             raise NotFoundError(
@@ -68,7 +68,7 @@ class StreamRegistry:
         return found
 
     def restore(self) -> None:
-        """Enter the streams of the registry."""
+        """Load all streams from the registry's database."""
         if self._registry is None:
             return
         with self._lock:
@@ -77,10 +77,10 @@ class StreamRegistry:
                     self._enter(record)
 
     def declare(self, iri: str | None, name: str | None, options: dict[str, Any]) -> tuple[StreamState, bool]:
-        """Declare a stream, or give one other options; whether it is new.
+        """Declare a stream or change the options of a declared one; return the stream and True if it is new.
 
         Raises:
-            InputError: a wrong option, neither name nor IRI.
+            InputError: an option is wrong, or neither name nor IRI is given.
             ConflictError: name and IRI belong to different streams.
         """
         with self._lock:
@@ -95,7 +95,10 @@ class StreamRegistry:
     def declared(
         self, iri: str | None, name: str | None, options: dict[str, Any]
     ) -> tuple[StreamState | None, StreamRecord]:
-        """What a declaration would make of a stream, and the stream, if there is one; raises as `declare`."""
+        """Return the existing stream, if any, and the record that a declaration would store.
+
+        Raises the same errors as `declare`.
+        """
         if iri is None and name is None:
             raise InputError("a declaration needs a name or an IRI")
         with self._lock:
@@ -136,10 +139,10 @@ class StreamRegistry:
         return by_name or by_iri
 
     def open(self, name_or_iri: str) -> tuple[StreamState, bool]:
-        """The stream of a reference; one that is unknown is declared by itself. Whether it is new.
+        """Return the stream with this name or IRI, declaring an unknown one, and True if it is new.
 
         Raises:
-            NotFoundError: unknown, and streams are not declared by themselves.
+            NotFoundError: the stream is unknown, and the setting forbids automatic declaration.
         """
         with self._lock:
             found = self.find(name_or_iri)
@@ -153,14 +156,17 @@ class StreamRegistry:
             return self._add(record), True
 
     def remove(self, state: StreamState) -> None:
-        """Forget a stream."""
+        """Remove a stream from memory and from the registry's database."""
         with self._lock:
             self._forget(state)
             if self._registry is not None:
                 self._registry.streams.remove(state.name)
 
     def stamp(self, state: StreamState, stamping: Stamping) -> None:
-        """The first element fixes whether a stream is stamped by its events or at arrival."""
+        """Store whether a stream's event times come with its elements or from the clock at arrival.
+
+        The first element of a stream decides this.
+        """
         with self._lock:
             record = replace(state.record, stamping=stamping)
             state.configure(record, self._settings)
@@ -169,7 +175,7 @@ class StreamRegistry:
     # --- for queries ----------------------------------------------------------------------------
 
     def check_output(self, iri: str, query: str | None) -> None:
-        """Raises ConflictError when the stream that a query would make is fed by something else."""
+        """Raise ConflictError if a query's output stream has pushed elements or another producing query."""
         state = self.find(iri)
         if state is None:
             return
@@ -181,7 +187,7 @@ class StreamRegistry:
             raise ConflictError(f"elements were pushed to <{state.iri}>", code="stream-exists")
 
     def open_output(self, iri: str, query: str) -> StreamState:
-        """The stream that a CONSTRUCT query makes."""
+        """Return the output stream of a CONSTRUCT query, declaring the stream if it is unknown."""
         state, _ = self.open(iri)
         with self._lock:
             state.derived_from = query
@@ -190,7 +196,7 @@ class StreamRegistry:
         return state
 
     def wait_for(self, reader: str, lateness: Mapping[str, int]) -> None:
-        """A reader waits for disordered elements of these streams this long."""
+        """Record the lateness, in milliseconds, that a reading query asks for on each of its streams."""
         with self._lock:
             for iri, lateness_ms in lateness.items():
                 state = self.find(iri)
@@ -199,7 +205,7 @@ class StreamRegistry:
                     state.wait_for_readers()
 
     def release(self, reader: str) -> None:
-        """A reader is gone, and what it made is made no more."""
+        """Remove a query as reader and as producer of streams."""
         with self._lock:
             for state in self:
                 if state.reader_lateness.pop(reader, None) is not None:
@@ -210,7 +216,7 @@ class StreamRegistry:
     def keep_failed(
         self, event: StreamInput, instant: int | None, query: str, error: str | None, reason: Reason
     ) -> None:
-        """A query failed at an instant of an input: keep its elements as dead letters."""
+        """Store the elements of the instant at which a query failed as dead letters of the input's stream."""
         state = self.find(event.stream)
         if state is None:
             return
@@ -218,7 +224,8 @@ class StreamRegistry:
             came = event.elements if isinstance(event, Arrival) else ()
             found = [element for element in came if element.event_time == instant]
             if not found:
-                # What waited for its time, or was there already when its time went by; not what came since.
+                # The input has no elements of the instant: an earlier input brought them. Elements that
+                # arrived after the input are excluded.
                 arrivals = [each.input for each in state.retained.inputs if isinstance(each.input, Arrival)]
                 until = came[-1].seq if came else state.next_seq
                 there = [one for each in arrivals for one in each.elements if one.seq <= until]
@@ -227,7 +234,10 @@ class StreamRegistry:
                 state.dead_letters.add(DeadLetter(element, reason, query, error, True))
 
     def keep_missed(self, event: Arrival, missed: Sequence[list[Element]]) -> None:
-        """In a turn: late elements are dropped that none of the readers could take, by what each missed."""
+        """Store late elements that no reading query could apply as dead letters; called within a task.
+
+        ``missed`` has one list for each reading query; the lists are cleared.
+        """
         found = [each for each in event.elements if all(any(each is one for one in of) for of in missed)]
         for elements in missed:
             elements.clear()
@@ -238,13 +248,13 @@ class StreamRegistry:
             for element in found:
                 letter = DeadLetter(element, "late")
                 known = state.dead_letters.find(letter.id)
-                # A replay meets those again that a checkpoint has counted.
+                # A replay processes elements again that the checkpoint has counted already.
                 if known is None or known.entered:
                     state.dead_letters.add(letter)
                     state.counts.missed += 1
 
     def forget_failed(self, query: str, from_ms: int) -> None:
-        """The elements at which a query failed are evaluated again from an event time on."""
+        """Remove the dead letters of a query at or after `from_ms`, which the query evaluates again."""
         with self._lock:
             for letters in [state.dead_letters for state in self]:
                 letters.remove(
@@ -252,7 +262,7 @@ class StreamRegistry:
                 )
 
     def newest(self, iri: str, most: int) -> list[Element]:
-        """The newest elements that a stream retains, at most so many."""
+        """Return the newest retained elements of a stream, newest first, at most ``most``."""
         with self._lock:
             state = self.known.get(iri)
             inputs = () if state is None else reversed(state.retained.inputs)
@@ -260,15 +270,16 @@ class StreamRegistry:
             return list(islice((one for each in arrivals for one in reversed(each.elements)), most))
 
     def kept_now(self) -> dict[str, list[LogRecord]]:
-        """What each stream that is pushed to retains at this place in the order; called under the lock."""
+        """Return the retained inputs of each stream without a producing query; the caller holds the lock."""
         return {each.iri: list(each.retained.inputs) for each in self if each.derived_from is None}
 
     def retained(
         self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]]
     ) -> Iterator[StreamInput]:
-        """The inputs of some streams from an event time on, in the order of acceptance.
+        """Yield the retained inputs of streams from event time ``from_ms`` on, in the order of acceptance.
 
-        ``kept`` is what `kept_now` gave; of other streams it is what they retain now.
+        ``kept`` is an earlier result of `kept_now`; streams that are missing in it yield their current
+        inputs.
         """
         with self._lock:
             found = [(iri, self.find(iri)) for iri in iris]
@@ -319,7 +330,7 @@ class StreamRegistry:
 
 
 def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
-    """The inputs without elements and movements of time before ``from_ms``, in order."""
+    """Yield log records without the elements and movements of event time before ``from_ms``, in order."""
     for record in records:
         event = record.input
         if isinstance(event, Arrival):
