@@ -9,7 +9,7 @@ writes them: shortest digits, never an exponent.
 
 MEDIAN is the middle value in value order, or the mean of the two middle ones; PERCENTILE with parameter p
 interpolates linearly at rank p/100 * (n - 1), so that PERCENTILE 50 equals MEDIAN. VARIANCE and STDDEV
-are those of a sample (divisor n - 1), as doubles; a single value has none.
+are computed for a sample (divisor n - 1), as doubles; for a single value both are errors.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A static part is a maximal sub-pattern without a window and without anything tha
 evaluation to the next (NOW, RAND, ...). In a join group the static operands are gathered and split into
 components that share variables, so that no part is ever a cross product; each keeps the columns that the
 rest of the query mentions or ``COUNT(DISTINCT *)`` counts, and all its rows with their multiplicities. A
-SERVICE call is a part of its own, since its rows come and change at other times than those of the store.
+SERVICE call is a separate part, since its rows change at other times than the rows of the store.
 Before:
 
     Join(Window(w, A), Join(Bgp(?x :p ?y . ?u :q ?v), Filter(e, B(?y))))

@@ -9,11 +9,11 @@ after, with the rows (1, :kitchen) and (2, :hall) in the table ``template``:
 
     Project(Join(Table(template: ?member ?c0), Window(w, Bgp(?x :in ?c0)), Table(0)), ?x ?member ?c0)
 
-The solutions with a member's number are those of its own query: each operator below keeps the members
-apart, because all its inputs that differ between members bind the number. A constant stays where it is when
-that would not hold: in EXISTS, on the right of MINUS, in paths, VALUES and GRAPH, below LIMIT and below a
-GROUP BY without keys. Rows of a static part there must be the same for all, too, unless it is the whole of
-an EXISTS or MINUS. What does not differ is the same for all members and is joined with them once.
+The solutions with a member's number are those of its own query: each operator below keeps the members apart,
+because all its inputs that differ between members bind the number. A constant stays where it is when that
+would not hold: in EXISTS, on the right of MINUS, in paths, VALUES and GRAPH, below LIMIT and below a GROUP BY
+without keys. At these places, a static part must have the same rows for all members, unless it is the whole
+of an EXISTS or MINUS. What does not differ is the same for all members and is joined with them once.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ PARAMETERS = "template"
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A query with holes: those of equal ``digest`` are one template; ``constants`` fill the holes in order.
+    """A query with holes for its constants; queries with equal ``digest`` are members of one template.
 
-    ``tables`` are the names of the static parts whose rows may differ between members, too.
+    ``constants`` fill the holes in order. ``tables`` are the names of the static parts whose rows may differ
+    between members.
     """
 
     digest: bytes
@@ -216,7 +217,7 @@ class _Labels:
                 return self._join(conjuncts(node))
 
     def _join(self, operands: list[Algebra]) -> Algebra:
-        """Operands with holes are joined with the members here, others have been."""
+        """Join operands that contain open parameters with the table of members; label the other operands."""
         labelled = whole = False
         joined: list[Algebra] = []
         for each in operands:

@@ -1,8 +1,8 @@
 """The algebra as SPARQL 1.2 text that Oxigraph accepts and reads back as the same algebra.
 
-It is rewritten to what SPARQL can say there, then printed: rows of static parts become patterns, a left join
-whose right side is a Filter gets a condition of its own, each grouping is a sub-select. Blank nodes of
-patterns are written as variables.
+The algebra is rewritten to nodes that SPARQL can express, then printed: rows of static parts become patterns,
+a left join whose right side is a Filter gets a condition of its own, each grouping is a sub-select. Blank
+nodes of patterns are written as variables.
 
 With `FunctionNames` the text also fixes what SPARQL leaves open (docs/semantics.md, section 1): set functions
 become custom aggregates, ORDER BY sorts by keys of the total order with all columns as tie-breaks.

@@ -35,9 +35,10 @@ _ANY = Var("")
 class Trigger:
     """One place of a pattern where quads match.
 
-    ``pattern`` None: the appearing and going of graphs themselves. ``graph`` None is the default graph of
-    the query's dataset, a variable any of its named graphs. ``graph_key`` is the variable that has the name
-    of the graph in every changed row, ``names`` those that have the values of the quad's terms.
+    ``pattern`` None stands for the creation and removal of graphs. ``graph`` None is the default graph of the
+    query's dataset, a variable any of its named graphs. ``graph_key`` is the variable that is bound to the
+    graph's name in every changed row; ``names`` are the variables that are bound to terms of the quad in
+    every changed row.
     """
 
     pattern: TriplePattern | None

@@ -116,15 +116,15 @@ CLOCK = TableNode("clock", (Var(NOW),), frozenset((NOW,)))
 
 
 def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
-    """The pattern with every NOW() read from the clock; the same pattern when there is none.
+    """Return the pattern with every NOW() read from the clock; the same pattern if it has no NOW().
 
     The instant is a relation of one row that changes at every instant. Before ``Filter(?t > NOW(), P)``;
     after ``Project(Filter(?t > ?_:now, Join(P, clock)), variables of P)``. An incremental join with the clock
-    evaluates the expression anew for the rows of P when the instant moves, and only then.
+    evaluates the expression for all rows of P again only when the instant changes.
 
-    ``row`` are the variables of the rows for which an EXISTS around the pattern is tested. A pattern with an
-    expression that reads one of them, here or below, gets no Project, which would hide it: its rows are only
-    looked for, and the instant is the same in all of them.
+    ``row`` are the variables of the rows for which an EXISTS around the pattern is tested. If an expression
+    of the pattern reads one of these variables, the pattern gets no Project, which would hide the variable.
+    EXISTS only tests whether the pattern has a row, and the instant is the same in all rows.
     """
     below = children(node)
     inside = operands(node)[: -len(below) or None]
@@ -227,8 +227,8 @@ def greatest_of(times: Sequence[Var]) -> Expr:
 def read_timestamps(root: Algebra) -> Algebra:
     """The query with each ``timestamp(?v)`` read from the triples that its windows matched.
 
-    Raises UnsupportedError where the triples can not be told: ?v bound by a property path or in a sub-query
-    that groups.
+    Raises UnsupportedError if the triples that bind ?v are unknown: ?v bound by a property path or in a
+    sub-query that groups.
 
     It is the greatest event time among the window triples that bind ?v in a solution. Each basic graph
     pattern of a window that has ?v is extended by the time of its matched triples, and the call becomes the
