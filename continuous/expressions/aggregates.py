@@ -1,7 +1,8 @@
-"""The registry of aggregates, built-in and from outside (docs/extending.md), with their running values.
+"""Registry of aggregates, both built-in aggregates and those of extensions (docs/extending.md).
 
-A running value, an `Accumulator`, takes values back and gives at any moment exactly what the definition in
-`algebra.set_functions` gives over the whole multiset; the fast ones keep less than the multiset.
+An `Accumulator` maintains the result of one aggregate while values are inserted and retracted. The result
+always equals the definition in `algebra.set_functions` over the multiset of values. Fast accumulators store
+less than the multiset.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _EXACT_KINDS = (int, Decimal18)
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Tools of the engine for accumulators: values and sort keys by term id, the terms themselves, limits."""
+    """Objects of the engine that accumulators use: values, sort keys and terms by term id, and the budget."""
 
     values: ValueTable
     keys: OrderKeys
@@ -55,37 +56,43 @@ class Tools:
 
 
 class Accumulator:
-    """One set function over one group: the base of all running values.
+    """Base class of accumulators; an accumulator holds one set function over one group.
 
-    An error is a value too: it makes every function but COUNT and SAMPLE an error while it is there.
+    An error counts as a value: while a group has an error, the result of every function except COUNT and
+    SAMPLE is an error.
     """
 
     __slots__ = ()
 
     by_id = True
-    """True when `take` wants the term id (0 is an error), False when it wants the value (None is)."""
+    """True if `take` expects a term id (0 is an error), False if `take` expects a value (None is an error).
+    """
     counts = False
-    """True when it matters only whether there is a value: any but None will do."""
+    """True if only the presence of a value matters, so that `take` accepts any object but None as the value.
+    """
 
     def take(self, value: Any, weight: int) -> None:
-        """``weight`` occurrences of a value came (negative: went)."""
+        """Insert ``weight`` occurrences of a value, or retract them if ``weight`` is negative."""
         raise NotImplementedError
 
     def result(self) -> Maybe:
-        """The value now; None for an error or no value."""
+        """Return the current result; None for an error or no result."""
         raise NotImplementedError
 
     def result_id(self, values: ValueTable) -> int:
-        """The id of the result; to be written instead of `result` where the ids held have it."""
+        """Return the result's term id.
+
+        Subclasses whose result is one of the stored ids override this method.
+        """
         return values.id_of(self.result())
 
     def ids(self) -> Iterable[int]:
-        """The term ids that it holds."""
+        """Return the term ids that the accumulator stores."""
         return ()
 
 
 class Count(Accumulator):
-    """COUNT of values that are no error."""
+    """COUNT of the values that are not errors."""
 
     by_id = False
     counts = True
@@ -95,25 +102,25 @@ class Count(Accumulator):
         self._count = 0
 
     def take(self, value: Any, weight: int) -> None:
-        """Errors do not count."""
+        """Add ``weight`` to the count, unless the value is an error."""
         if value is not None:
             self._count += weight
 
     def result(self) -> Maybe:
-        """The number of values."""
+        """Return the number of values."""
         return self._count
 
     def result_id(self, values: ValueTable) -> int:
-        """The id of the number."""
+        """Return the term id of the number of values."""
         return integer_id(self._count) or values.id_of(self._count)
 
 
 class Sum(Accumulator):
-    """SUM and AVG: integers and decimals exact, doubles as the exact sum rounded once.
+    """SUM and AVG: exact for integers and decimals; the exact sum of doubles is rounded once.
 
-    A double is an integer multiple of 2^-1074, so a sum of doubles is a big integer and subtraction undoes
-    addition: no drift. Integers and decimals are also kept one by one: should a double join them, each has to
-    become a double before it is added.
+    A double is an integer multiple of 2^-1074, so a sum of doubles is stored as a big integer, and a
+    retraction exactly undoes an insertion. Integers and decimals are also counted one by one, because each of
+    them is converted to a double before the addition if the group has a double.
     """
 
     by_id = False
@@ -129,7 +136,7 @@ class Sum(Accumulator):
         self._infinite = {"inf": 0, "-inf": 0, "nan": 0}
 
     def take(self, value: Any, weight: int) -> None:
-        """Add or take back."""
+        """Add the value ``weight`` times, or subtract it if ``weight`` is negative."""
         kind = type(value)
         if kind not in self._counts:
             self._errors += weight
@@ -147,7 +154,7 @@ class Sum(Accumulator):
             self._infinite[str(float(value))] += weight
 
     def result(self) -> Maybe:
-        """The sum or mean; None for an error."""
+        """Return the sum or mean; None for an error."""
         counts = self._counts
         if self._errors:
             return None
@@ -178,10 +185,10 @@ class Sum(Accumulator):
 
 
 class Ordered(Accumulator):
-    """Values in term order; of equal ones the total order decides, never the order of arrival.
+    """Base class of accumulators that store values in term order; ties are resolved by the total order.
 
-    ``_sorted`` are the keys of the values, ``_ids`` their ids. Only where two keys are equal is the total
-    order asked, so that most numbers are known by one key.
+    ``_sorted`` holds the sort keys of the values, ``_ids`` their term ids, in the same order. The key under
+    the total order is computed only if two sort keys are equal, so most numbers need one key.
     """
 
     __slots__ = ("_errors", "_ids", "_keys", "_sorted")
@@ -193,13 +200,13 @@ class Ordered(Accumulator):
         self._ids: list[int] = []
 
     def take(self, value: Any, weight: int) -> None:
-        """Insert the value, or remove it."""
+        """Insert the value, or remove it if ``weight`` is negative."""
         if not value:
             self._errors += weight
             return
         ids = self._ids
         if weight < 0:
-            # Equal ids stand side by side; among few one is found as fast as a key is made.
+            # Equal ids are adjacent. In a short list a linear search is as fast as computing a sort key.
             begin = 0 if len(ids) < 64 else bisect_left(self._sorted, self._keys.value(value))
             place = ids.index(value, begin)
             del self._sorted[place : place - weight], ids[place : place - weight]
@@ -214,30 +221,33 @@ class Ordered(Accumulator):
         ids[place:place] = [value] * weight
 
     def ids(self) -> Iterable[int]:
-        """The term ids that it holds."""
+        """Return the term ids that the accumulator stores."""
         return list(self._ids)
 
 
 class Extreme(Ordered):
-    """MIN, MAX and SAMPLE: the first or the last value."""
+    """MIN, MAX and SAMPLE: the first or the last value in term order."""
 
     __slots__ = ("_place", "_strict")
 
     def __init__(self, tools: Tools, place: int, strict: bool = True) -> None:
-        """``place``: 0 for the first, -1 for the last; ``strict``: an error makes the result an error."""
+        """``place`` is 0 for the first value, -1 for the last.
+
+        With ``strict``, an error makes the result an error.
+        """
         super().__init__(tools)
         self._place = place
         self._strict = strict
 
     def result_id(self, values: ValueTable) -> int:
-        """The id of the result, one of those held."""
+        """Return the term id of the first or last value; 0 for an error or an empty group."""
         if not self._ids or (self._strict and self._errors):
             return 0
         return self._ids[self._place]
 
 
 class Median(Ordered):
-    """MEDIAN: the middle value, or the mean of the two middle ones."""
+    """MEDIAN: the middle value, or the mean of the two middle values."""
 
     __slots__ = ("_terms", "_values")
 
@@ -247,11 +257,11 @@ class Median(Ordered):
         self._terms = tools.terms
 
     def take(self, value: Any, weight: int) -> None:
-        """Insert or remove; what is no number is an error."""
+        """Insert or remove a value; a value that is not a number counts as an error."""
         super().take(value if value and is_numeric(self._values[value]) else 0, weight)
 
     def result_id(self, values: ValueTable) -> int:
-        """The middle one of those held, or the id of the mean."""
+        """Return the term id of the middle value or of the mean of the two middle values; 0 for an error."""
         ids = self._ids
         middle, odd = divmod(len(ids), 2)
         if self._errors or not ids:
@@ -268,14 +278,14 @@ class Median(Ordered):
 
 
 class Bag(Accumulator):
-    """Every other set function, by its definition over the multiset each time it is read."""
+    """Accumulator of all other set functions: each read applies the function's definition to all values."""
 
     __slots__ = ("_counts", "_errors", "_function", "_strict", "_terms")
 
     def __init__(
         self, function: Callable[[list[Term]], Term | None], terms: Mapping[int, Term], strict: bool = True
     ) -> None:
-        """``strict``: an error makes the result an error."""
+        """With ``strict``, an error among the values makes the result an error."""
         self._function = function
         self._terms = terms
         self._strict = strict
@@ -283,26 +293,26 @@ class Bag(Accumulator):
         self._counts: dict[int, int] = {}
 
     def take(self, value: Any, weight: int) -> None:
-        """Count the value."""
+        """Change the count of the value by ``weight``."""
         if value:
             add(self._counts, value, weight)
         else:
             self._errors += weight
 
     def result(self) -> Maybe:
-        """The function of all values."""
+        """Apply the set function to all values and return the result."""
         if self._errors and self._strict:
             return None
         values = [self._terms[term_id] for term_id, count in self._counts.items() for _ in range(count)]
         return _value(self._function(values))
 
     def ids(self) -> Iterable[int]:
-        """The term ids that it holds."""
+        """Return the term ids that the accumulator stores."""
         return list(self._counts)
 
 
 class DistinctValues(Accumulator):
-    """DISTINCT inside a set function: only the first occurrence of a value counts."""
+    """Accumulator for DISTINCT in a set function: repeated occurrences of a value do not count."""
 
     __slots__ = ("_counts", "_inner", "_values")
 
@@ -312,7 +322,7 @@ class DistinctValues(Accumulator):
         self._counts: dict[int, int] = {}
 
     def take(self, value: Any, weight: int) -> None:
-        """Pass on what becomes present or absent; errors are passed on one by one."""
+        """Pass a value to the inner accumulator if it appears or disappears; every error is passed on."""
         if not value:
             self._inner.take(0 if self._inner.by_id else None, weight)
             return
@@ -322,16 +332,16 @@ class DistinctValues(Accumulator):
             self._inner.take(value if self._inner.by_id else self._values[value], 1 if weight > 0 else -1)
 
     def result_id(self, values: ValueTable) -> int:
-        """The result of the inner function."""
+        """Return the term id of the inner accumulator's result."""
         return self._inner.result_id(values)
 
     def ids(self) -> Iterable[int]:
-        """The ids held; the inner function holds no others."""
+        """Return the stored term ids; the inner accumulator stores no others."""
         return list(self._counts)
 
 
 class DistinctRows(Accumulator):
-    """COUNT(DISTINCT *): how many different rows the group has."""
+    """COUNT(DISTINCT *): the number of different rows of a group."""
 
     __slots__ = ("_weights",)
 
@@ -339,15 +349,15 @@ class DistinctRows(Accumulator):
         self._weights: dict[IdRow, int] = {}
 
     def take(self, value: IdRow, weight: int) -> None:
-        """Count the row."""
+        """Change the count of the row by ``weight``."""
         add(self._weights, value, weight)
 
     def result(self) -> int:
-        """The number of different rows."""
+        """Return the number of different rows."""
         return len(self._weights)
 
     def ids(self) -> Iterable[int]:
-        """The ids of the rows held."""
+        """Return the term ids of all stored rows."""
         return [term_id for row in self._weights for term_id in row]
 
 
@@ -362,7 +372,7 @@ _ACCUMULATORS: dict[str, NewAccumulator] = {
     "SAMPLE": lambda tools: Extreme(tools, 0, strict=False),
     "MEDIAN": Median,
 }
-"""The functions whose running value needs less than their definition over all values at each change."""
+"""The set functions with an accumulator that does not recompute the definition at each change."""
 
 
 def register(
@@ -372,17 +382,17 @@ def register(
     accumulator: NewAccumulator | None = None,
     passes_over_errors: bool = False,
 ) -> None:
-    """Add an aggregate that queries call by its IRI; those that are registered from now on may.
+    """Add an aggregate, which queries registered afterwards can call by its IRI.
 
     Args:
-        iri: what queries write, as in ``(<urn:example:range>(?x) AS ?range)``.
-        value: its definition: the result over all values of a group, None for an error.
-        accumulator: makes what keeps its running value; by default the definition is computed anew at each
-            change of a group.
-        passes_over_errors: an error among the values does not make the result an error.
+        iri: the IRI of the aggregate, as in ``(<urn:example:range>(?x) AS ?range)``.
+        value: the definition: a function from all values of a group to the result, None for an error.
+        accumulator: a factory of accumulators for incremental evaluation; by default each change of a group
+            evaluates the definition again.
+        passes_over_errors: True if an error among the values does not make the result an error.
 
     Raises:
-        ValueError: an aggregate of this IRI is there already.
+        ValueError: an aggregate with this IRI is already registered.
     """
     if str(iri) in FUNCTIONS:
         raise ValueError(f"an aggregate {iri} is registered already")
@@ -392,17 +402,17 @@ def register(
 
 
 def unregister(iri: NamedNode) -> None:
-    """Take an aggregate away again; queries that call it must have ended."""
+    """Remove an aggregate; all queries that call the aggregate must have ended."""
     del FUNCTIONS[str(iri)]
     _ACCUMULATORS.pop(str(iri), None)
 
 
 def accumulator_factory(aggregate: Aggregate, tools: Tools) -> Callable[[], Accumulator]:
-    """A function that makes the accumulator of one group.
+    """Return a factory for accumulators of one aggregate; each group of a query has one accumulator.
 
     Raises:
         UnsupportedError: the set function is unknown.
-        QueryTextError: the parameter of PERCENTILE is no constant number from 0 to 100.
+        QueryTextError: the parameter of PERCENTILE is not a constant number from 0 to 100.
     """
     if aggregate.expr is None:
         return DistinctRows if aggregate.distinct else Count
@@ -422,7 +432,7 @@ def accumulator_factory(aggregate: Aggregate, tools: Tools) -> Callable[[], Accu
 
 
 def _concatenated(budget: Budget, separator: str | None, values: Sequence[Term]) -> Term | None:
-    """GROUP_CONCAT of values, unless the text is too long."""
+    """Compute GROUP_CONCAT; raises BudgetError before the text is built if it would be too long."""
     size = len(" " if separator is None else separator) * (len(values) - 1)
     size += sum(len(term.value) for term in values if isinstance(term, Literal))
     if size > LONG:
@@ -431,18 +441,18 @@ def _concatenated(budget: Budget, separator: str | None, values: Sequence[Term])
 
 
 def _bits(number: float) -> int:
-    """A finite double times 2^1074, which is an integer."""
+    """Return a finite double times 2^1074, which is always an integer."""
     numerator, denominator = number.as_integer_ratio()
     return numerator << (_EXACT_BITS + 1 - denominator.bit_length())
 
 
 def _decimal(scaled: int) -> Maybe:
-    """The decimal; None when it is out of range."""
+    """Return a scaled number as a decimal; None if it is out of range."""
     return Decimal18(scaled) if abs(scaled) < DECIMAL_LIMIT else None
 
 
 def _divided(scaled: int, number: int) -> int:
-    """Cut off towards zero."""
+    """Return ``scaled`` / ``number``, rounded towards zero."""
     return scaled // number if scaled >= 0 else -(-scaled // number)
 
 

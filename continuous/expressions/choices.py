@@ -1,7 +1,7 @@
-"""The functions that whole evaluations by Oxigraph are given.
+"""Custom functions that Oxigraph calls when it evaluates a whole query.
 
-They fix what SPARQL leaves open, repeat RAND and its like in a replay, and compute what Oxigraph gets wrong
-(docs/decisions/0031-fixed-choices.md).
+Custom functions fix results that SPARQL leaves open, make RAND and similar functions repeatable in a replay,
+and replace functions whose results in Oxigraph are wrong (docs/decisions/0031-fixed-choices.md).
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ _COMPUTED: dict[str, tuple[NamedNode, Callable[..., Maybe]]] = {
     XSD + "integer": (NamedNode("urn:quadrill:integer"), to_integer),
     XSD + "decimal": (NamedNode("urn:quadrill:decimal"), to_decimal),
 }
-"""What is ours in both engines, by the name of the operator or function or the IRI of the cast."""
+"""Functions that replace Oxigraph's, by the name of the operator or built-in, or the IRI of the cast."""
 _GROWING = {name: NamedNode(f"urn:quadrill:{name.lower()}") for name in GROWING}
-"""The same of what makes long values of short ones; Oxigraph's own are faster but know no limit."""
+"""Replacements of functions that make long values; Oxigraph's own are faster but do not limit text length."""
 _GROWING_WORDS = re.compile("|".join(GROWING), re.IGNORECASE)
 MUCH = 64
-"""So many times as long as what is read a value may become without being counted."""
+"""Growth factor up to which values of a query are not counted: result length divided by input length."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant_literal(at_ms: int) -> Literal:
-    """An instant in milliseconds as the xsd:dateTime that NOW() gives."""
+    """Convert an instant in milliseconds since 1970 to the xsd:dateTime that NOW() returns."""
     moment = _EPOCH + timedelta(milliseconds=at_ms)
     text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
     millis = at_ms % 1000
@@ -66,40 +66,44 @@ def instant_literal(at_ms: int) -> Literal:
 
 
 class LimitedCalls:
-    """Such functions for evaluations by Oxigraph, which takes an exception for an error of the expression."""
+    """Custom functions within a budget, for evaluations by Oxigraph.
+
+    Oxigraph turns an exception of a custom function into an error of the expression, so a budget error is
+    stored until `check` raises the error.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self._fault: BudgetError | None = None
 
     def begun(self) -> Callable[[], None]:
-        """An evaluation begins, whose text is counted from here on; gives its `check`."""
+        """Start to count the text of a new evaluation, and return the evaluation's `check`."""
         self.budget.since = time.monotonic()
         return self.check
 
     def check(self) -> None:
-        """Called behind each row and at the end of an evaluation.
+        """Raise a stored budget error; called after each row and at the end of an evaluation.
 
         Raises:
-            BudgetError: a function was over the budget.
+            BudgetError: a custom function has exceeded the budget.
         """
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
 
     def of(self, function: Callable[..., Maybe]) -> Callable[..., Term | None]:
-        """A function that takes the budget and values as one on terms."""
+        """Convert a function of the budget and values into a function of terms."""
         return partial(self._call, function)
 
     def results(self, functions: Mapping[NamedNode, Function]) -> dict[NamedNode, Function]:
-        """Functions by IRI, those of extensions within the budget."""
+        """Return functions by IRI, in which calls of extension functions count for the budget."""
         return {
             iri: partial(self._call_outside, iri, function) if iri in EXTENSION_FUNCTIONS else function
             for iri, function in functions.items()
         }
 
     def take_text(self, size: int) -> bool:
-        """True while GROUP_CONCAT may go on with a text of so many characters."""
+        """Return True if GROUP_CONCAT may continue with a text of ``size`` characters."""
         if self._fault is None and 0 < self.budget.limits.text < size:
             try:
                 take_text(self.budget, size, "GROUP_CONCAT")
@@ -127,12 +131,13 @@ class LimitedCalls:
 
 
 class Functions:
-    """The custom functions of one query; also the `Choices` of its texts.
+    """The custom functions of one query; also the `Choices` by which the query's texts are written.
 
-    ``at`` is set before each evaluation; NOW() is that instant, and RAND, UUID, STRUUID, BNODE derive from
-    (query name, instant, place in the text, row, how many equal rows went before).
+    `begin` sets the instant of an evaluation. NOW() returns this instant. RAND, UUID, STRUUID and BNODE
+    derive from the query's name, the instant, the call's position in the text, the row, and the number of
+    equal rows before the row.
 
-    Whoever evaluates with them asks ``limited`` behind each row whether one was over the budget.
+    The caller of an evaluation calls ``limited.check`` after each row, to raise errors of the budget.
     """
 
     def __init__(
@@ -142,7 +147,10 @@ class Functions:
         budget: Budget = UNLIMITED,
         growing: bool = True,
     ) -> None:
-        """Of a query by its name; not ``growing``: no value becomes much longer than what is read."""
+        """Create the functions of the query ``name``.
+
+        ``growing`` False means that values cannot grow (`may_grow`).
+        """
         self._name = name
         self.limited = LimitedCalls(budget)
         self._ours = frozenset(_GROWING if growing else ("REPLACE",))
@@ -169,7 +177,7 @@ class Functions:
         }
 
     def begin(self, at_ms: int, times: Mapping[NamedNode, Mapping[Triple, int]]) -> None:
-        """Called before each evaluation; ``times`` are the event times by window and triple."""
+        """Prepare the functions for one evaluation; ``times`` holds event times by window and triple."""
         self._at = at_ms
         self._times = times
         self._seen.clear()
@@ -180,7 +188,10 @@ class Functions:
     total_order = _TOTAL_ORDER
 
     def aggregate(self, aggregate: Aggregate) -> NamedNode | None:
-        """One custom aggregate per set function with its options."""
+        """Return the IRI of the custom aggregate for a set function and its options.
+
+        Returns None for Oxigraph's own.
+        """
         if aggregate.name in NATIVE:
             return None
         if aggregate not in self._aggregates:
@@ -190,11 +201,14 @@ class Functions:
         return self._aggregates[aggregate]
 
     def skipped(self, aggregate: Aggregate) -> Term | None:
-        """What stands for an error that the set function passes over."""
+        """Return the term that replaces an error if the set function ignores errors, else None."""
         return UNBOUND if FUNCTIONS[aggregate.name].passes_over_errors else None
 
     def function(self, name: str) -> NamedNode | None:
-        """NOW is one, so that one text serves all instants; some arithmetic and casts are ours."""
+        """Return the IRI of the custom function for a name, or None for Oxigraph's own.
+
+        NOW is a custom function, so that one query text serves all instants.
+        """
         if name in self._ours:
             return _GROWING[name]
         return _NOW if name == "NOW" else _COMPUTED[name][0] if name in _COMPUTED else None
@@ -211,7 +225,10 @@ class Functions:
         )
 
     def _event_time(self, window: Term, *triples: Term) -> Term | None:
-        """The greatest event time of the triples; None when none of them came with a time."""
+        """Return the greatest event time of the triples.
+
+        Returns None if no triple has an event time in the window.
+        """
         times = self._times.get(window, {}) if isinstance(window, NamedNode) else {}
         found = [times[triple] for triple in triples if isinstance(triple, Triple) and triple in times]
         return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
@@ -237,7 +254,7 @@ class Functions:
         return uuid.UUID(self._digest(row)[:32], version=4)
 
     def _named_blank_node(self, *row: Term) -> Term | None:
-        """BNODE(label): the same node for the same label in the same row (section 17.4.2.9)."""
+        """BNODE(label): one blank node for each label and row (section 17.4.2.9)."""
         label = row[0]
         if not isinstance(label, Literal) or label.datatype.value != XSD + "string":
             return None
@@ -245,21 +262,22 @@ class Functions:
 
 
 def _computed(operator: Callable[..., Maybe], *terms: Term) -> Term | None:
-    """An operator of `numeric` on terms."""
+    """Apply a function of values to terms."""
     value = operator(*map(value_of, terms))
     return None if value is None else term_of(value)
 
 
 def greatest(*times: Term) -> Term | None:
-    """The greatest of some event times; None when none is known."""
+    """Return the greatest of several event times; None if none is known."""
     found = [int(term.value) for term in times if isinstance(term, Literal) and term != UNBOUND]
     return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
 
 
 def may_grow(query: ContinuousQuery) -> bool:
-    """True when expressions could make values that are many times as long as what they read.
+    """Return True if a query's expressions could make values more than `MUCH` times as long as their inputs.
 
-    Each call is counted as if it took the results of all others.
+    The estimate multiplies the numbers of arguments of all calls, as if each call took the results of all
+    others.
     """
     if not _GROWING_WORDS.search(query.text):
         return False

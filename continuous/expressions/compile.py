@@ -1,8 +1,8 @@
-"""Expression -> Python source -> function of a row of term ids.
+"""Compilation of expressions to Python source and to functions of a row of term ids.
 
-One text serves both engines: `compile_value` and `compile_condition` wrap it in a function for the
-interpreted operators, the plan compiler puts the same lines inside its loop. Every sub-expression
-becomes one local variable that holds a value or None (the error of section 17.2).
+`compile_value` and `compile_condition` put the source into a function for interpreted operators; the plan
+compiler puts the same lines inside its loop. Every sub-expression becomes one local that holds a value or
+None (an error, SPARQL 1.1 section 17.2).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ TermFunction = Callable[..., Any]
 
 @dataclass(slots=True)
 class ExpressionContext:
-    """The context of a query's expressions: all that they need besides the row.
+    """Objects that a query's expressions need in addition to the row.
 
-    ``functions`` are extension functions by IRI, on terms, None for an error. ``base_iri`` is for ``IRI()``,
-    ``budget`` limits the text that they make.
+    ``functions`` are extension functions on terms, by IRI; they return None for an error. ``base_iri`` is for
+    ``IRI()``. ``budget`` limits the text that expressions make.
     """
 
     values: ValueTable
@@ -49,26 +49,28 @@ class ExpressionContext:
 
 
 class ExpressionEmitter(Emitter):
-    """Writes expressions into a generated function."""
+    """Emitter that writes expressions into a generated function."""
 
     def __init__(self, context: ExpressionContext) -> None:
         super().__init__({"values": context.values}, commented=True)
         self.context = context
         self.in_loop = False
-        """The function is a loop around steps: lines ``begin`` are before all of them, ``end`` behind."""
+        """True if the generated function is a loop; the lines ``begin`` come before the loop, ``end`` after
+        it.
+        """
         self.begin: list[str] = []
         self.end: list[str] = []
         self.known: dict[str, str] = {}
-        """Locals that already hold the value of a variable."""
+        """Locals that already hold the value of a variable, by the variable's name."""
         self.decimals: set[str] = set()
-        """Locals that hold a decimal most of the time."""
-        # Inside the longer form of a chain, where what it consists of is none again.
+        """Locals that usually hold a decimal."""
+        # True inside the slow branch of a chain, whose operations must not become chains again.
         self._in_chain = False
 
     def value(self, expr: Expr, slots: Mapping[str, str]) -> str:
-        """Lines that compute ``expr``; the name of the local with its value.
+        """Write lines that compute ``expr``, and return the local that holds the value.
 
-        ``slots`` gives for each variable the source text of its id; a variable without one is unbound.
+        ``slots`` maps each variable to the source text of its term id; a variable without a slot is unbound.
         """
         match expr:
             case Var(name) if name in self.known:
@@ -94,7 +96,10 @@ class ExpressionEmitter(Emitter):
                 return self._call(name, args, slots)
 
     def extend(self, name: str, expr: Expr, slots: dict[str, str]) -> None:
-        """A new column: its value now, in ``known``; its slot is empty where it has no id."""
+        """Write a new column ``name``.
+
+        Its value goes to ``known``, and its slot is empty if it has no term id yet.
+        """
         if isinstance(expr, Var):
             slots[name] = slots.get(expr.name, "0")
             if expr.name in self.known:
@@ -104,7 +109,7 @@ class ExpressionEmitter(Emitter):
         slots[name] = ""
 
     def _chain(self, chain: Chain, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
-        """Arithmetic on whole numbers where all variables are decimals, else operation by operation."""
+        """Write a chain: integer arithmetic if all variables are decimals, else one call per operation."""
         known, result, tests, otherwise = self.known, self.fresh(), [], []
         self.names.update(NAMES)
         for variable, local in chain.variables.items():
@@ -129,7 +134,7 @@ class ExpressionEmitter(Emitter):
         return result
 
     def truth(self, expr: Expr, slots: Mapping[str, str]) -> str:
-        """Lines that compute the effective boolean value; the name of a local with True, False or None."""
+        """Write lines for the effective boolean value; return a local that holds True, False or None."""
         local = self.value(expr, slots)
         if isinstance(expr, Call) and expr.name in _BOOLEAN:
             return local
@@ -138,7 +143,7 @@ class ExpressionEmitter(Emitter):
         return result
 
     def holds(self, expr: Expr, slots: Mapping[str, str]) -> str:
-        """Lines, then the text of what is true where ``expr`` is, and false or None elsewhere."""
+        """Write lines for a condition, and return source text that is truthy exactly if ``expr`` is true."""
         if isinstance(expr, Call) and _OPERATORS.get(expr.name) in _COMPARISONS:
             return f"({self._operator(_OPERATORS[expr.name], expr.args, slots)})"
         return f"{self.truth(expr, slots)} is True"
@@ -195,7 +200,7 @@ class ExpressionEmitter(Emitter):
     def _operator(
         self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]
     ) -> str:
-        """The text that computes an operator, which takes errors itself."""
+        """Return source text that applies an operator; operators accept None (errors) as operands."""
         locals_ = [self.value(arg, slots) for arg in args]
         name = self.name_of(function, function.__name__)
         call = f"{name}({', '.join(locals_)})"
@@ -211,7 +216,7 @@ class ExpressionEmitter(Emitter):
         return f"{left} {sign} {right} if type({left}) is type({right}) in {exact} else {call}"
 
     def _compared(self, locals_: list[str], place: int, sign: str, number: int, call: str) -> str:
-        """A comparison with a known number: decimals, and integers with an integer, without a call."""
+        """Return the text of a comparison with a constant, which avoids calls for decimals and integers."""
         other, kind = locals_[1 - place], self.name_of(Decimal18, "Decimal18")
         scaled = self.name_of(int(number) * (DECIMAL_ONE if type(number) is int else 1), "scaled")
 
@@ -226,7 +231,7 @@ class ExpressionEmitter(Emitter):
     def _guarded(
         self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]
     ) -> str:
-        """A call that is an error when an argument is."""
+        """Write a call whose result is None if an argument is None."""
         locals_ = [self.value(arg, slots) for arg in args]
         call = f"{self.name_of(function, 'f')}({', '.join(locals_)})"
         if not locals_:
@@ -235,7 +240,10 @@ class ExpressionEmitter(Emitter):
         return self._assign(f"None if {failed} else {call}")
 
     def _logic(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
-        """Three-valued logic; the right side is not computed when the left one decides."""
+        """Write ``||`` or ``&&`` in three-valued logic.
+
+        The right side is skipped if the left side decides.
+        """
         decides = "True" if name == "||" else "False"
         result = self.fresh("b")
         left = self.truth(args[0], slots)
@@ -277,7 +285,7 @@ class ExpressionEmitter(Emitter):
         return result
 
     def _in(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
-        """``x IN (a, b)`` is ``x = a || x = b``."""
+        """Write ``x IN (a, b)`` as ``x = a || x = b``."""
         if len(args) == 1:
             # Oxigraph evaluates an empty list as IF(x, false, false): an error where x has no boolean value.
             tested = self.truth(args[0], slots)
@@ -294,7 +302,7 @@ class ExpressionEmitter(Emitter):
         return result
 
     def source(self, head: str) -> str:
-        """The text of the function, with comments that tell its ids of terms and values of expressions."""
+        """Return the text of the function, with comments that show the terms of its ids and its constants."""
         terms, told = self.context.values.dictionary.terms, []
         for name, thing in self.names.items():
             if name.startswith("id_") and isinstance(thing, int):
@@ -305,7 +313,7 @@ class ExpressionEmitter(Emitter):
 
 
 def compile_value(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> ValueFunction:
-    """A function from a row (ids in the order of ``schema``) to the value of ``expr`` or None."""
+    """Compile ``expr`` to a function from a row (term ids in the order of ``schema``) to a value or None."""
     emitter = ExpressionEmitter(context)
     emitter.depth = 1
     result = emitter.value(expr, _slots(schema))
@@ -317,7 +325,7 @@ def compile_value(expr: Expr, schema: tuple[str, ...], context: ExpressionContex
 def compile_id(
     expr: Expr, schema: tuple[str, ...], context: ExpressionContext
 ) -> Callable[[tuple[int, ...]], int]:
-    """The id of an expression's value as a function of rows of these columns; a variable passes its id on."""
+    """Compile ``expr`` to a function from a row to the value's term id; a variable's id is copied."""
     if isinstance(expr, Var):
         return itemgetter(schema.index(expr.name)) if expr.name in schema else lambda row: 0
     value, id_of = compile_value(expr, schema, context), context.values.id_of
@@ -325,7 +333,7 @@ def compile_id(
 
 
 def compile_condition(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> Condition:
-    """A function from a row to True when the effective boolean value of ``expr`` is true."""
+    """Compile ``expr`` to a function of a row that returns True if the effective boolean value is true."""
     test: Condition = _condition(expr, _slots(schema), context, "row")
     return test
 
@@ -333,7 +341,7 @@ def compile_condition(expr: Expr, schema: tuple[str, ...], context: ExpressionCo
 def compile_pair_condition(
     expr: Expr, schema: tuple[str, ...], other: tuple[str, ...], context: ExpressionContext
 ) -> PairCondition:
-    """The same of two rows; columns of both are those of the first."""
+    """Compile a condition over two rows; a column of both rows is read from the first row."""
     test: PairCondition = _condition(expr, _slots(other, "other") | _slots(schema), context, "row, other")
     return test
 
@@ -358,7 +366,7 @@ def _iri(base_iri: str | None, value: Value) -> Maybe:
 
 @lru_cache(maxsize=65_536)
 def _iri_of(base_iri: str | None, text: str) -> Maybe:
-    """Absolute IRIs need no base; of those with dots in their path Oxigraph takes some out."""
+    """Return the IRI for a text; Oxigraph resolves relative IRIs and removes dot segments of paths."""
     if "/." not in text:
         with suppress(ValueError):
             return NamedNode(text)
@@ -396,6 +404,6 @@ _COMPARISONS: dict[Callable[..., Maybe], str] = {
     numeric.greater: ">",
     numeric.greater_or_equal: ">=",
 }
-"""What gives the same as these for two numbers of one exact kind."""
+"""Python operators that equal a comparison function if both operands are integers or both are decimals."""
 _EXACT_KINDS = frozenset((int, Decimal18))
 _BOOLEAN = frozenset({"=", "!=", "<", "<=", ">", ">=", "||", "&&", "!", "BOUND", "IN", "NOT IN"})

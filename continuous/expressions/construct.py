@@ -1,4 +1,4 @@
-"""CONSTRUCT templates: rows to quads."""
+"""Instantiation of CONSTRUCT templates: conversion of solutions to quads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from ..slices import pausing
 
 
 class Template:
-    """Instantiates a template as SPARQL 1.1 section 16.2 says.
+    """A CONSTRUCT template over given columns (SPARQL 1.1, section 16.2).
 
-    Quads with an unbound variable or a term in a place where RDF does not allow it are left out. Blank
-    nodes of the template are fresh for each row, and the same whenever the same rows come again at the same
-    instant: their labels derive from (query name, instant, row, how many equal rows went before).
+    Quads with an unbound variable, or with a term at a position where RDF does not allow it, are left out.
+    Each row gets new blank nodes. Equal rows at the same instant get equal blank nodes on re-evaluation,
+    because the labels derive from the query's name, the instant, the row and the number of equal rows before
+    it.
     """
 
     def __init__(self, template: Iterable[TemplateQuad], columns: Sequence[Var], name: str) -> None:
@@ -28,7 +29,7 @@ class Template:
         self._name = name
 
     def quads(self, rows: Sequence[Solution], at_ms: int) -> list[Quad]:
-        """The distinct quads of the rows, in order."""
+        """Return the distinct quads of the rows, in the order of the rows."""
         seen: Counter[Solution] = Counter()
         result: dict[Quad, None] = {}
         for row in pausing(rows):
@@ -40,7 +41,7 @@ class Template:
         return list(result)
 
     def triple_term(self, pattern: TripleTerm, row: Solution) -> Triple | None:
-        """A triple term of a template without blank nodes; None where a row does not make it."""
+        """Instantiate a triple term that has no blank nodes; None if the row gives no valid triple."""
         return self._triple(pattern, row, "")
 
     def _quad(self, template: TemplateQuad, row: Solution, place: str) -> Quad | None:

@@ -1,4 +1,4 @@
-"""The functions that corrected texts call (algebra/corrected_expressions.py)."""
+"""Custom functions that corrected query texts call (algebra/corrected_expressions.py)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _STRING = XSD + "string"
 
 
 def _add(left: Term, right: Term) -> Term | None:
-    """The sum of numbers, of durations, or of a moment and a duration."""
+    """Return the sum of two numbers, two durations, or a time and a duration; None for an error."""
     value = add(value_of(left), value_of(right))
     return None if value is None else term_of(value)
 
 
 def _pattern(pattern: Term, flags: Term | None = None) -> Term | None:
-    """A regular expression of XPath as Oxigraph reads it; an error for one with back-references."""
+    """Translate an XPath regular expression to Oxigraph's syntax.
+
+    None (an error) if it has back-references.
+    """
     text, mode = _string(pattern), "" if flags is None else _string(flags)
     if text is None or mode is None or has_back_reference(text, mode):
         return None
@@ -32,7 +35,7 @@ def _pattern(pattern: Term, flags: Term | None = None) -> Term | None:
 
 
 def _replacement(replacement: Term, pattern: Term, flags: Term | None = None) -> Term | None:
-    """The replacement of REPLACE as Oxigraph reads it; an error where XPath has one."""
+    """Translate the replacement of REPLACE to Oxigraph's syntax; None if it is an error in XPath."""
     text, of, mode = _string(replacement), _string(pattern), "" if flags is None else _string(flags)
     if text is None or of is None or mode is None:
         return None

@@ -1,4 +1,4 @@
-"""The keys of an element: what BY of a window names, in the solutions of its pattern over it alone."""
+"""Keys of an element for windows with BY: solutions of the window's pattern over this element alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..errors import BudgetError
 from ..inputs import Element
 
 Key: TypeAlias = tuple[str, ...]
-"""The terms of a key as texts; what a solution leaves unbound is empty."""
+"""The N-Triples texts of a key's terms; an unbound term is an empty text."""
 KeysOf = Callable[[Element], Sequence[Key]]
 _FEW = 50
 _REIFIES = str(REIFIES)
@@ -32,10 +32,10 @@ Slots: TypeAlias = tuple[str | Var, ...]
 
 
 def keys_of(spec: WindowSpec, most: int = 1_000_000) -> KeysOf:
-    """Gives the keys of an element; for a window without any the whole stream is of one.
+    """Return a function from an element to its keys; in a window without keys, all elements have the key ().
 
-    Raises UnsupportedError for a pattern that can be no query of its own. No more than ``most`` solutions are
-    looked at.
+    Raises UnsupportedError if the window's pattern cannot be written as a separate query. The returned
+    function raises BudgetError if the pattern has more than ``most`` solutions over one element.
     """
     if spec.pattern is None:
         return lambda element: ((),)
@@ -52,7 +52,7 @@ def keys_of(spec: WindowSpec, most: int = 1_000_000) -> KeysOf:
 
 
 def order_of(key: Key) -> tuple[OrderKey, ...]:
-    """Puts keys in the order of their terms, as ORDER BY does."""
+    """Return a sort key by which keys have the order of their terms under ORDER BY."""
     statements = [("<urn:quadrill:key>", "<urn:quadrill:key>", text, "") for text in key if text]
     terms = iter([quad.object for quad in quads_of(statements)])
     return tuple(total_key(next(terms) if text else None) for text in key)
@@ -74,7 +74,7 @@ def _solved(text: str, names: Sequence[str], most: int, element: Element) -> lis
 
 
 def _slots(pattern: TriplePattern) -> Slots | None:
-    """The pattern with its IRIs as texts; None where it has something else."""
+    """Return a triple pattern with its IRIs as texts; None if a term is no IRI and no variable."""
     terms = (pattern.subject, pattern.predicate, pattern.object)
     if any(not isinstance(each, (NamedNode, Var)) for each in terms):
         return None
@@ -84,7 +84,10 @@ def _slots(pattern: TriplePattern) -> Slots | None:
 def _matched(
     patterns: Sequence[Slots], names: Sequence[Var], solved: KeysOf, element: Element
 ) -> Sequence[Key]:
-    """Solutions of a few triple patterns over a few triples, without a store."""
+    """Match a few triple patterns over a few triples without creating a store.
+
+    Larger elements use ``solved``.
+    """
     statements = element.statements
     if len(statements) > _FEW or any(each[1] == _REIFIES for each in statements):
         return solved(element)

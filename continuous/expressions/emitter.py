@@ -1,4 +1,4 @@
-"""Generated Python functions: lines, the objects that they use, and the one place that compiles them."""
+"""Code generation: collecting lines and globals of a Python function, and compiling the function."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _WHOLE_LINE = re.compile(r"( *)\$(\w+)")
 
 
 class Emitter:
-    """Collects the lines and the named objects of a generated function."""
+    """Collector of the lines and the globals of one generated function."""
 
     def __init__(self, names: Mapping[str, Any], *, commented: bool = False) -> None:
-        """``commented``: lines have comments, which name constants, and no string with their sign.
+        """``commented`` allows comments in lines, provided that no string contains ``"# "``.
 
-        Comments are not compiled, so that functions that differ in constants alone share their code.
+        Comments are removed before compilation, so functions that differ only in constants share their code
+        object.
         """
         self._commented = commented
         self.lines: list[str] = []
@@ -32,12 +33,12 @@ class Emitter:
         self._objects: dict[int, str] = {}
 
     def line(self, *texts: str) -> None:
-        """Add a line, or some, at the present depth."""
+        """Add lines at the current depth."""
         self.lines += ["    " * self.depth + text for text in texts]
 
     @contextmanager
     def apart(self) -> Iterator[list[str]]:
-        """Collect lines in a separate list, at depth 0, for a part of a template."""
+        """Collect lines in a separate list, starting at depth 0, for insertion into a template."""
         lines, depth = self.lines, self.depth
         self.lines, self.depth = [], 0
         try:
@@ -46,12 +47,12 @@ class Emitter:
             self.lines, self.depth = lines, depth
 
     def fresh(self, stem: str = "v") -> str:
-        """A local name that is not taken."""
+        """Return an unused name for a local."""
         self._count += 1
         return f"{stem}{self._count}"
 
     def name_of(self, thing: Any, stem: str = "c") -> str:
-        """A global name for an object that the code uses."""
+        """Return the name of the global that holds an object, and add the global if it is new."""
         known = self._objects.get(id(thing))
         if known is None:
             known = f"{stem}_{len(self._objects)}"
@@ -73,14 +74,17 @@ class Emitter:
 
 @lru_cache(maxsize=512)
 def _compiled(source: str, name: str) -> CodeType:
-    """Texts are the same for queries that differ in constants: these are objects with names."""
+    """Compile a source text, cached.
+
+    Constants are globals, so queries that differ in constants share a text.
+    """
     return compile(source, f"<plan {name}>", "exec")
 
 
 def fill(template: str, **parts: object) -> str:
-    r"""The lines of a template with its parts, which are not searched for parts again.
+    r"""Insert parts into a template and return the lines; a ``$`` inside a part is not replaced.
 
-    A part that has a line for itself may have several lines, or none: an empty part leaves no line.
+    A part that is alone on its line may have several lines or none: an empty part leaves no line.
 
     >>> print(fill('''
     ...     for row in $rows:
@@ -101,7 +105,11 @@ def fill(template: str, **parts: object) -> str:
 
 @lru_cache(maxsize=512)
 def _lines_of(template: str) -> list[tuple[str, str]]:
-    """The lines as formats of ``%``; of one that is a part, its indentation and the part's name."""
+    """Parse a template into pairs of a text and a part's name, one pair for each line.
+
+    For a line that is just a part, the text is the indentation. For other lines, the text is a ``%`` format
+    and the part's name is empty.
+    """
     found = []
     for line in dedent(template).strip("\n").split("\n"):
         whole = _WHOLE_LINE.fullmatch(line)
@@ -111,5 +119,5 @@ def _lines_of(template: str) -> list[tuple[str, str]]:
 
 
 def block(parts: Iterable[str]) -> str:
-    """Parts one below the other, without the empty ones."""
+    """Join parts by line breaks, without the empty parts."""
     return "\n".join(filter(None, parts))

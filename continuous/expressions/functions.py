@@ -1,8 +1,8 @@
-"""SPARQL built-ins by name (section 17.4 and SPARQL 1.2), as functions on values.
+"""SPARQL built-ins by name (SPARQL 1.1 section 17.4 and SPARQL 1.2), as functions on values.
 
-`BUILT_INS` maps the upper-case name to its implementation and the numbers of arguments it takes. An argument
-that is None (error, unbound) never reaches a function here: the caller returns None for it. What is given to
-Oxigraph is so because its rules (Rust's regular expressions and case tables, dates) are its own.
+`BUILT_INS` maps the upper-case name to the implementation and its numbers of arguments. An argument that is
+None (error or unbound) never reaches a function of this module: the caller returns None. Oxigraph evaluates
+built-ins that depend on Rust's regular expressions, Unicode case tables or date arithmetic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tag = tuple[str, object]
 
 
 def string_and_tag(value: Value) -> tuple[str, Tag | None] | None:
-    """The characters and (language, direction) of a string literal; None when it is not one."""
+    """Return the characters and (language, direction) of a string literal; None for other values."""
     if type(value) is str:
         return value, None
     if type(value) is Literal and value.language is not None:
@@ -31,7 +31,7 @@ def string_and_tag(value: Value) -> tuple[str, Tag | None] | None:
 
 
 def tagged(text: str, tag: Tag | None) -> Value:
-    """A string literal with the language tag of its argument."""
+    """Return a string literal with the given language and direction; an xsd:string if ``tag`` is None."""
     if tag is None:
         return text
     return Literal(text, language=tag[0], direction=tag[1])  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def lower(value: Value) -> Maybe:
 
 
 def regex(value: Value, pattern: Value, flags: Value = "") -> Maybe:
-    """REGEX; an error for a pattern with a back-reference."""
+    """REGEX; a pattern with a back-reference is an error."""
     if type(pattern) is not str or type(flags) is not str:
         return None
     if "\\" in pattern:
@@ -112,7 +112,7 @@ def regex(value: Value, pattern: Value, flags: Value = "") -> Maybe:
 
 
 def substr(value: Value, start: Value, length: Value | None = None) -> Maybe:
-    """SUBSTR: positions count from 1; integers only, as Oxigraph has it."""
+    """SUBSTR: positions count from 1; positions and lengths must be integers, as in Oxigraph."""
     found = string_and_tag(value)
     if found is None or type(start) is not int or (length is not None and type(length) is not int):
         return None
@@ -177,7 +177,7 @@ def _hash(name: str, value: Value) -> Maybe:
 
 
 def _compatible(value: Value, other: Value) -> tuple[str, str, Tag | None] | None:
-    """Argument compatibility, section 17.4.3.1.2."""
+    """Return both texts and the first argument's tag; None if the arguments are incompatible (17.4.3.1.2)."""
     first, second = string_and_tag(value), string_and_tag(other)
     if first is None or second is None or (second[1] is not None and first[1] != second[1]):
         return None
@@ -257,5 +257,5 @@ VOLATILE = frozenset({"RAND", "UUID", "STRUUID", "BNODE", "NOW"})
 
 
 def asked(name: str) -> Callable[..., Maybe]:
-    """A built-in that Oxigraph evaluates."""
+    """Return the function of a built-in that Oxigraph evaluates."""
     return partial(ask, name)

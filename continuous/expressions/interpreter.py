@@ -1,4 +1,4 @@
-"""What of Python's interpreters makes answers wrong."""
+"""Check for a Python interpreter that computes wrong answers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from quadrill.store.errors import UnsupportedError
 
 
 def require_sound_jit(version: tuple[object, ...] = sys.version_info, jit: Any = None) -> None:
-    """Refuse the experimental compiler of CPython 3.14: it makes answers of queries wrong.
+    """Reject the experimental JIT compiler of CPython 3.14, because under it queries get wrong answers.
 
-    What it compiled for one function serves every other that has the same code, and reads the globals of the
-    first: those of two queries or engines, by `compile._compiled`. ``jit`` is what tells of it, by default
-    Python's.
+    The JIT compiler shares machine code between functions with the same code object, and the machine code
+    reads the globals of the first function. `emitter._compiled` shares code objects between queries. ``jit``
+    is the object that reports whether the compiler is on, by default ``sys._jit``.
 
     Raises:
-        UnsupportedError: it is on.
+        UnsupportedError: the JIT compiler is on.
     """
     jit = jit or getattr(sys, "_jit", None)
     if version[:2] == (3, 14) and jit is not None and jit.is_enabled():

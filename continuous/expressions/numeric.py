@@ -1,4 +1,4 @@
-"""Arithmetic and comparison of values as the store has them: numbers by promotion, others by their type."""
+"""Arithmetic and comparison of values; numbers of different types are promoted to a common type."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def subtract(a: Any, b: Any) -> Maybe:
 
 
 def multiply(a: Any, b: Any) -> Maybe:
-    """``a * b``; a decimal product keeps 18 places, the rest is cut off."""
+    """``a * b``; a decimal product has 18 places, further digits are cut off."""
     kind = type(a)
     if kind is Decimal18 and type(b) is int:
         return _decimal(a * b)
@@ -64,7 +64,7 @@ def multiply(a: Any, b: Any) -> Maybe:
 
 
 def divide(a: Any, b: Any) -> Maybe:
-    """``a / b``; integers give a decimal, 18 places, cut off."""
+    """``a / b``; two integers give a decimal with 18 places, further digits are cut off."""
     kind = type(a)
     if kind is Decimal18 and type(b) is int:
         return _cut(a, b)
@@ -126,7 +126,7 @@ def floor(a: Maybe) -> Maybe:
 
 
 def round_half_up(a: Maybe) -> Maybe:
-    """ROUND: halves go towards positive infinity."""
+    """ROUND: halves are rounded towards positive infinity."""
     kind = type(a)
     if kind is Decimal18:
         return _checked(kind, (int(a) + _HALF) // DECIMAL_ONE * DECIMAL_ONE)  # type: ignore[arg-type]
@@ -136,14 +136,17 @@ def round_half_up(a: Maybe) -> Maybe:
 
 
 def to_integer(a: Maybe) -> Maybe:
-    """xsd:integer(): what is behind the point of a number is cut off."""
+    """xsd:integer(): the fraction of a number is cut off."""
     if isinstance(a, float):
         return _checked(int, int(a)) if math.isfinite(a) else None
     return None if a is None else ask(f"<{XSD}integer>", a)
 
 
 def to_decimal(a: Maybe) -> Maybe:
-    """xsd:decimal(): a float or a double becomes the nearest decimal of 18 places, the smaller one of two."""
+    """xsd:decimal(): a float or double becomes the nearest decimal of 18 places.
+
+    A tie is rounded towards zero.
+    """
     if not isinstance(a, float):
         return None if a is None else ask(f"<{XSD}decimal>", a)
     if not math.isfinite(a):
@@ -154,7 +157,7 @@ def to_decimal(a: Maybe) -> Maybe:
 
 
 def as_float(value: int | float) -> float:
-    """A numeric value as a double."""
+    """Convert a numeric value to a double."""
     kind = type(value)
     if kind is Decimal18:
         return double_of_decimal(int(value))
@@ -162,7 +165,7 @@ def as_float(value: int | float) -> float:
 
 
 def as_single(value: int | float) -> Float32:
-    """A numeric value as a single precision number."""
+    """Convert a numeric value to a single precision number."""
     kind = type(value)
     if kind is Float32:
         return value  # type: ignore[return-value]
@@ -172,12 +175,12 @@ def as_single(value: int | float) -> Float32:
 
 
 def is_numeric(value: Maybe) -> bool:
-    """True for the four numeric kinds."""
+    """Return True if a value is an integer, decimal, float or double."""
     return type(value) in _NUMERIC
 
 
 def common(a: int | float, b: int | float) -> tuple[int | float, int | float]:
-    """Both numbers in the smallest kind that takes both: integer < decimal < float < double."""
+    """Promote two numbers to their smallest common type: integer < decimal < float < double."""
     kinds = (type(a), type(b))
     if float in kinds:
         return as_float(a), as_float(b)
@@ -197,7 +200,7 @@ def _promoted(operator: str, a: Maybe, b: Maybe) -> Maybe:
         if a is None or b is None or kind in _NEVER or other in _NEVER:
             return None
         if operator == "+" and _is_moment(b) and not _is_moment(a):
-            a, b = b, a  # Oxigraph adds a duration to a moment, not a moment to a duration
+            a, b = b, a  # Oxigraph computes time + duration, but not duration + time
         return ask(operator, a, b)
     a, b = common(a, b)  # type: ignore[arg-type]
     if type(a) is Float32:
@@ -228,7 +231,10 @@ def _decimal(scaled: int) -> Maybe:
 
 
 def _cut(dividend: int, divisor: int) -> Maybe:
-    """The decimal of a quotient of whole numbers: 18 places, the rest is cut off."""
+    """Return a quotient that is already scaled by 10^18 as a decimal, rounded towards zero.
+
+    Returns None if out of range.
+    """
     if not divisor:
         return None
     same = (dividend < 0) == (divisor < 0)
@@ -250,7 +256,7 @@ def _signed(rounding: object, number: float) -> float:
 
 
 def ebv(value: Maybe) -> bool | None:
-    """Effective boolean value, or None for a type error."""
+    """Return the effective boolean value, or None for a type error."""
     kind = type(value)
     if kind is bool:
         return value  # type: ignore[return-value]
@@ -326,12 +332,15 @@ _OPAQUE = (Literal, ComparableTime)
 
 
 def _not_a_number(a: Any, b: Any, same: bool) -> bool | None:
-    """Two NaN of one type are the same term, which Oxigraph lets decide before IEEE 754 does."""
+    """Compare two numbers of which one is NaN.
+
+    Oxigraph compares terms first, so two NaN of a type are equal.
+    """
     return same if a != a and b != b else None
 
 
 def _same_triple(a: Value, b: Value) -> bool | None:
-    """Subjects and predicates are the same terms, objects are equal."""
+    """Compare two triple terms by the terms of subject and predicate, and by the value of the object."""
     if not isinstance(a, Triple) or not isinstance(b, Triple):
         return False
     if a.subject != b.subject or a.predicate != b.predicate:

@@ -1,4 +1,4 @@
-"""Quads of a CONSTRUCT template as tuples of term ids: what each solution yields, before any term is made."""
+"""Quads of a CONSTRUCT template as tuples of term ids, computed without creating terms."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ..rows import IdRow
 from .construct import Template
 
 _DEFAULT_GRAPH = -1
-"""The id of the default graph. Negative ids of terms are literals, and no literal names a graph."""
+"""The id of the default graph; no conflict, as negative term ids are literals, which cannot name a graph."""
 _NODES = (True, False, None, True)
-"""By the place in a quad: only IRIs and blank nodes (True), only IRIs (False) or every term (None)."""
+"""Allowed terms by position in a quad: IRIs and blank nodes (True), only IRIs (False) or all (None)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _QuadPattern:
-    """How one quad of the template follows from the ids of a solution, of constants and of triple terms.
+    """One quad of the template, over the ids of a solution, followed by ids of constants and of triple terms.
 
-    ``key`` picks the ids of a key. ``nodes`` are the places of ids that have to be IRIs, or with True may be
-    blank nodes.
+    ``key`` selects the ids of the quad's key. ``nodes`` holds positions of ids that must be IRIs; a position
+    with True may also be a blank node.
     """
 
     key: Callable[[IdRow], IdRow]
@@ -34,26 +34,27 @@ class _QuadPattern:
 
 
 class QuadKeys:
-    """Gives quads of a template without blank nodes as keys: tuples of ids, equal where the quads are.
+    """Converter from solutions to keys of quads, for a template without blank nodes.
 
-    A key leaves out the places in which all quads of the template have the same constant. The ids of
-    constants are looked up at the first use, which is in the engine's thread.
+    A key is a tuple of term ids; equal quads have equal keys. A key leaves out the positions at which all
+    quads of the template have the same constant. The ids of constants are looked up on first use, which is in
+    the engine's thread.
 
-    ``names`` are those of the columns of solutions.
+    ``names`` are the names of the solutions' columns.
     """
 
     def __init__(self, instances: Template, columns: Sequence[Var], dictionary: TermDictionary) -> None:
-        """``columns`` are those of the solutions that ``instances`` is a template over."""
+        """``columns`` are the columns of the solutions to which the template ``instances`` is applied."""
         self.names = tuple(each.name for each in columns)
         self._instances, self._dictionary = instances, dictionary
         self._columns: dict[object, int] = {var: place for place, var in enumerate(columns)}
-        # A quad with a variable that no solution binds is never yielded.
+        # A quad with a variable that is no column is always incomplete, so it is left out.
         self._template = [each for each in instances.template if each.variables <= self._columns.keys()]
         terms = [term for each in self._template for term in each.terms]
         self._triples = list(dict.fromkeys(term for term in terms if isinstance(term, TripleTerm)))
 
     def of(self, row: IdRow) -> Iterator[IdRow]:
-        """The key of each quad that a solution yields, as often as it does."""
+        """Iterate over the keys of the quads of a solution, with duplicates."""
         values = row + self._constants
         if self._triples:
             values += self._triple_ids(row)
@@ -63,7 +64,7 @@ class QuadKeys:
                 yield key
 
     def quad(self, key: IdRow) -> Quad:
-        """The quad of a key."""
+        """Return the quad of a key."""
         ids = [self._constant_ids.get(term, 0) for term in self._template[0].terms]
         for place, term_id in zip(self._varying, key, strict=True):
             ids[place] = term_id
@@ -75,18 +76,18 @@ class QuadKeys:
         return Quad(subject, predicate, value, graph)
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """The ids that it needs, from the first use on."""
+        """Iterate over the term ids that must not be swept: the constants, once they have been looked up."""
         if "_constants" in self.__dict__:
             yield self._constants
 
     @cached_property
     def _constants(self) -> IdRow:
-        """The ids of the template's constants, as they follow a solution's."""
+        """The term ids of the template's constants, in the order in which they are appended to a solution."""
         return tuple(self._constant_ids.values())
 
     @cached_property
     def _constant_ids(self) -> dict[object, int]:
-        """The ids of the template's constants, by term; None is the default graph."""
+        """The ids of the template's constants by term; the key None stands for the default graph."""
         ids: dict[object, int] = {}
         for term in [term for each in self._template for term in each.terms]:
             if term is None:
@@ -97,7 +98,7 @@ class QuadKeys:
 
     @cached_property
     def _varying(self) -> list[int]:
-        """The places of a quad that are in keys: at least two, since one would be picked as a bare id."""
+        """The positions of a quad in keys: at least two, so that `itemgetter` returns a tuple."""
         places = [
             place
             for place, terms in enumerate(zip(*(each.terms for each in self._template), strict=True))
@@ -108,7 +109,7 @@ class QuadKeys:
 
     @cached_property
     def _patterns(self) -> list[_QuadPattern]:
-        """One for each quad of the template."""
+        """One pattern for each quad of the template."""
         places, found = dict(self._columns), []
         for place, term in enumerate((*self._constant_ids, *self._triples), len(self._columns)):
             places[term] = place
@@ -123,7 +124,7 @@ class QuadKeys:
         return found
 
     def _are_nodes(self, values: IdRow, nodes: Sequence[tuple[int, bool]]) -> bool:
-        """True where the ids at these places are of IRIs, or of blank nodes where those are allowed."""
+        """Return True if the ids at the positions ``nodes`` are IRIs, or allowed blank nodes."""
         texts = self._dictionary.text_of
         for place, blank in nodes:
             if values[place] < 0:
@@ -135,7 +136,7 @@ class QuadKeys:
         return True
 
     def _triple_ids(self, row: IdRow) -> IdRow:
-        """The ids of the template's triple terms for a solution; 0 where one cannot be made."""
+        """Return the term ids of the template's triple terms for a solution; 0 for an invalid triple."""
         solution = tuple(map(self._dictionary.decode, row))
         made = [self._instances.triple_term(each, solution) for each in self._triples]
         return tuple(map(self._dictionary.encode, made))

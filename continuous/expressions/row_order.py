@@ -1,4 +1,4 @@
-"""ORDER BY over rows of term ids: the key of a row, and the columns of it that are shown."""
+"""ORDER BY over rows of term ids: the sort key of a row, and the projection of a row to result columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from .values import OrderKeys
 
 Row = tuple[int, ...]
 KeyOf = Callable[[Row, Key | None], Key]
-"""The key of a row, or () where the first condition tells that it is behind a key that is given."""
+"""A function from a row and a floor key to the row's sort key.
+
+The result is () if the row's first condition alone sorts the row after the floor key.
+"""
 
 
 def row_order(
@@ -25,10 +28,11 @@ def row_order(
     context: ExpressionContext,
     keys: OrderKeys,
 ) -> tuple[Callable[[Row], Row], KeyOf]:
-    """The columns ``names`` of a row, and its key: the conditions, then these columns under the total order.
+    """Return two functions of a row: the projection to the columns ``names``, and the sort key.
 
-    ``given`` are the columns that a row has, ``late`` those that are computed when they are shown, and for
-    the key where a condition asks for them.
+    The sort key holds the conditions and then the projected columns under the total order. ``given`` are the
+    columns of input rows. ``late`` are columns that are computed for the projection, and for the sort key
+    only if a condition uses the column.
     """
     columns_given, computed = given, []
     for each in late:
@@ -55,7 +59,10 @@ def _sort_key(
     keys: OrderKeys,
     tie: Callable[[Row], Key],
 ) -> KeyOf:
-    """The key of a row by the conditions, then what ``tie`` gives; a number needs no id to have a key."""
+    """Generate the function for sort keys: the conditions, then ``tie``.
+
+    Numbers are sorted without a term id.
+    """
     out = ExpressionEmitter(context)
     out.depth = 1
     out.names.update(NAMES, Tie=LazySortKey, tie=tie, id_of=context.values.id_of)
@@ -79,7 +86,7 @@ def _sort_key(
         out.line(f"else: {parts[-1]} = {by_id}({term_id})")
         if len(parts) == 1:
             out.line(f"if floor is not None and floor < {parts[0]}: return ()")
-    # Side by side: of two keys none is the beginning of the other.
+    # The parts are concatenated into one flat tuple; this is safe because no part is a prefix of another one.
     out.line(f"return ({''.join(f'*{each}, ' for each in parts)}Tie(tie, row),)")
     function: KeyOf = out.build("def sort_key(row, floor):", "sort_key")
     return function

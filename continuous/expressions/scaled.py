@@ -1,12 +1,13 @@
-"""Chains of arithmetic over decimals, as source text on whole numbers.
+"""Chains of arithmetic operations on decimals, as source text that computes with Python integers.
 
-A decimal is its value times 10^18. Where every variable of a chain holds one of ordinary size, no step can
-be out of range, as the bounds here tell, so that nothing is checked or made but the last result; factors that
-follow each other are one. What was rounded is counted in ones from there on:
+A decimal is stored as its value times 10^18. If every variable of a chain is below `SMALL`, bounds computed
+at compile time prove that no step is out of range. The generated code then checks nothing and creates only
+the final result. Consecutive constant factors are multiplied at compile time. A rounded number is continued
+as a whole number of ones, without the factor 10^18:
 
     FLOOR((?x + 74.913585) * 2 / 0.005986) + 1
 
-    if (b1 := ~row[1]) > 0 and ... and -SMALL < (v2 := ...) < SMALL:     what is inside the id of a decimal
+    if (b1 := ~row[1]) > 0 and ... and -SMALL < (v2 := ...) < SMALL:     the number in the id of a decimal
         n4 = v2 + scaled_3
         n5 = n4 * scaled_4
         n6 = n5 // scaled_5 if n5 >= 0 else -(-n5 // scaled_5)
@@ -14,7 +15,7 @@ follow each other are one. What was rounded is counted in ones from there on:
         n8 = n7 + scaled_8
         v9 = WHOLES[n8]
     else:
-        v9 = ...                           operation by operation (`numeric`)
+        v9 = ...                           one call of `numeric` for each operation
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _MOST_WHOLES = 4096
 
 
 class _Wholes(dict[int, Decimal18]):
-    """Whole numbers as decimals: those of cells and counts come again and again."""
+    """Cache of whole numbers as decimals, because numbers of cells and counts repeat."""
 
     def __missing__(self, number: int) -> Decimal18:
         if len(self) >= _MOST_WHOLES:
@@ -43,7 +44,7 @@ class _Wholes(dict[int, Decimal18]):
 
 
 SMALL = 10**9 * DECIMAL_ONE
-"""What variables are less than."""
+"""Bound of the absolute value of variables, times 10^18; larger values take the slow branch."""
 NAMES: dict[str, Any] = {
     "Decimal18": Decimal18,
     "ONE": DECIMAL_ONE,
@@ -51,21 +52,22 @@ NAMES: dict[str, Any] = {
     "UNITS": DECIMAL_UNITS,
     "WHOLES": _Wholes(),
 }
-"""What the lines use besides named constants."""
+"""Globals that the generated lines use, in addition to constants with generated names."""
 _ROUNDED = {
     "FLOOR": "{0} // ONE",
     "CEIL": "-(-{0} // ONE)",
     "ROUND": "({0} + ONE // 2) // ONE",
 }
 OPERATIONS = frozenset(["+", "-", "*", "/", *_ROUNDED])
-"""What chains consist of."""
+"""The operators and built-ins that a chain may contain."""
 
 
 class _WholeNumber(NamedTuple):
-    """The text of a whole number, and what the value's size is at most, times 10^18.
+    """Source text of a number in a chain, with a bound.
 
-    The value is ``text`` times ``times``; times 10^18 where it is ``known``, a constant, and where it is not
-    ``in_ones``. ``is_integer`` tells of its type, as those of xsd:integer are out of range much earlier.
+    ``most`` is the greatest absolute value, times 10^18. The number is ``text`` times ``times``; ``text`` is
+    scaled by 10^18 unless ``in_ones`` is True. ``known`` is the scaled value of a constant, None for other
+    numbers. ``is_integer`` is True for xsd:integer, whose range is much smaller than that of xsd:decimal.
     """
 
     text: str
@@ -77,16 +79,17 @@ class _WholeNumber(NamedTuple):
 
     @property
     def ones(self) -> int | None:
-        """The number of a whole constant."""
+        """The unscaled value of a constant that is a whole number, else None."""
         return None if self.known is None or self.known % DECIMAL_ONE else self.known // DECIMAL_ONE
 
 
 class Chain:
-    """The lines of one chain.
+    """The generated lines of one chain.
 
     Attributes:
-        lines: what computes it, ``result`` the text of its value: empty for an expression that is no chain.
-        variables: the local of each variable, which is to hold its value.
+        lines: the lines that compute the chain. result: the source text of the chain's value, empty if the
+            expression is no chain.
+        variables: for each variable of the chain, the local that the caller must set to the variable's value.
     """
 
     def __init__(self, expr: Expr, fresh: Callable[[str], str], name_of: Callable[[Any, str], str]) -> None:
@@ -142,7 +145,8 @@ class Chain:
             return product and self._cut(product.text, "ONE", most)
         if not b.known or b.known < 0:
             return None
-        # As small numbers as the quotient allows: Python divides by one digit of 30 bits twice as fast.
+        # Dividend and divisor are reduced, because Python divides by a one-digit number (30 bits) twice as
+        # fast.
         factor = a.times * DECIMAL_ONE * (DECIMAL_ONE if a.in_ones else 1)
         common = gcd(factor, b.known)
         scaled = self._step(f"{a.text} * {self._name_of(factor // common, 'scaled')}", 0)
@@ -150,13 +154,13 @@ class Chain:
         return scaled and self._cut(scaled.text, divisor, a.most * DECIMAL_ONE // b.known)
 
     def _cut(self, dividend: str, divisor: str, most: int) -> _WholeNumber | None:
-        """A quotient without its fraction."""
+        """Write an integer division that rounds towards zero."""
         return self._step(
             f"{dividend} // {divisor} if {dividend} >= 0 else -(-{dividend} // {divisor})", most
         )
 
     def _text(self, number: _WholeNumber, *, in_ones: bool = False) -> str:
-        """The text of a number times 10^18, or ``in_ones``, with all that it is still to be multiplied by."""
+        """Return the text of a number with its pending factor applied, scaled by 10^18 unless ``in_ones``."""
         if in_ones and number.ones is not None:
             return self._name_of(number.ones, "scaled")
         times = number.times * (DECIMAL_ONE if number.in_ones and not in_ones else 1)

@@ -1,7 +1,7 @@
-"""What makes long values of short ones: CONCAT, REPLACE and ENCODE_FOR_URI, within a budget of text.
+"""Built-ins that can make long values from short ones (CONCAT, REPLACE, ENCODE_FOR_URI), within a budget.
 
-A value doubles with each CONCAT: 25 of them make 32 MB of a letter. Values with more than `LONG` characters
-are told to the budget of the evaluation before they are kept, those of REPLACE before they are made.
+A value doubles with each CONCAT: 25 calls turn one letter into 32 MB. Values with more than `LONG` characters
+are counted in the evaluation's budget after they are built; REPLACE checks the limit of one value before.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .oxigraph import ask
 from .values import Maybe, Value
 
 LONG = 4_096
-"""Values with more characters than that count for the budget."""
+"""Characters up to which a value does not count for the budget."""
 _FEW = 16
 
 
 def take_text(budget: Budget, size: int, function: str) -> None:
-    """A function is about to make a value of so many characters.
+    """Count a value of ``size`` characters, made by ``function``, in the budget.
 
     Raises:
-        BudgetError: they are too many for one value, or all of one evaluation together are.
+        BudgetError: the value is too long, or all values of one evaluation together are.
     """
     limits, since = budget.limits, budget.since
     if 0 < limits.text < size:
@@ -52,10 +52,10 @@ def take_text(budget: Budget, size: int, function: str) -> None:
 def call_within(
     budget: Budget, iri: NamedNode, function: Callable[..., Term | None], *terms: Term
 ) -> Term | None:
-    """Call a function of an extension; its result and its time count for the evaluation.
+    """Call a function of an extension; the result's length and the function's time count for the evaluation.
 
     Raises:
-        BudgetError: the result is too long, the evaluation has taken too long, or somebody has called it off.
+        BudgetError: the result is too long, or the evaluation has taken too long or was cancelled.
     """
     result = function(*terms)
     if isinstance(result, (Literal, NamedNode)) and len(result.value) > LONG:
@@ -69,7 +69,7 @@ def call_within(
 
 
 def concat(budget: Budget, *values: Value) -> Maybe:
-    """CONCAT: the language stays when all arguments have the same one."""
+    """CONCAT: the result has a language tag if all arguments have the same tag."""
     if len(values) <= _FEW and all([type(value) is str for value in values]):
         text = "".join(values)  # type: ignore[arg-type]
         if len(text) > LONG:
@@ -103,7 +103,7 @@ def encode_for_uri(budget: Budget, value: Value) -> Maybe:
 def corrected_replace(
     budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = ""
 ) -> Maybe:
-    """REPLACE of a corrected text, whose replacements are written as Oxigraph reads them."""
+    """REPLACE in a corrected query text, whose replacement is already in Oxigraph's syntax."""
     if type(replacement) is not str:
         return None
     put = Replacement(replacement, len(replacement), replacement.count("$"))
@@ -111,10 +111,10 @@ def corrected_replace(
 
 
 def replace(budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = "") -> Maybe:
-    r"""REPLACE by XPath and XQuery Functions and Operators 3.1, section 5.6.4, with Oxigraph's expressions.
+    r"""REPLACE by XPath and XQuery Functions and Operators 3.1, section 5.6.4, with Oxigraph's syntax.
 
-    An error for a pattern that matches the empty string, and for a ``\`` or ``$`` in the replacement that is
-    no escape and names no group; with the flag ``q`` the replacement stands for itself.
+    A pattern that matches the empty string is an error. A ``\`` or ``$`` in the replacement that is no escape
+    and no reference to a group is an error, too. With the flag ``q``, the replacement is a literal text.
     """
     if type(pattern) is not str or type(replacement) is not str or type(flags) is not str:
         return None
@@ -130,7 +130,8 @@ def _replaced(budget: Budget, value: Value, pattern: Value, put: Replacement, fl
         pattern = pattern_text(pattern, flags)
     length, limit = _length(value), budget.limits.text
     if 0 < limit < length + (length + 1) * put.fixed + put.groups * length:
-        # How often it matches shows when each match becomes nothing, and one character.
+        # The number of matches is the difference between the lengths after replacing each match by "" and by
+        # "x".
         rest, marked = [_length(ask("REPLACE", value, pattern, one, flags)) for one in ("", "x")]
         size = rest + (marked - rest) * put.fixed + put.groups * (length - rest)
         if size > limit:
@@ -148,7 +149,7 @@ def _length(value: Maybe) -> int:
 
 @lru_cache(maxsize=64)
 def _put(replacement: str, pattern: str, flags: str) -> Replacement | None:
-    """A replacement with groups in braces and dollars doubled; None for an error."""
+    """Return a replacement with groups in braces and dollar signs doubled; None for an error."""
     if ask("REGEX", "", pattern_text(pattern, flags), flags) is not False:
         return None
     return read_replacement(replacement, pattern, flags)
@@ -159,4 +160,4 @@ GROWING: dict[str, tuple[Callable[..., Maybe], range]] = {
     "ENCODE_FOR_URI": (encode_for_uri, range(1, 2)),
     "REPLACE": (replace, range(3, 5)),
 }
-"""Those that make long values of short ones: each takes the budget before its arguments."""
+"""The built-ins that can make long values; each takes the budget as its first argument."""

@@ -1,13 +1,13 @@
-"""RDF terms as Python values: what expressions compute with, and by what rows are ordered.
+"""RDF terms as Python values, with which expressions compute, and sort keys of terms.
 
     xsd:integer   int            xsd:string    str          everything else: the pyoxigraph term itself
     xsd:decimal   Decimal18      xsd:boolean   bool         (IRIs, blank nodes, triples, language strings,
-    xsd:double    float          dateTime      Moment        durations, unknown datatypes)
-    xsd:float     Float32        date, time    Moment
+    xsd:double    float          dateTime      ComparableTime    durations, unknown datatypes)
+    xsd:float     Float32        date, time    ComparableTime
 
-None is the error of section 17.2 and also an unbound variable. The rules (64-bit integers, decimals of
-18 places in 128 bits, what is an error) are those of Oxigraph's oxsdatatypes, because a recomputation by
-Oxigraph is what every answer is compared with.
+None stands for an error (SPARQL 1.1, section 17.2) and for an unbound variable. The rules (64-bit integers,
+decimals of 18 places in 128 bits, conditions for errors) are those of Oxigraph's crate oxsdatatypes, because
+tests compare every answer with a recomputation by Oxigraph.
 """
 
 from __future__ import annotations
@@ -51,23 +51,27 @@ _FALSE = Literal("false", datatype=NamedNode(XSD + "boolean"))
 
 
 class Decimal18(int):
-    """An xsd:decimal as the integer value · 10^18. Compare and add only with its own kind."""
+    """An xsd:decimal, stored as the integer value · 10^18.
+
+    Compare and add it only with other Decimal18 values.
+    """
 
     __slots__ = ()
 
 
 class Float32(float):
-    """An xsd:float; always a value that single precision represents."""
+    """An xsd:float; the value always has single precision."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ComparableTime:
-    """An xsd:dateTime, xsd:date or xsd:time that can be compared without asking Oxigraph.
+    """An xsd:dateTime, xsd:date or xsd:time that can be compared without Oxigraph.
 
-    ``instant`` is seconds · 10^18 from an arbitrary origin, in UTC when ``zoned``. ``kind`` is the local
-    name of the datatype. Two moments of one kind, both zoned or both not, compare by ``instant``.
+    ``instant`` is seconds · 10^18 from an arbitrary origin, in UTC if ``zoned``. ``kind`` is the local name
+    of the datatype. Two times of one kind can be compared by ``instant`` if both or none of them have a time
+    zone.
     """
 
     kind: str
@@ -81,7 +85,7 @@ Maybe: TypeAlias = Value | None
 
 
 def value_of(term: Term) -> Value:
-    """The value of a term in the store's form; the term itself where there is no better one."""
+    """Convert a term in the store's form to a value; the term itself if no Python type represents it."""
     if not isinstance(term, Literal) or term.language is not None:
         return term
     name = term.datatype.value
@@ -109,7 +113,7 @@ def value_of(term: Term) -> Value:
 
 
 def term_of(value: Value) -> Term:
-    """The term of a value, in the store's form."""
+    """Convert a value to a term in the store's form."""
     kind = type(value)
     if kind is int:
         return Literal(str(value), datatype=_INTEGER)
@@ -132,9 +136,9 @@ _NUMBERS = (int, float, Float32)
 
 
 class ValueTable(dict[int, Maybe]):
-    """Values by term id, filled on first use; id 0 (unbound) has the value None.
+    """Values by term id, computed on first use; id 0 (unbound) has the value None.
 
-    ``id_of`` is the way back. Values are forgotten with their ids.
+    `id_of` is the inverse. When the dictionary deletes a term id, the id's value is deleted, too.
     """
 
     def __init__(self, dictionary: TermDictionary) -> None:
@@ -157,7 +161,7 @@ class ValueTable(dict[int, Maybe]):
         return value
 
     def number(self, term_id: int) -> float | None:
-        """About the number that a term is; None for one that is none, and for one that is not finite."""
+        """Return a term's number as a double, rounded; None if the term is not a number or not finite."""
         value = self[term_id]
         if type(value) is Decimal18:
             return value / DECIMAL_ONE
@@ -166,7 +170,7 @@ class ValueTable(dict[int, Maybe]):
         return None
 
     def id_of(self, value: Maybe) -> int:
-        """The id of a value; None (an error, unbound) is 0."""
+        """Return the term id of a value; the id of None (an error, unbound) is 0."""
         kind = type(value)
         if kind is Decimal18:
             return self.decimal_ids[value]  # type: ignore[index]  # its kind
@@ -179,16 +183,16 @@ class ValueTable(dict[int, Maybe]):
         return self.dictionary.ids[term_of(value)]
 
     def clear(self) -> None:
-        """Forget everything that can be computed again."""
+        """Empty the cache; all its content can be computed again."""
         super().clear()
         self.decimal_ids.clear()
         self[0] = None
 
 
 class _DecimalIds(dict[Decimal18, int]):
-    """Ids by value, for hot loops to subscript; many a number that is computed comes again: cells, means.
+    """Term ids by decimal value, cached because computed numbers, such as grid cells and means, repeat.
 
-    Those are remembered that have their number inside.
+    Hot loops look up ids by subscription. Only ids that encode their number inline are cached.
     """
 
     def __init__(self, values: ValueTable) -> None:
@@ -207,9 +211,10 @@ class _DecimalIds(dict[Decimal18, int]):
 
 
 class OrderKeys:
-    """Keys by term id under SPARQL's order and under the total order.
+    """Sort keys by term id, under SPARQL's order and under the total order.
 
-    Those of numbers are made when they are asked for, the others are remembered and forgotten with their ids.
+    Keys of integers and decimals under SPARQL's order are computed on each call. Other keys are cached until
+    their term id is deleted.
     """
 
     def __init__(self, values: ValueTable) -> None:
@@ -223,7 +228,7 @@ class OrderKeys:
         terms.forget_with(self._total)
 
     def value(self, term_id: int) -> Key:
-        """The key of ORDER BY: terms of equal value tie."""
+        """Return the sort key for ORDER BY; terms of equal value have equal keys."""
         number = self._values[term_id]
         if type(number) is Decimal18:
             return number_key(number)
@@ -235,7 +240,7 @@ class OrderKeys:
         return key
 
     def descending_key(self, term_id: int) -> Key:
-        """The key of ORDER BY DESC."""
+        """Return the sort key for ORDER BY DESC."""
         number = self._values[term_id]
         if type(number) is Decimal18:
             return descending_number_key(number)
@@ -247,21 +252,24 @@ class OrderKeys:
         return key
 
     def total(self, term_id: int) -> Key:
-        """The key of the total order: only the same term ties."""
+        """Return the sort key under the total order; different terms have different keys."""
         key = self._total.get(term_id)
         if key is None:
             key = self._total[term_id] = self.value(term_id), LazySortKey(self._text, term_id)
         return key
 
     def _text(self, term_id: int) -> str:
-        """The N-Triples text of a term; unbound comes first."""
+        """Return the N-Triples text of a term.
+
+        An unbound variable (id 0) has the empty text and sorts first.
+        """
         if term_id < 0:
             return inline_written(term_id)
         return str(self._terms.terms[term_id]) if term_id else ""
 
 
 def _id_of_decimal(scaled: int) -> int:
-    """The id that holds the decimal ``scaled`` / 10^18, or 0."""
+    """Return the inline id of the decimal ``scaled`` / 10^18; 0 if the decimal does not fit into an id."""
     whole, rest = divmod(scaled, DECIMAL_ONE)
     if not rest:
         return decimal_id(whole, 0)
@@ -272,7 +280,7 @@ def _id_of_decimal(scaled: int) -> int:
 
 
 def decimal_text(scaled: int) -> str:
-    """Canonical text of the decimal ``scaled`` / 10^18, as Oxigraph prints it."""
+    """Return the canonical text of the decimal ``scaled`` / 10^18, as Oxigraph prints it."""
     sign = "-" if scaled < 0 else ""
     whole, fraction = divmod(abs(scaled), DECIMAL_ONE)
     if not fraction:
@@ -281,7 +289,7 @@ def decimal_text(scaled: int) -> str:
 
 
 def to_single(number: float) -> Float32:
-    """Round a double to single precision, ties to even; too large becomes infinite."""
+    """Round a double to single precision, ties to even; numbers out of range become infinite."""
     try:
         return Float32(struct.unpack("<f", struct.pack("<f", number))[0])
     except OverflowError:
@@ -303,7 +311,7 @@ def single_of_integer(number: int) -> Float32:
 
 
 def double_of_decimal(scaled: int) -> float:
-    """The double of a decimal by Oxigraph's steps: drop zeros, then divide two doubles."""
+    """Convert a decimal to a double with Oxigraph's steps: drop trailing zeros, then divide two doubles."""
     if not scaled:
         return 0.0
     shift = DECIMAL_ONE
@@ -364,12 +372,12 @@ def _moment(kind: str, text: str, term: Literal) -> Value:
 
 
 def _is_behind(year: int, month: int, day: int) -> bool:
-    """True when the month has fewer days."""
+    """Return True if ``day`` is greater than the number of days of the month."""
     return _days(year, month, day) >= _days(year + month // 12, month % 12 + 1, 1)
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days of the proleptic Gregorian calendar, from an arbitrary origin, for any year."""
+    """Return the number of days from an arbitrary origin (proleptic Gregorian calendar, any year)."""
     if month <= 2:
         year -= 1
         month += 12
