@@ -1,6 +1,6 @@
 """Canonical forms of static patterns, lifting of constants to columns, restriction to given values.
 
-Variables are told apart by colour refinement: the colour of a variable describes the positions of triple
+Variables are distinguished by colour refinement: the colour of a variable describes the positions of triple
 patterns and expressions where the variable occurs, and each further round adds the colours of the variables
 next to it. Then the operands of joins, unions and basic graph patterns are sorted and the variables numbered.
 Two patterns with equal canonical texts are equal up to variable names. A few very symmetric patterns that are

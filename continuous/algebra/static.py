@@ -231,7 +231,7 @@ class _Splitter:
     def _call(self, call: Service, at: _SplitContext) -> Algebra:
         if at.graph is not None:
             raise UnsupportedError(
-                "SERVICE inside GRAPH", hint="write the SERVICE block beside the GRAPH block"
+                "SERVICE inside GRAPH", hint="write the SERVICE block next to the GRAPH block"
             )
         self.parts.append(call)
         return TableNode(str(len(self.parts) - 1), ())

@@ -313,7 +313,7 @@ class _Timestamps:
             if not any(found) and any(_has_time(each, variable) for each in scopes):
                 raise UnsupportedError(
                     f"timestamp(?{variable})",
-                    f"timestamp(?{variable}) can not be told of a variable that comes"
+                    f"timestamp(?{variable}) is unknown for a variable that comes"
                     " from a sub-query with GROUP BY or DISTINCT",
                     hint="call timestamp() inside the sub-query",
                 )
