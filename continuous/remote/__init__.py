@@ -1,1 +1,1 @@
-"""Sources beyond the store: SPARQL endpoints and graphs of other servers, kept as last fetched."""
+"""Remote sources: SPARQL endpoints and graphs of other servers, with the content of the last fetch."""

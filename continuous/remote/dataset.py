@@ -1,8 +1,8 @@
-"""The dataset that a static part is evaluated over, as a reader shows it, and one with remote graphs.
+"""The dataset of a static part: named graphs of a reader, and a temporary store that includes remote graphs.
 
-That is a throw-away store of what one part may look into. The remote graphs are there whole; of the store's
-graphs come the quads with the predicates that the part can match, so that the evaluation there is the
-evaluation over the dataset.
+The temporary store contains the quads that one static part may read: all quads of the remote graphs, and the
+store's quads with predicates that the part can match. An evaluation over the temporary store therefore gives
+the same rows as an evaluation over the whole dataset.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
 
 
 Reader: TypeAlias = StoreReader | FrozenReader
-"""The store as it is, one version of it, or a copy, which may have remote graphs."""
+"""A reader of the current store, of one version of the store, or of a copy, which may have remote graphs."""
 
 
 def graphs_of(reader: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
-    """The named graphs that GRAPH ranges over."""
+    """Return the named graphs that GRAPH ?variable ranges over, sorted."""
     request = QueryRequest(_ALL_GRAPHS, default_graphs=dataset.default, named_graphs=dataset.named)
     with reader.query(request) as result:
         rows = list(result.rows())
@@ -42,7 +42,7 @@ def graphs_of(reader: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
 
 
 def nameable(reader: Reader, dataset: Dataset) -> list[NamedNode]:
-    """The named graphs for a text that lists them, which it can only by IRI."""
+    """Return the named graphs by IRI; raises UnsupportedError for a graph with a blank name."""
     names: list[NamedNode] = []
     for name in graphs_of(reader, dataset):
         if isinstance(name, BlankNode):
@@ -55,7 +55,7 @@ def nameable(reader: Reader, dataset: Dataset) -> list[NamedNode]:
 
 
 def reads_remote(pattern: Algebra, sources: QuerySources, dataset: Dataset) -> bool:
-    """True when a pattern looks into a graph of a dataset that is fetched."""
+    """Return True if a pattern reads a remote graph of the dataset."""
     remote = sources.remote_graphs
     return bool(remote) and not remote.isdisjoint(
         _looked_into(pattern, dataset.default or (), dataset.named or ())
@@ -65,16 +65,16 @@ def reads_remote(pattern: Algebra, sources: QuerySources, dataset: Dataset) -> b
 def with_remote(
     snapshot: StoreReader, pattern: Algebra, sources: QuerySources, dataset: Dataset
 ) -> FrozenReader:
-    """The dataset of one static part.
+    """Return a reader of a temporary store with all quads that one static part may read.
 
     Args:
         snapshot: the store at one version.
-        pattern: the part.
-        sources: the remote graphs' contents.
+        pattern: the pattern of the static part.
+        sources: the contents of the remote graphs.
         dataset: the graphs of the query.
 
     Raises:
-        LimitError: too many quads of the store would have to be copied.
+        LimitError: more than `_MOST` quads of the store would have to be copied.
     """
     store, default, named = Store(), dataset.default or (), dataset.named or ()
     graphs = _looked_into(pattern, default, named)

@@ -1,10 +1,10 @@
-"""How often a source changes by its description in the data: VoID, with dady or Dublin Core.
+"""Fetch periods from descriptions of remote sources in the data: VoID, with dady or Dublin Core.
 
     [] void:sparqlEndpoint <https://people.example/sparql> ; dady:dynamics [ a dady:MidFrequentUpdates ] .
     <http://people.example/graph> dcterms:accrualPeriodicity freq:weekly .
 
 Sources: https://www.w3.org/TR/void/, http://purl.org/NET/dady, and the collection description terms of Dublin
-Core, http://purl.org/cld/freq/. Only a query that names no period of its own is fetched by it.
+Core, http://purl.org/cld/freq/. A description applies only to queries that name no period themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _DADY = "http://purl.org/NET/dady#"
 _FREQ = "http://purl.org/cld/freq/"
 BY_HAND = 0
 
-# About a quarter of the time between two changes that the term means, an hour at least and a day at most.
+# Milliseconds between two fetches for each term: about a quarter of the time between two changes that the
+# term stands for, but at least an hour and at most a day.
 _PERIODS = {
     _DADY + "MidFrequentUpdates": 6 * _HOUR,
     _DADY + "LowFrequentUpdates": _DAY,
@@ -57,7 +58,10 @@ SELECT ?how WHERE {
 
 
 def period_of(reader: StoreReader, spec: SourceSpec, asked: int | str) -> Period | None:
-    """How often a source is fetched for a query that is refreshed as ``asked``; None: as the setting says."""
+    """Return the fetch period of a source for a query with the refresh option ``asked``.
+
+    None means that neither the query nor a description of the source says it, so the setting applies.
+    """
     if asked != "trigger":
         return Period(asked if isinstance(asked, int) else None, "query")
     described = described_every_ms(reader, spec)
@@ -65,12 +69,12 @@ def period_of(reader: StoreReader, spec: SourceSpec, asked: int | str) -> Period
 
 
 def described_every_ms(reader: StoreReader, spec: SourceSpec) -> int | None:
-    """Time between two fetches that a description of the source suggests.
+    """Return the time between two fetches that a description of the source suggests.
 
-    Any graph of the store may hold it.
+    The description may be in any graph of the store.
 
     Returns:
-        Milliseconds, `BY_HAND` for a source that never changes, None without a description.
+        Milliseconds; `BY_HAND` for a source that never changes; None if the store has no description.
     """
     text = _TEXT.replace("SOURCE", str(NamedNode(spec.iri)))
     found = {
@@ -78,5 +82,5 @@ def described_every_ms(reader: StoreReader, spec: SourceSpec) -> int | None:
         for (how,) in reader.solutions(QueryRequest(text, union=True))[1]
         if isinstance(how, NamedNode) and how.value in _PERIODS
     }
-    # Who says that something changes more often is believed.
+    # If descriptions disagree, the one with the shortest period applies.
     return min(found - {BY_HAND}, default=BY_HAND) if found else None

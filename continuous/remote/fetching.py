@@ -1,4 +1,4 @@
-"""One fetch of a source: the content asked for, kept for the journal, and told to the engine in a turn."""
+"""Fetch of one remote source: request the content, store the payload, and submit a task to the engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("quadrill.continuous")
 
 @dataclass(slots=True, eq=False)
 class SourceTask(Task):
-    """The finding of a fetch, as a turn: another content, or that it is stale."""
+    """A task with the result of a fetch: a new content of the source, or a change of its staleness."""
 
     source: RemoteSource
     value: SourceValue
@@ -33,45 +33,45 @@ class SourceTask(Task):
     since_ms: int | None
 
     def put(self) -> bool:
-        """In its turn: the source has what the fetch found; True when it is another content."""
+        """Apply the result of the fetch to the source; return True if the content is a new one."""
         source, before = self.source, self.source.value
         source.value, source.stale, source.stale_since = self.value, self.stale, self.since_ms
         return self.value is not before
 
 
 class Contents:
-    """What was fetched, as payloads for the journal, kept as long as a replay may need it."""
+    """Fetched contents as payloads on disk, which are stored while a replay of the journal may need them."""
 
     def __init__(self, payloads: Payloads, lock: threading.RLock) -> None:
         self._payloads = payloads
         self._lock = lock
-        # The contents that were put since which moment.
+        # For each content the number of the newest checkpoint when the content was stored.
         self._put_at: dict[str, int] = {}
         self._moments = 0
 
     def put(self, data: bytes) -> str:
-        """Make a content durable; its digest."""
+        """Store a content durably and return its digest."""
         with self._lock:
             digest = self._payloads.put(data)
             self._put_at[digest] = self._moments
             return digest
 
     def begin_moment(self) -> int:
-        """The number of the moment of a checkpoint."""
+        """Start a new checkpoint and return its number."""
         with self._lock:
             self._moments += 1
             return self._moments
 
     def forget(self, moment: int, kept: Set[str]) -> None:
-        """The checkpoint of a moment is on disk: forget all but these and what was put since."""
+        """Delete contents after checkpoint ``moment`` is on disk, except ``kept`` and recent ones."""
         with self._lock:
-            # What was put shortly before the moment may be named by a record behind it.
+            # A content that was stored shortly before the checkpoint may be named by a later journal record.
             self._put_at = {digest: at for digest, at in self._put_at.items() if at >= moment - 1}
             self._payloads.keep_only({*kept, *self._put_at})
 
 
 class Fetcher:
-    """Fetches a source and submits what is new as a turn. Whoever calls holds the source's `fetching`."""
+    """Fetches a source and submits new contents as tasks. The caller holds the source's `fetching` lock."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class Fetcher:
         self._threads = threads
 
     def fetch(self, source: RemoteSource, ended: Callable[[], bool]) -> ReportedError | None:
-        """Fetch one source and tell the engine what is new; the failure, if any.
+        """Fetch one source, submit a changed content to the engine, and return the failure, if any.
 
-        Once ``ended`` is True the exchange ends within a second, and the engine is told nothing.
+        Once ``ended`` returns True the request ends within a second and no task is submitted.
         """
         began = self._clock.now_ms()
         failure: ReportedError | None = None
@@ -115,7 +115,7 @@ class Fetcher:
                 self._fail(source, failure)
         except EngineStoppedError:
             return failure
-        except ReportedError as error:  # nothing can be written now
+        except ReportedError as error:  # the payload or the journal cannot be written
             log.warning("what <%s> gave cannot be kept: %s", source.spec.iri, error.message)
             failure = failure or error
             source.failures += 1
@@ -124,7 +124,7 @@ class Fetcher:
     def _content(
         self, source: RemoteSource, client: RemoteClient
     ) -> tuple[bytes | None, tuple[str | None, str | None] | None]:
-        """The bytes to keep, None when the document has not changed; and its ETag and date."""
+        """Fetch a source's content as bytes, None if unchanged, and the document's ETag and date."""
         spec, most = source.spec, self._settings.max_rows
         if spec.kind == "service":
             answer = client.query(spec.iri, spec.text)
@@ -145,7 +145,7 @@ class Fetcher:
     def _take(
         self, source: RemoteSource, data: bytes | None, document: tuple[str | None, str | None] | None
     ) -> None:
-        """A fetch was good."""
+        """Record a successful fetch; submit a task if the content or the staleness has changed."""
         source.etag, source.last_modified = document or (None, None)
         source.failures = 0
         source.checked_ms = now = self._clock.now_ms()
@@ -160,7 +160,7 @@ class Fetcher:
             self._exchange(source, value, None, None)
 
     def _fail(self, source: RemoteSource, failure: ReportedError) -> None:
-        """A fetch failed: the content stays and is stale."""
+        """Record a failed fetch; the source retains its content, which becomes stale."""
         source.failures += 1
         if source.stale != failure.message:
             log.warning("<%s> is stale: %s", source.spec.iri, failure.message)

@@ -1,6 +1,6 @@
-"""How often a source is fetched, and who says so.
+"""Fetch period of a remote source, and where the period comes from.
 
-the query or its registration  >  a description in the data  >  the setting
+The order of precedence is: the query or its registration, a description in the data, the setting.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ By: TypeAlias = OneOf["query", "description", "setting"]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Time between two fetches.
+    """The time between two fetches of a source.
 
     Attributes:
-        every_ms: milliseconds, None for by hand only.
-        by: who says so.
+        every_ms: milliseconds between two fetches; None if the source is fetched on request only.
+        by: where the period comes from: the query, a description in the data, or the setting.
     """
 
     every_ms: int | None
@@ -26,5 +26,5 @@ class Period:
 
     @property
     def urgency(self) -> tuple[bool, int]:
-        """The least is the most urgent."""
+        """A sort key of periods, which is least for the shortest period."""
         return self.every_ms is None, self.every_ms or 0

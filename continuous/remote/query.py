@@ -1,4 +1,4 @@
-"""The sources of one query, and which of their contents its static parts reflect."""
+"""The remote sources of one query, and the contents of them that the query's static parts reflect."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .value import SourceValue, absent
 
 
 class QuerySources:
-    """The sources of one query. Used by the engine's thread once the query runs."""
+    """The remote sources of one query. Only the engine's thread uses them once the query runs."""
 
     def __init__(
         self, specs: Sequence[SourceSpec], book: SourceRegistry | None, base_iri: str | None
     ) -> None:
-        """Without a book, as for a check of a text, every source is empty."""
+        """Create the sources of a query; if ``book`` is None, as for a text check, every source is empty."""
         self.specs = tuple(specs)
         self._book = book
         self._base_iri = base_iri
@@ -29,7 +29,7 @@ class QuerySources:
         self.remote_graphs = frozenset(NamedNode(each.iri) for each in specs if each.kind == "graph")
 
     def take(self) -> frozenset[str]:
-        """Read the newest contents; the keys of those that are other ones than before."""
+        """Read the newest contents of all sources; return the keys of the sources with changed contents."""
         if self._book is None:
             return frozenset()
         newest = {spec.key: self._book.value(spec) for spec in self.specs}
@@ -38,13 +38,13 @@ class QuerySources:
         return changed
 
     def rows(self, call: Service, columns: Sequence[Var]) -> list[Solution]:
-        """The solutions of a SERVICE call in these columns, duplicates kept."""
+        """Return the solutions of a SERVICE call in the given columns, including duplicates."""
         spec = self.of(call)
         places = [spec.columns.index(column.name) for column in columns]
         return [tuple(row[place] for place in places) for row in self._held[spec.key].rows]
 
     def quads(self, graphs: Iterable[object]) -> list[Quad]:
-        """The quads of those of the graphs that are remote."""
+        """Return all quads of the remote graphs among ``graphs``."""
         wanted = set(graphs)
         found: list[Quad] = []
         for spec in self.specs:
@@ -53,11 +53,11 @@ class QuerySources:
         return found
 
     def of(self, call: Service) -> SourceSpec:
-        """The source of a SERVICE call."""
+        """Return the specification of the source that a SERVICE call reads."""
         return self._by_key[service_spec(call, self._base_iri).key]
 
     def marks(self) -> list[dict[str, Any]]:
-        """The refresh version of each content that results reflect, and whether it is stale, as JSON."""
+        """Return the refresh version of each content that results reflect, and its staleness, as JSON."""
         marks = []
         for spec in self.specs:
             value = self._held[spec.key]
@@ -72,16 +72,16 @@ class QuerySources:
         return marks
 
     def describe(self) -> list[dict[str, Any]]:
-        """The sources as JSON, for the description of the query."""
+        """Return the sources as JSON for the description of the query."""
         documents = [] if self._book is None else self._book.describe(self.specs)
         for spec, document in zip(self.specs, documents, strict=True):
             document["refresh_version"] = self._held[spec.key].number
         return documents
 
     def pins(self) -> dict[str, list[Any]]:
-        """The contents that the static parts reflect, for a checkpoint."""
+        """Return number, time and digest of the contents that the static parts reflect, for a checkpoint."""
         return {key: [value.number, value.at_ms, value.digest] for key, value in self._held.items()}
 
 
 NO_SOURCES = QuerySources((), None, None)
-"""Those of a query that reads nothing from other servers."""
+"""The sources of a query that reads nothing from other servers."""

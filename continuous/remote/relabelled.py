@@ -1,4 +1,4 @@
-"""Contents of a source that differ in the labels of blank nodes only, which some endpoints make anew."""
+"""Comparison of contents up to blank node labels, which some endpoints generate again for each answer."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..algebra.nodes import Term
 from .value import SourceValue
 
 _ROUNDS = 8
-"""Rounds of refinement: a node is told apart by what is up to so many rows away."""
+"""Maximum rounds of colour refinement: a node is distinguished by rows at up to this distance."""
 _MOST_NODES = 100_000
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 def is_relabelled(before: SourceValue, after: SourceValue) -> bool:
-    """Return True when a renaming of blank nodes was found that makes one content the other.
+    """Return True if a renaming of blank nodes was found that makes both contents equal.
 
-    It is looked for by refinement of colours, and applied as a proof. Very symmetric contents may be equal up
-    to a renaming without one being found; they then count as changed.
+    The search uses colour refinement, and the renaming is applied as a proof. Very symmetric contents may be
+    equal up to a renaming that the search does not find; such contents count as changed.
     """
     if not before.digest or before.size != after.size:
         return False
@@ -48,7 +48,7 @@ def _rows(value: SourceValue) -> Rows:
 
 
 def _nodes(rows: Rows) -> list[str]:
-    """The labels of blank nodes, in a fixed order."""
+    """Return the labels of all blank nodes in the rows, sorted."""
     found: set[str] = set()
 
     def visit(term: Term | None) -> None:
@@ -65,7 +65,7 @@ def _nodes(rows: Rows) -> list[str]:
 
 
 def _colours(rows: Rows, nodes: list[str]) -> dict[str, int]:
-    """A number for each node that depends on the rows around it and not on its label."""
+    """Return a colour for each blank node, which depends on the rows around the node but not on its label."""
     colours = dict.fromkeys(nodes, 0)
     for _ in range(_ROUNDS):
         found: dict[str, list[int]] = {name: [] for name in nodes}
@@ -81,7 +81,7 @@ def _colours(rows: Rows, nodes: list[str]) -> dict[str, int]:
 
 
 def _keys(rows: Rows, names: Mapping[str, object]) -> Iterable[object]:
-    """Each row with other names in place of its blank nodes."""
+    """Return each row with its blank nodes replaced by the given names."""
     return [tuple(_key(term, names) for term in row) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Limits and defaults of what is fetched from elsewhere."""
+"""Limits and defaults of fetches from other servers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class RemoteSettings:
     """Limits and defaults of fetches from other servers.
 
     Attributes:
-        every_ms: time between two fetches of a source where neither its query nor a description says it.
-        timeout_ms: time that one fetch may take in all.
-        max_bytes: longest answer, decompressed.
-        max_rows: most rows or triples of one answer.
-        retry_ms: time to the second attempt after a failure; it doubles with each further failure.
-        longest_retry_ms: where that doubling ends, unless the source is fetched more seldom anyway.
+        every_ms: milliseconds between two fetches of a source whose query and description name no period.
+        timeout_ms: maximum milliseconds of one fetch as a whole.
+        max_bytes: maximum length of one answer in bytes, after decompression.
+        max_rows: maximum number of rows or triples of one answer.
+        retry_ms: milliseconds before the first retry after a failure; doubled after each further failure.
+        longest_retry_ms: maximum milliseconds between two retries, unless the fetch period is longer.
     """
 
     every_ms: int = 300_000

@@ -1,4 +1,4 @@
-"""One source: its content, how old it is, and when it is fetched next."""
+"""One remote source: its content, the age of the content, and the time of the next fetch."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ _JITTER = 0.1
 
 @dataclass(slots=True, eq=False)
 class RemoteSource:
-    """One source as it is known; ``value``, ``stale`` and ``stale_since`` change in turns of the engine.
+    """One remote source; ``value``, ``stale`` and ``stale_since`` change in engine tasks only.
 
     Attributes:
-        spec: what is fetched.
-        value: the newest content; it stays when a fetch fails.
-        stale: why the content may be out of date, None when the last fetch was good.
-        stale_since: wall clock time of the first failure since the last good fetch.
-        failures: failed fetches since the last good one.
-        checked_ms: wall clock time of the last good fetch, whether or not it brought something new.
-        due_ms: wall clock time of the next fetch; None when it is fetched by hand only.
-        took_ms: how long the last fetch took.
-        etag, last_modified: the document's, for conditional requests.
-        readers: the queries that read it, each with the time between two fetches that it or a description of
-            the source asks for; None where neither says anything.
-        fetching: held during a fetch, so that fetches of one source never overlap.
+        spec: the specification of the source.
+        value: the newest content; a failed fetch does not change the content.
+        stale: why the content may be out of date; None if the last fetch succeeded.
+        stale_since: wall-clock time of the first failure since the last successful fetch.
+        failures: number of failed fetches since the last successful fetch.
+        checked_ms: wall-clock time of the last successful fetch, even if the content had not changed.
+        due_ms: wall-clock time of the next fetch; None if the source is fetched on request only.
+        took_ms: duration of the last fetch in milliseconds.
+        etag: the document's ETag for conditional requests.
+        last_modified: the document's Last-Modified date for conditional requests.
+        readers: the names of the reading queries, each with the fetch period that the query or a description
+            of the source asks for; None if neither names a period.
+        fetching: a lock that is held during a fetch, so that fetches of one source never overlap.
     """
 
     spec: SourceSpec
@@ -50,22 +51,22 @@ class RemoteSource:
     fetching: threading.Lock = field(default_factory=threading.Lock)
 
     def period(self, settings: RemoteSettings) -> Period | None:
-        """The shortest time of all readers; None when nobody reads it."""
+        """Return the shortest fetch period of all reading queries; None if no query reads the source."""
         own = Period(settings.every_ms, "setting")
         return min(
             (each or own for each in self.readers.values()), key=lambda each: each.urgency, default=None
         )
 
     def every_ms(self, settings: RemoteSettings) -> int | None:
-        """Milliseconds of `period`; None when it is fetched by hand only."""
+        """Return the fetch period in milliseconds; None if the source is fetched on request only."""
         period = self.period(settings)
         return None if period is None else period.every_ms
 
     def next_due(self, now_ms: int, settings: RemoteSettings) -> int | None:
-        """The time of the next fetch, after one that ended now.
+        """Return the wall-clock time of the next fetch, after a fetch that ended at ``now_ms``.
 
-        A failure is followed soon by another attempt, and by ever later ones. Some jitter keeps sources that
-        began together from being fetched together.
+        Failed fetches are retried with exponential back-off. Jitter spreads the fetches of sources that were
+        registered at the same time.
         """
         every = self.every_ms(settings)
         if every is None:
@@ -78,7 +79,7 @@ class RemoteSource:
         return now_ms + round(wait * random.uniform(1 - _JITTER, 1 + _JITTER))
 
     def due_after_restart(self, now_ms: int, settings: RemoteSettings) -> int | None:
-        """The first fetch after a restart: as if the server had not been away, but not before now."""
+        """Return the time of the first fetch after a restart; an overdue fetch starts within `retry_ms`."""
         due = self.next_due(self.checked_ms or 0, settings)
         if due is None:
             return None
@@ -86,7 +87,7 @@ class RemoteSource:
         return max(due, soon)
 
     def describe(self, now_ms: int, settings: RemoteSettings) -> dict[str, Any]:
-        """The source as JSON, for descriptions of queries."""
+        """Return the source as JSON for descriptions of queries."""
         period = self.period(settings)
         return {
             "source": self.spec.iri,
@@ -107,7 +108,7 @@ class RemoteSource:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The source for the journal, its content by digest."""
+        """Return the source as JSON for the journal, with the digest in place of the content."""
         return {
             "spec": self.spec.to_json(),
             "number": self.value.number,
@@ -122,7 +123,7 @@ class RemoteSource:
 
 
 def value_of(spec: SourceSpec, members: dict[str, Any], payloads: Payloads) -> SourceValue | None:
-    """The content that a record names; None when its bytes are gone."""
+    """Return the content that a journal record names; None if the content's bytes are no longer stored."""
     if not members["digest"]:
         return absent(spec)
     data = payloads.get(members["digest"])

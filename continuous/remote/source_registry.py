@@ -1,11 +1,11 @@
-"""All sources of an engine: fetched outside its thread, exchanged in its turns, kept over restarts.
+"""All remote sources of an engine: fetched in separate threads and updated in engine tasks.
 
-    timer or request --> fetch, in a thread of its own --> payload durable --> a turn: `source`
+    timer or request --> fetch, in a separate thread --> payload durable --> a task: `source`
                                                                                   |
-                                  queries that read it: static parts, answers <---+
+                            queries that read the source: static parts, answers <-+
 
-A fetch that brings what is there already takes no turn. One that fails marks the source as stale, which is
-also told in its turn, and the content stays. A source lives as long as a query reads it.
+A fetch that returns the known content submits no task. A failed fetch marks the source as stale, also in a
+task, and the source retains its content. A source is removed when no query reads it any more.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .value import SourceValue, absent
 
 @dataclass(frozen=True, slots=True)
 class SourceMoment:
-    """The sources at a checkpoint, and its number."""
+    """The sources at a checkpoint, and the number of the checkpoint."""
 
     number: int
     state: list[dict[str, Any]]
@@ -45,7 +45,7 @@ Fetch = Callable[[], "ReportedError | None"]
 
 
 class SourceRegistry:
-    """The sources by key. Contents change in turns only; everything else may be called from any thread."""
+    """All sources by key. Contents change in engine tasks only; all other calls are allowed in any thread."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class SourceRegistry:
         tasks: TaskQueue,
         threads: Threads,
     ) -> None:
-        """Make an empty book.
+        """Create an empty registry.
 
         Args:
-            client: fetches.
-            payloads: keeps contents for the journal.
-            clock: for ages and timers.
-            settings: limits and defaults.
-            tasks: where what was fetched takes its turn.
-            threads: where it is fetched; without any by whoever calls `run_due`.
+            client: the HTTP client for fetches.
+            payloads: stores contents on disk for the journal.
+            clock: the clock for ages and timers.
+            settings: limits and defaults of fetches.
+            tasks: the engine's task queue, to which changed contents are submitted.
+            threads: starts threads for fetches; without threads the caller of `run_due` fetches.
         """
         self._client = client
         self._payloads = payloads
@@ -74,19 +74,19 @@ class SourceRegistry:
         self._sources: dict[str, RemoteSource] = {}
         self._held: dict[str, int] = {}
         self._lock = threading.RLock()
-        # The names of queries that read a source.
+        # The names of all queries that read a remote source.
         self.readers: set[str] = set()
         self._contents = Contents(payloads, self._lock)
         self._fetcher = Fetcher(client, self._contents, clock, settings, tasks, threads)
         self._started = self._stopped = False
         self._timers = Timers(clock, self._refresh_timed, threads)
-        # For a recovery: the contents that a query's static parts reflected.
+        # During recovery: the contents that a query's static parts reflected at the checkpoint.
         self._pinned: Mapping[str, SourceValue] = {}
 
     # --- what queries read ----------------------------------------------------------------------
 
     def value(self, spec: SourceSpec) -> SourceValue:
-        """The content of a source; what stands in for it when there is none."""
+        """Return the content of a source; before the first fetch, the placeholder that `absent` returns."""
         pinned = self._pinned.get(spec.key)
         if pinned is not None:
             return pinned
@@ -94,28 +94,28 @@ class SourceRegistry:
         return absent(spec) if source is None else source.value
 
     def stale(self, spec: SourceSpec) -> bool:
-        """True when the last fetch of a source failed."""
+        """Return True if the last fetch of a source failed."""
         source = self._sources.get(spec.key)
         return source is not None and source.stale is not None
 
     def describe(self, specs: Iterable[SourceSpec]) -> list[dict[str, Any]]:
-        """The sources of a query for its description."""
+        """Return the sources of a query as JSON for the query's description."""
         now = self._clock.now_ms()
         found = [self._sources.get(spec.key) or RemoteSource(spec, absent(spec)) for spec in specs]
         return [each.describe(now, self.settings) for each in found]
 
     def figures(self) -> tuple[int, int]:
-        """How many sources there are, and how many of them are stale."""
+        """Return the number of sources and the number of stale sources."""
         sources = list(self._sources.values())
         return len(sources), sum(source.stale is not None for source in sources)
 
     # --- readers --------------------------------------------------------------------------------
 
     def check_allowed(self, specs: Iterable[SourceSpec]) -> None:
-        """Refuse a query that would read from a host that is not allowed.
+        """Check that the hosts of all given sources are allowed.
 
         Raises:
-            InputError: it would.
+            InputError: a host is not allowed.
         """
         for spec in specs:
             if not self._client.hosts.allows(spec.iri):
@@ -129,11 +129,11 @@ class SourceRegistry:
 
     @contextmanager
     def acquired(self, specs: Sequence[SourceSpec]) -> Iterator[None]:
-        """Fetch what nobody has fetched yet and keep it until the query that reads it has begun.
+        """Fetch sources without content, and retain the given sources until the reading query has begun.
 
         Raises:
             InputError: a host is not allowed.
-            FetchError, LimitError, RdfSyntaxError: a source cannot be read (unless it is SILENT).
+            FetchError, LimitError, RdfSyntaxError: a source cannot be read and is not SILENT.
         """
         self.check_allowed(specs)
         with self.held(specs):
@@ -144,7 +144,7 @@ class SourceRegistry:
 
     @contextmanager
     def held(self, specs: Sequence[SourceSpec]) -> Iterator[None]:
-        """Keep sources while no query reads them."""
+        """Retain the given sources within the context even if no query reads them."""
         with self._lock:
             for spec in specs:
                 self._held[spec.key] = self._held.get(spec.key, 0) + 1
@@ -167,7 +167,7 @@ class SourceRegistry:
         return None if spec.silent else error
 
     def read_by(self, name: str, asked: Mapping[SourceSpec, Period | None]) -> None:
-        """Note that a query reads sources, and how often it asks for a fetch; None: it does not say."""
+        """Record the sources that a query reads, each with its fetch period or None, and set the timers."""
         periods = {spec.key: period for spec, period in asked.items()}
         with self._lock:
             self.readers.discard(name)
@@ -192,7 +192,7 @@ class SourceRegistry:
             return source
 
     def _prune(self) -> None:
-        """Forget sources that no query reads; not before the start, when a replay may still need them."""
+        """Remove sources that no query reads; before `start` all are retained for the replay."""
         if self._started:
             for key, source in list(self._sources.items()):
                 if not source.readers and key not in self._held:
@@ -202,7 +202,7 @@ class SourceRegistry:
     # --- fetching -------------------------------------------------------------------------------
 
     def refresh(self, specs: Iterable[SourceSpec]) -> None:
-        """Fetch sources now; those that fail are stale afterwards and keep their contents."""
+        """Fetch sources now; a source whose fetch fails becomes stale and retains its content."""
         found = [self._sources.get(spec.key) for spec in specs]
         fetches = [partial(self._fetch_now, each) for each in found if each is not None]
         _side_by_side(self._threads, fetches)
@@ -212,13 +212,13 @@ class SourceRegistry:
             return self._fetch(source)
 
     def run_due(self) -> None:
-        """Fetch what is due; without threads only."""
+        """Fetch all sources that are due; called only if the registry has no threads."""
         self._timers.run_due()
 
     def _fetch(self, source: RemoteSource) -> ReportedError | None:
-        """Fetch one source and set its timer; the failure, if any.
+        """Fetch one source, set its timer and return the failure, if any.
 
-        The exchange ends when no query reads the source any more, and when the server stops.
+        The request is cancelled when no query reads the source any more or the server stops.
         """
         key = source.spec.key
         failure = self._fetcher.fetch(source, lambda: self._stopped or self._sources.get(key) is not source)
@@ -228,7 +228,7 @@ class SourceRegistry:
 
     def _refresh_timed(self, key: str) -> None:
         source = self._sources.get(key)
-        # Whoever fetches it now, by hand or still, sets the timer again.
+        # If another thread is fetching the source, that thread sets the timer afterwards.
         if source is None or not source.fetching.acquire(blocking=False):
             return
         try:
@@ -239,7 +239,7 @@ class SourceRegistry:
     # --- timers ---------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to fetch by timers; sources of a restored state go on as if the server had not been away."""
+        """Start the timers; a restored source keeps its next fetch time, or is fetched soon if overdue."""
         with self._lock:
             self._started, self._stopped = True, False
             self._prune()
@@ -250,7 +250,7 @@ class SourceRegistry:
         self._timers.start()
 
     def stop(self) -> None:
-        """Fetch no more. A fetch under way ends soon and is not waited for."""
+        """Stop all timers; running fetches are cancelled, and the call does not wait for them."""
         self._stopped = True
         self._timers.stop()
 
@@ -259,7 +259,7 @@ class SourceRegistry:
             began = source.checked_ms if not source.failures else None
             now = self._clock.now_ms()
             if source.checked_ms is None and not source.failures:
-                began = 0  # it was never fetched
+                began = 0  # a source that was never fetched is due immediately
             due = source.next_due(now if began is None else began, self.settings)
             if due is not None:
                 due = max(due, now)
@@ -269,17 +269,17 @@ class SourceRegistry:
     # --- restarts -------------------------------------------------------------------------------
 
     def moment(self) -> SourceMoment:
-        """The sources as a checkpoint of this moment has to hold them; called in the loop."""
+        """Return the current sources for a checkpoint; called in the engine's thread."""
         with self._lock:
             state = [source.to_json() for source in self._sources.values()]
             return SourceMoment(self._contents.begin_moment(), state)
 
     def forget(self, moment: SourceMoment, pinned: Iterable[str]) -> None:
-        """The checkpoint of a moment is on disk: forget contents that neither it nor what follows needs.
+        """Delete contents that neither a written checkpoint nor the journal after it needs.
 
         Args:
-            moment: of the checkpoint.
-            pinned: contents that its queries reflect.
+            moment: the sources at the checkpoint.
+            pinned: the digests of contents that the checkpoint's queries reflect.
         """
         with self._lock:
             kept = {members["digest"] for members in moment.state}
@@ -287,12 +287,12 @@ class SourceRegistry:
             self._contents.forget(moment.number, {*kept, *pinned})
 
     def restore(self, state: Iterable[dict[str, Any]]) -> None:
-        """The sources of a checkpoint."""
+        """Restore the sources of a checkpoint."""
         for members in state:
             self.replay(members).put()
 
     def replay(self, members: dict[str, Any]) -> SourceTask:
-        """The turn of a record of the journal, which comes again."""
+        """Return the task for a journal record of a source, during a replay."""
         spec = SourceSpec.from_json(members["spec"])
         source = self._enter(spec)
         value = value_of(spec, members, self._payloads)
@@ -306,7 +306,7 @@ class SourceRegistry:
 
     @contextmanager
     def pinned(self, pins: Mapping[str, list[Any]]) -> Iterator[None]:
-        """While this lasts queries read the contents that pins name, where they can still be had."""
+        """Let queries read the contents that ``pins`` name within the context, as far as they are stored."""
         found: dict[str, SourceValue] = {}
         for key, (number, at, digest) in pins.items():
             source = self._sources.get(key)
@@ -322,6 +322,6 @@ class SourceRegistry:
 
 
 def _side_by_side(threads: Threads, fetches: Iterable[Fetch]) -> list[ReportedError | None]:
-    """Fetch several sources in the time of the slowest one; their failures, in the order given."""
+    """Run fetches in parallel threads and return their failures in the given order; None for success."""
     begun = [threads.start(fetch, "quadrill-fetch") for fetch in fetches]
     return [each.result() for each in begun]

@@ -1,4 +1,4 @@
-"""Sources that a query names: the SERVICE calls and remote FROM graphs of its text."""
+"""Specifications of remote sources: the SERVICE calls and remote FROM graphs of a query text."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ..algebra.variables import in_scope
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """One thing that is fetched.
+    """The specification of one remote source.
 
     Attributes:
         kind: ``service`` for the solutions of an endpoint, ``graph`` for an RDF document.
-        iri: the endpoint or the graph.
-        text: the query that is sent to an endpoint.
-        columns: its variables in order.
-        silent: SERVICE SILENT: a call that never succeeded is one solution without bindings.
-        block: the number of equal calls before it in the text of a query.
+        iri: the IRI of the endpoint or graph.
+        text: the query text that is sent to an endpoint.
+        columns: the variables of that query in order.
+        silent: True for SERVICE SILENT: a call that never succeeded yields one solution without bindings.
+        block: the number of equal SERVICE calls before this one in the query text.
     """
 
     kind: OneOf["service", "graph"]
@@ -42,12 +42,12 @@ class SourceSpec:
 
     @property
     def key(self) -> str:
-        """The key of a source: equal for all queries that read the same thing."""
+        """The key of the source, equal for all queries that read the same source."""
         parts = (self.kind, self.iri, self.text, str(self.silent), *([str(self.block)] if self.block else ()))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
     def to_json(self) -> dict[str, Any]:
-        """The source as JSON, for the journal and checkpoints."""
+        """Return the specification as JSON for the journal and checkpoints."""
         return {
             "kind": self.kind,
             "iri": self.iri,
@@ -59,12 +59,12 @@ class SourceSpec:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> SourceSpec:
-        """The source that `to_json` wrote."""
+        """Return the specification that `to_json` wrote."""
         return cls(**{**document, "columns": tuple(document["columns"])})
 
 
 def service_spec(call: Service, base_iri: str | None = None) -> SourceSpec:
-    """The source of a SERVICE call: all solutions of its group, which the query then joins.
+    """Return the source of a SERVICE call, whose content is all solutions of the call's group pattern.
 
     Raises:
         UnsupportedError: the endpoint is a variable.
@@ -80,7 +80,7 @@ def service_spec(call: Service, base_iri: str | None = None) -> SourceSpec:
 
 
 def services_of(node: Algebra) -> Iterator[Service]:
-    """The SERVICE calls of a pattern, those of EXISTS too; not those that are sent inside another."""
+    """Yield the SERVICE calls of a pattern and of its EXISTS, without calls inside other SERVICE calls."""
     if isinstance(node, Service):
         yield node
         return
@@ -95,14 +95,15 @@ def services_of(node: Algebra) -> Iterator[Service]:
 def specs_of(
     query: ContinuousQuery, exists: Callable[[NamedNode], bool], fetched: Callable[[str], bool]
 ) -> tuple[SourceSpec, ...]:
-    """Every source of a query, each once: its SERVICE calls, and the graphs that have to be fetched.
+    """Return every remote source of a query once: its SERVICE calls and the graphs that must be fetched.
 
     Args:
         query: the query.
-        exists: tells whether the store lists a graph.
-        fetched: tells of an IRI of the web whether a graph that is not in the store is one to fetch.
+        exists: returns True if the store has a graph of this name.
+        fetched: returns True if the graph of this http(s) IRI is to be fetched when the store does not have
+            it.
     """
-    # Rewriting brings no SERVICE call along.
+    # Rewriting a query adds no SERVICE calls, so a query without any is not rewritten.
     calls = next(services_of(query.root), None) is not None
     found = [service_spec(call, query.base_iri) for call in services_of(prepare(query))] if calls else []
     for graph in dict.fromkeys((*query.dataset.default, *query.dataset.named)):

@@ -1,4 +1,4 @@
-"""Timers of fetches: dates in APScheduler, each fetch in a thread that nothing waits for."""
+"""Timers of fetches: dates in APScheduler; each fetch runs in a separate thread that no caller waits for."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from quadrill.store.threads import Threads
 from ..clock import Clock
 
 _AT_ONCE = 32
-"""Fetches at a time. Each ends at its time-out, so those that hang hold the others up no longer than that."""
+"""Maximum number of concurrent fetches; hanging fetches delay others until their time-out at most."""
 
 
 class Timers:
-    """One date per key. The scheduler's own pool is not used: a process waits for the threads of a pool."""
+    """One date per key; fetches do not run in the scheduler's thread pool, which would delay process exit."""
 
     def __init__(self, clock: Clock, run: Callable[[str], None], threads: Threads) -> None:
-        """Make timers that do not run yet.
+        """Create timers that do not run before `start`.
 
         Args:
-            clock: whose milliseconds the dates are.
-            run: called with a key when its date has come.
-            threads: where it is called; without any by whoever calls `run_due`.
+            clock: the clock of the dates, which are in milliseconds.
+            run: called with a key at the key's date.
+            threads: starts the threads that call ``run``; without threads, `run_due` calls ``run``.
         """
         self._clock = clock
         self._run = run
@@ -39,7 +39,7 @@ class Timers:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Dates that are set, and those set later, are kept from now on."""
+        """Start the scheduler, with all dates that were set before; does nothing without threads."""
         with self._lock:
             if not self._threads.beside or self._scheduler is not None:
                 return
@@ -54,18 +54,18 @@ class Timers:
                 self._schedule(key, due)
 
     def stop(self) -> None:
-        """Forget all dates."""
+        """Stop the scheduler; no further fetches start."""
         with self._lock:
             scheduler, self._scheduler = self._scheduler, None
         if scheduler is not None:
-            # One that stops between beginning a job and forgetting it fails over it: what it has begun is
-            # waited for, at the lock that it holds for that.
+            # A scheduler that shuts down between starting a job and removing the job raises an error. It
+            # holds its job lock meanwhile, so `get_jobs`, which takes that lock, waits for a started job.
             scheduler.pause()
             scheduler.get_jobs()
             scheduler.shutdown(wait=False)
 
     def set(self, key: str, due_ms: int | None) -> None:
-        """Set, move or (None) drop the date of a key."""
+        """Set or move the date of a key; None cancels the date."""
         if due_ms is None:
             self.cancel(key)
             return
@@ -75,7 +75,7 @@ class Timers:
                 self._schedule(key, due_ms)
 
     def cancel(self, key: str) -> None:
-        """Drop the date of a key."""
+        """Cancel the date of a key, if the key has one."""
         with self._lock:
             self._due.pop(key, None)
             if self._scheduler is not None:
@@ -85,7 +85,7 @@ class Timers:
                     return
 
     def run_due(self) -> None:
-        """Run everything whose date has come; without threads only."""
+        """Call ``run`` for every key whose date has passed; used only without threads."""
         now = self._clock.now_ms()
         for key, due in list(self._due.items()):
             if due <= now and self._due.pop(key, None) is not None:
@@ -100,7 +100,10 @@ class Timers:
         )  # fmt: skip
 
     def _begin(self, key: str) -> None:
-        """Called by the scheduler, which must go on at once: it holds a lock that `set` waits for."""
+        """Start the fetch of a key in a separate thread.
+
+        The scheduler calls this while it holds a lock that `set` waits for, so the call must not block.
+        """
         self._due.pop(key, None)
         self._threads.start(partial(self._work, key), "quadrill-fetch")
 

@@ -1,8 +1,8 @@
-"""The content of a source: rows or quads in the store's own forms, and the bytes that keep them.
+"""The content of a remote source: rows or quads in the store's term forms, and their encoding as bytes.
 
-The bytes depend only on what was fetched, not on the order in which it came, so the same content has the same
-digest. Blank nodes keep the labels that the source gave them behind a prefix of the source: two sources never
-share a node, and a source that tells the same again changes nothing.
+The bytes do not depend on the order of the fetched rows, so equal contents have equal digests. The label of a
+blank node is the source's label after a prefix for the source: two sources never share a blank node, and a
+source that returns equal content again changes nothing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _CELL = NamedNode("urn:quadrill:cell")
 
 @dataclass(frozen=True, slots=True)
 class SourceValue:
-    """One content of a source.
+    """One content of a remote source.
 
     Attributes:
-        number: its refresh version: 1 for the first content, one more for each different one.
-        at_ms: when it was fetched, wall clock.
-        digest: of its bytes; empty for what stands in for a content that never came.
-        rows: of a SERVICE call, in the columns of its spec, duplicates included.
-        quads: of a remote graph, in the graph of its IRI.
+        number: the refresh version: 1 for the first content, incremented for each different content.
+        at_ms: wall-clock time of the fetch.
+        digest: the digest of the content's bytes; empty for the placeholder before the first fetch.
+        rows: the rows of a SERVICE call, in the columns of the specification, including duplicates.
+        quads: the quads of a remote graph, in the graph with the source's IRI.
     """
 
     number: int
@@ -55,18 +55,18 @@ class SourceValue:
 
     @property
     def size(self) -> int:
-        """The number of rows or quads."""
+        """The number of rows or quads of the content."""
         return len(self.rows) + len(self.quads)
 
 
 def absent(spec: SourceSpec) -> SourceValue:
-    """The content of a source before its first fetch: nothing, and for SERVICE SILENT the empty solution."""
+    """Return the placeholder before the first fetch: no rows, or one empty solution for SERVICE SILENT."""
     rows = ((None,) * len(spec.columns),) if spec.silent else ()
     return SourceValue(0, 0, "", rows)
 
 
 def encode(spec: SourceSpec, content: Sequence[Solution] | Sequence[Quad]) -> bytes:
-    """The bytes of a content that was just fetched."""
+    """Encode a fetched content as bytes that do not depend on the order of rows."""
     if spec.kind == "graph":
         quads = in_store_form(_graph_quads(spec, content))
         return b"".join(sorted(to_lines(quads).splitlines(keepends=True)))
@@ -76,7 +76,7 @@ def encode(spec: SourceSpec, content: Sequence[Solution] | Sequence[Quad]) -> by
 
 
 def decode(spec: SourceSpec, data: bytes, number: int, at_ms: int, digest: str) -> SourceValue:
-    """The content of bytes that `encode` made."""
+    """Decode a content from the bytes that `encode` returned."""
     if spec.kind == "graph":
         return SourceValue(number, at_ms, digest, quads=tuple(parse_stored_quads(data)))
     found = parse_query_results(data, QueryResultsFormat.JSON)
@@ -85,7 +85,7 @@ def decode(spec: SourceSpec, data: bytes, number: int, at_ms: int, digest: str) 
 
 
 def _graph_quads(spec: SourceSpec, content: Iterable[object]) -> Iterable[Quad]:
-    """The triples of the document's default graph, in the graph of its IRI; others of its graphs are left."""
+    """Yield the document's default graph as quads in the graph of its IRI; its named graphs are ignored."""
     name = NamedNode(spec.iri)
     for each in content:
         assert isinstance(each, Quad)
@@ -118,7 +118,7 @@ def _renamed(spec: SourceSpec, term: Term) -> Term:
 
 
 def _label(text: str) -> str:
-    """A label in the letters that every syntax takes."""
+    """Return a blank node label of letters and digits, which every RDF syntax accepts."""
     return f"a{text}" if text.isalnum() and text.isascii() else f"h{text.encode().hex()}"
 
 
