@@ -1,8 +1,8 @@
-"""The languages: CQELS-QL, RSP-QL*, C-SPARQL and SPARQL, all to one algebra.
+"""Parser and translator of the dialects CQELS-QL, RSP-QL*, C-SPARQL and SPARQL to one algebra.
 
     text  --parser.py, build_queries.py-->  syntax.py  --translate.py-->  algebra.query.ContinuousQuery
 
-Each grammar is a document of its own (``*.lark``) over the shared core ``sparql.lark``.
+Each dialect has a separate grammar file (``*.lark``), which extends the shared core ``sparql.lark``.
 """
 
 from .context import LanguageLimits, detect_dialect

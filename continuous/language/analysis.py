@@ -1,10 +1,10 @@
-"""Query texts worked out as far as it goes without a store, and that over restarts.
+"""Analysis of query texts without a store, and a cache file of analyses.
 
     text, dialect, base IRI, parameters --parse--> algebra --rewrite--> root --split--> rest and static parts
 
-This is half of what a start does for a query. So that it is done once, analyses stand in a file by a digest
-of what they follow from (store/logs/keyed_file.py), which belongs to one state of the program, its sources
-and libraries: another one reads all texts anew. Of what is pickled nothing else is made than nodes and terms.
+An analysis is half of the work that a start does for a query, so analyses are stored in a file by a digest of
+their inputs (store/logs/keyed_file.py). The file is valid for one version of the program's sources and
+libraries; another version parses all texts again. Unpickling creates only nodes and terms.
 """
 
 from __future__ import annotations
@@ -54,49 +54,49 @@ _MORE = (
     "is_ordered",
     "graphs",
 )
-"""Steps of an analysis that not every query asks for."""
+"""Steps of an analysis that only some queries need; they are stored if they have been computed."""
 
 Split = tuple[Algebra, tuple[StaticPattern, ...]]
-"""The query with tables in the place of its static parts, and these."""
+"""The algebra with tables in place of static parts, and the static parts."""
 
 
 class Analysis:
-    """What follows from a query alone; each step is done when somebody asks for it, and once.
+    """The analysis of one query text; each step is computed on first access.
 
-    Queries of the same text share it: nothing in it changes.
+    Queries with the same text share one immutable analysis.
     """
 
     late_filters = False
-    """Uncertain filters are evaluated behind the joins of their group (`algebra.lazy`)."""
+    """True if uncertain filters are evaluated after the joins of their group (`algebra.lazy`)."""
 
     def __init__(self, query: ContinuousQuery, key: bytes | None = None) -> None:
-        """``key`` tells it from those of other texts; None: it is never kept."""
+        """``key`` identifies the text in the cache file; an analysis with the key None is never stored."""
         self.query = query
         self.key = key
 
     @cached_property
     def root(self) -> Algebra:
-        """The algebra that is evaluated (`algebra.rewrites.prepare`)."""
+        """The rewritten algebra, which is evaluated (`algebra.rewrites.prepare`)."""
         return prepare(self.query)
 
     @cached_property
     def columns(self) -> tuple[Var, ...]:
-        """Those of its rows."""
+        """The columns of the query's rows."""
         return self.query.columns if self.query.form == "select" else projected(self.root)
 
     @cached_property
     def split(self) -> Split:
-        """The rest and the static parts (`algebra.static.split_static`)."""
+        """The algebra without its static parts, and the static parts (`algebra.static.split_static`)."""
         return split_static(self.root, frozenset([var.name for var in self.columns]))
 
     @cached_property
     def arranged(self) -> dict[str, Arranged]:
-        """The static parts as other queries have them, by name."""
+        """The static parts by name, in the normal form in which queries share them."""
         return {part.name: arranged(part) for part in self.split[1]}
 
     @cached_property
     def clocked(self) -> Algebra:
-        """The rest as it is kept up to date by changes: late values (`algebra.lazy`), then the clock."""
+        """The algebra for incremental evaluation: `split` with lazy values (`algebra.lazy`) and the clock."""
         rest = self.split[0]
         if self.late_filters or any(isinstance(each, Extend) for each in all_nodes(rest)):
             rest = defer_binds(rest, late_filters=self.late_filters)
@@ -104,7 +104,10 @@ class Analysis:
 
     @cached_property
     def with_late_filters(self) -> Analysis:
-        """The analysis of the query with uncertain filters behind joins; itself where it has none."""
+        """The analysis with uncertain filters after joins.
+
+        This analysis itself if it has no uncertain filters.
+        """
         if self.late_filters or not has_uncertain_filters(self.split[0]):
             return self
         steps = {name: getattr(self, name) for name in ("root", "split", "arranged")}
@@ -112,50 +115,50 @@ class Analysis:
 
     @cached_property
     def skeleton(self) -> Skeleton:
-        """It without its constants."""
+        """The skeleton of `clocked`: the algebra without its constants."""
         return skeleton(self.clocked)
 
     @cached_property
     def is_volatile(self) -> bool:
-        """Something in it differs between evaluations."""
+        """True if an expression may have another value at each evaluation."""
         return any(is_volatile(expr) for node in all_nodes(self.clocked) for expr in expressions(node))
 
     @cached_property
     def depends_on_instant(self) -> bool:
-        """Its answer may be another one at another instant, over the same contents: it calls NOW or RAND."""
+        """True if the answer over equal data depends on the instant, because the query calls NOW or RAND."""
         return depends_on_instant(self.root)
 
     @cached_property
     def is_merged(self) -> bool:
-        """Its windows are one with the background, as in C-SPARQL."""
+        """True if the query reads the merge of all windows and the background dataset, as in C-SPARQL."""
         return any(isinstance(each, nodes.Window) and each.name == MERGED for each in all_nodes(self.root))
 
     @cached_property
     def is_ordered(self) -> bool:
-        """The order of its rows means something."""
+        """True if the order of the answer's rows is significant."""
         return self.query.form != "ask" and has_order(self.root)
 
     @cached_property
     def graphs(self) -> GraphsRead:
-        """The graphs that it looks into."""
+        """The graphs that the query reads."""
         return graphs_read(self.query.root)
 
     @classmethod
     def of_steps(cls, key: bytes | None, query: ContinuousQuery, steps: Mapping[str, Any]) -> Analysis:
-        """One whose steps, by name, were done before."""
+        """Create an analysis from steps that have already been computed, by name."""
         found = cls(query, key)
         vars(found).update(steps)
         return found
 
 
 class KeptAnalyses:
-    """Analyses by text, those of living queries and those of a file. Any thread may call.
+    """Cache of analyses of running queries, backed by a file; safe to use from any thread.
 
-    Texts that mean what somebody from outside says (docs/extending.md) are always read.
+    If an extension has changed the language (docs/extending.md), every text is parsed again.
     """
 
     def __init__(self, path: Path | None = None, background: Background | None = None) -> None:
-        """``path``: the file, None keeps nothing over a restart; ``background`` writes it."""
+        """``path`` is the cache file, None for no file; the thread of ``background`` writes the file."""
         stamp = None if path is None else program()
         self._file = None if path is None or stamp is None else KeyedFile(path, stamp)
         self._background = background or Background(None)
@@ -166,7 +169,7 @@ class KeptAnalyses:
     def analyse(
         self, text: str, dialect: Dialect | None, base_iri: str, parameters: Mapping[str, Any]
     ) -> Analysis:
-        """What a text means; raises as `parse` does."""
+        """Return the analysis of a text, from the cache if possible; raises the same errors as `parse`."""
         if has_additions():
             return Analysis(parse(text, dialect=dialect, base_iri=base_iri, parameters=parameters))
         given = repr(
@@ -183,21 +186,21 @@ class KeptAnalyses:
         return found
 
     def keep(self, analysis: Analysis) -> None:
-        """A query runs: its analysis will be asked for at the next start."""
+        """Mark a running query's analysis for the cache file, because the next start will need it."""
         if self._file is not None and analysis.key is not None and analysis.key not in self._file.known:
             self._new.append(weakref.ref(analysis))
 
     def forget(self) -> None:
-        """The start is over: what was kept for queries that are gone is not needed."""
+        """Release the loaded analyses that no query has used, after the end of the start."""
         self._at_start.clear()
 
     def write(self) -> None:
-        """Have what is new written to the file."""
+        """Write new analyses to the file in the background."""
         if self._new:
             self._background.do(self._write)
 
     def close(self) -> None:
-        """Write what is new, and nothing that no living query needs."""
+        """Write new analyses to the file, and remove analyses without a running query from the file."""
         self._background.close()
         self._write()
         if self._file is not None:
@@ -207,11 +210,11 @@ class KeptAnalyses:
         while self._file is not None and self._new:
             analysis = self._new.popleft()()
             try:
-                # None by now: its query is gone.
+                # The analysis is None if its query has ended in the meantime.
                 if analysis is not None and analysis.key is not None and analysis.key not in self._file.known:
                     self._file.add(analysis.key, _pickled(analysis))
             except (UnsupportedError, pickle.PicklingError, RecursionError):
-                continue  # it is evaluated in another way, or nested too deeply: it is read anew
+                continue  # an analysis that cannot be pickled is not stored: each start parses its text
 
 
 # --- pickled ----------------------------------------------------------------------------------------
@@ -250,7 +253,7 @@ class _Reader(pickle.Unpickler):
 def _pickled(analysis: Analysis) -> bytes:
     file = io.BytesIO()
     done = {name: getattr(analysis, name) for name in ("root", "split", "arranged")}
-    # The others as far as somebody has asked for them.
+    # The optional steps are stored only if they have been computed.
     done |= {name: vars(analysis)[name] for name in _MORE if name in vars(analysis)}
     _Writer(file, protocol=5).dump((analysis.query, done))
     return file.getvalue()
@@ -260,4 +263,4 @@ def _unpickled(key: bytes, data: bytes) -> Analysis | None:
     try:
         return Analysis.of_steps(key, *_Reader(io.BytesIO(data)).load())
     except Exception:
-        return None  # its digest is right and it is not: it is read anew
+        return None  # the stored data is unusable in spite of its correct digest, so the text is parsed again

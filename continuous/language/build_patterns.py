@@ -1,4 +1,4 @@
-"""Grammar callbacks of terms, expressions and graph patterns: each rule's children become one syntax node."""
+"""Grammar callbacks of terms, expressions and graph patterns; each callback builds one syntax node."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from . import syntax as s
 
 
 def at(token: Token) -> int:
-    """The offset of a token's first character."""
+    """Return the offset of a token's first character in the text."""
     position = token.start_pos
     return 0 if position is None else position
 
 
 def depth(*nodes: object) -> int:
-    """One more than the deepest of the nodes; terms have no depth of their own."""
+    """Return the greatest depth of the nodes plus one; terms have depth 0."""
     return 1 + max((getattr(node, "depth", 0) for node in nodes), default=0)
 
 
@@ -25,7 +25,7 @@ def depth(*nodes: object) -> int:
 
 @v_args(inline=True)
 class ExpressionRules(Transformer[Token, s.Unit]):
-    """The rules of expressions, aggregates and terms."""
+    """Callbacks of the rules of expressions, aggregates and terms."""
 
     # --- expressions
 
@@ -46,7 +46,7 @@ class ExpressionRules(Transformer[Token, s.Unit]):
     operation = comparison
 
     def signed_operation(self, left: s.Expression, right: s.Expression) -> s.Operation:
-        """``?a -1*2``: the sign belongs to the first factor of the product, which keeps the value."""
+        """Build ``?a -1*2`` as ``?a + (-1*2)``: the sign goes to the first factor, with the same result."""
         return s.Operation("+", (left, right), left.at, depth(left, right), operator=True)
 
     def is_in(self, left: s.Expression, word: Token, members: tuple[s.Expression, ...]) -> s.Operation:
@@ -145,7 +145,7 @@ class ExpressionRules(Transformer[Token, s.Unit]):
 
 @v_args(inline=True)
 class PatternRules(Transformer[Token, s.Unit]):
-    """The rules of everything between braces."""
+    """Callbacks of the rules between braces: graph patterns, triples and property paths."""
 
     # --- graph patterns
 

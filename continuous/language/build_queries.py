@@ -1,7 +1,7 @@
-"""Grammar callbacks of windows, registrations and query forms, and the builder that has all rules.
+"""Grammar callbacks of windows, registrations and query forms, and the builder that joins all callbacks.
 
-The parser calls a method by the name of its rule or alias at the moment the rule is complete, so there
-is no parse tree between text and syntax tree, and no recursion however deep the text is.
+The parser calls the method with the name of a rule or alias as soon as the rule is complete. So no parse tree
+exists between text and syntax tree, and deeply nested texts cause no recursion.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _number(token: Token) -> s.Number:
 
 @v_args(inline=True)
 class WindowRules(Transformer[Token, s.Unit]):
-    """The rules of what stands in the brackets of a window."""
+    """Callbacks of the rules between the brackets of a window."""
 
     # --- windows
 
@@ -133,7 +133,7 @@ class WindowRules(Transformer[Token, s.Unit]):
 
 @v_args(inline=True)
 class QueryRules(Transformer[Token, s.Unit]):
-    """The rules from `unit` down to, but without, graph patterns."""
+    """Callbacks of the rules from `unit` down to graph patterns, without the rules of graph patterns."""
 
     # --- the whole
 
@@ -323,7 +323,7 @@ class QueryRules(Transformer[Token, s.Unit]):
 
 
 class SyntaxBuilder(QueryRules, PatternRules, ExpressionRules, WindowRules):
-    """All rules. Rules that a dialect imports from the core carry its name space before their own."""
+    """Callbacks of all rules; the prefix ``sparql__`` of rules imported from the core grammar is ignored."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("sparql__"):

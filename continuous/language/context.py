@@ -1,4 +1,4 @@
-"""The context of a text that is parsed: its dialect, limits and parameters, and the faults so far."""
+"""The context of one translation: text, dialect, limits, parameters and the faults found so far."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pyoxigraph import NamedNode
 from ..algebra.nodes import Service, Var
 from ..algebra.query import Dialect
 
-# Comments, strings and IRIs hold words that are none; they are blanked before the words are looked for. What
-# does not end goes on to where it had to, so that no text is read twice.
+# Words in comments, strings and IRIs are no keywords, so these parts are blanked before keywords are
+# searched. An unclosed string matches up to the end of its line or text, so that no part is scanned twice.
 NOISE = re.compile(
     r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:""")?+|\'\'\'(?:[^\'\\]++|\\[\s\S]|\'(?!\'\'))*+(?:\'\'\')?+'
     r'|"(?:[^"\n\r\\]++|\\.)*+"?+|\'(?:[^\'\n\r\\]++|\\.)*+\'?+|<[^\x00-\x20<>"{}|^`]*+>|#[^\n\r]*+'
@@ -32,15 +32,16 @@ _RULES: tuple[tuple[Dialect, str], ...] = (
     ("rspql", rf"\bREGISTER\s++STREAM\s*+{_WORD}"),
     ("csparql", r"\bREGISTER\s++STREAM\b"),
     ("rspql", r"\bREGISTER\b"),
-    # Its window is missing, which is told better than a word that SPARQL does not have.
+    # A STREAM block without a window is CQELS-QL, too, because the error "the window is missing" helps more
+    # than "STREAM is no word of SPARQL".
     ("cqels", rf"(?<![\w?$:])STREAM\s*+(?:{_WORD}|[?$]\w{{1,200}}+)\s*+\{{"),
-    # Neither is SPARQL what has a name without a colon, round brackets or none around the window.
+    # The same holds for a stream's name without a colon, and for a window in round brackets or none.
     ("cqels", rf"(?<![\w?$:])STREAM\s++(?:[^\s\[\](){{}}]{{1,2000}}+\s*+|)(?:[\[({{]|{_WINDOW_WORD})"),
 )
 
 
 def detect_dialect(text: str) -> Dialect:
-    """The dialect of a query text by its words; ``sparql`` when it has no window and no REGISTER."""
+    """Return the dialect of a text by its keywords; ``sparql`` if it has no window and no REGISTER."""
     words = NOISE.sub(_blank, text)
     for dialect, pattern in _RULES:
         if re.search(pattern, words, re.IGNORECASE):
@@ -54,11 +55,14 @@ def _blank(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LanguageLimits:
-    """The limits on the size of a query text.
+    """Limits on the size of a query text.
 
-    characters: of the text. nesting: brackets of all kinds open at the same time. patterns: triple
-    patterns, paths and groups together. operators: operators in one another, of expressions and of the
-    algebra, which also bounds the recursion of everything that walks them.
+    Attributes:
+        characters: length of the text.
+        nesting: number of brackets of all kinds that are open at the same time.
+        patterns: number of triple patterns, paths and groups together.
+        operators: nesting depth of operators in expressions and in the algebra, which also bounds the
+            recursion of all code that traverses them.
     """
 
     characters: int = 200_000
@@ -72,7 +76,10 @@ _MOST_FAULTS = 100
 
 @dataclass(frozen=True, slots=True)
 class TextFault:
-    """One thing that is wrong with the text, at an offset; ``of_scope``: with names, not with its form."""
+    """One fault of a text at an offset.
+
+    ``of_scope`` is True if it breaks a scope rule of variables or labels.
+    """
 
     message: str
     at: int
@@ -83,7 +90,7 @@ class TextFault:
 
 @dataclass(slots=True)
 class Context:
-    """Shared by the steps of one translation; nothing here outlives it."""
+    """State that the steps of one translation share; it is discarded after the translation."""
 
     text: str
     dialect: Dialect
@@ -106,7 +113,7 @@ class Context:
 
     @property
     def continuous(self) -> bool:
-        """True for the dialects that have windows."""
+        """True if the dialect has windows."""
         return self.dialect != "sparql"
 
     def fault(
@@ -118,23 +125,26 @@ class Context:
         *,
         of_scope: bool = False,
     ) -> None:
-        """Note a fault and go on, so that independent faults are reported together, up to a hundred."""
+        """Record a fault without raising it, so that up to a hundred faults are reported together."""
         if len(self.faults) < _MOST_FAULTS and not any(
             known.at == at and known.message == message for known in self.faults
         ):
             self.faults.append(TextFault(message, at, hint, code, of_scope))
 
     def missing(self, construct: str, at: int, hint: str | None = None) -> None:
-        """Note a construct that is right but not supported; it is raised when there is no fault."""
+        """Record a correct but unsupported construct.
+
+        `parse` raises UnsupportedError if there are no faults.
+        """
         self.unsupported.append(TextFault(construct, at, hint))
 
     def warn(self, sentence: str) -> None:
-        """Note a sentence for the user, once."""
+        """Record a warning for the user, unless the same sentence is already recorded."""
         if sentence not in self.warnings:
             self.warnings.append(sentence)
 
     def hidden(self) -> Var:
-        """A fresh variable that stands for a blank node or an intermediate value."""
+        """Return a new variable for a blank node or an intermediate value."""
         while True:
             self._hidden += 1
             name = f"_:q{self._hidden}"
@@ -142,7 +152,7 @@ class Context:
                 return Var(name)
 
     def count_pattern(self, at: int) -> None:
-        """Count one pattern against the limit."""
+        """Count one pattern, and add a fault if the text has too many patterns."""
         self.patterns += 1
         if self.patterns == self.limits.patterns + 1:
             self.fault(
@@ -159,10 +169,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_size(context: Context) -> None:
-    """Note a fault when the text is too long, nests too deeply or holds half characters.
+    """Add a fault if the text is too long, nests too deeply or contains unpaired surrogates.
 
-    Deep nesting would exhaust the stack of whatever walks the query later; Oxigraph's own parser, which
-    gets parts of it, overflows near 2,200 nested groups.
+    Deep nesting would exhaust the stack of code that traverses the query later. Oxigraph's parser, which
+    receives parts of the query, overflows at about 2,200 nested groups.
     """
     text, limits = context.text, context.limits
     if len(text) > limits.characters:
@@ -181,7 +191,8 @@ def check_size(context: Context) -> None:
     for mark in _MARK.finditer(text):
         word = mark.group()
         if word in _OPENERS or _is_open(word):
-            # The grammar reads a long string that does not end as a short one and what stands behind it.
+            # The grammar reads an unclosed long string as an empty short string followed by more tokens, so
+            # the brackets inside the unclosed string count.
             depth += 1 if word in _OPENERS else sum(map(word.count, _OPENERS))
             if depth > limits.nesting:
                 context.fault(

@@ -1,4 +1,4 @@
-"""Faults of a text in words: place, excerpt with a caret, what was expected, a hint."""
+"""Error messages for faults of a query text: position, excerpt with a caret, expected tokens and a hint."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _DIALECT_WORDS: dict[str, dict[str, str]] = {
 
 
 def place_of(text: str, at: int) -> dict[str, Any]:
-    """Line and column from 1, and the line with a caret line under it."""
+    """Return the line and column (from 1) of an offset, and the line's text above a line with a caret."""
     at = max(0, min(at, len(text)))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -77,7 +77,7 @@ def place_of(text: str, at: int) -> dict[str, Any]:
 
 
 def error_of(context: Context) -> QueryTextError:
-    """The error of all faults, the first in the text leading."""
+    """Return one error for all faults; its message describes the first fault in the text."""
     faults = sorted(context.faults, key=lambda fault: fault.at)
     described = tuple(_describe(context.text, fault) for fault in faults)
     first = described[0]
@@ -103,7 +103,7 @@ def _describe(text: str, fault: TextFault) -> dict[str, Any]:
 
 
 def explain(context: Context, grammar: Lark) -> None:
-    """Note every syntax fault of a text that the grammar refuses, and the prefixes it does not declare."""
+    """Record every syntax fault of a text that the grammar rejects, and every undeclared prefix."""
     recovery = SyntaxRecovery(grammar, context.text)
 
     def report(error: UnexpectedInput, at: int) -> None:
@@ -115,7 +115,7 @@ def explain(context: Context, grammar: Lark) -> None:
 
 
 class _Explanation:
-    """One syntax fault, while the recovering parser stands at it."""
+    """Explanation of one syntax fault, created while the recovering parser is at the fault."""
 
     def __init__(self, context: Context, grammar: Lark, recovery: SyntaxRecovery, at: int) -> None:
         self.context = context
@@ -126,7 +126,7 @@ class _Explanation:
         self.wanted = expected(self.choices, _patterns(grammar))
 
     def of(self, error: UnexpectedInput) -> TextFault:
-        """The fault in words."""
+        """Return the fault for a parser error, with message and hint."""
         special = self._special()
         if special is not None:
             return special
@@ -150,7 +150,7 @@ class _Explanation:
         )
 
     def _special(self) -> TextFault | None:
-        """Faults that the characters themselves show."""
+        """Return the fault if it can be recognised from the characters alone, such as a typographic quote."""
         text, at = self.context.text, self.at
         char = text[at : at + 1]
         if char and char in _TYPOGRAPHIC:
@@ -208,13 +208,13 @@ class _Explanation:
         return None
 
     def _slip(self, token: Token) -> KnownMistake | None:
-        """The slip whose sample fails at the same token in the same parser state."""
+        """Return the known mistake whose sample fails at the same token in the same parser state."""
         state = (self.recovery.position, token.type)
         error = UnexpectedToken(token, set(), state=state)  # type: ignore[no-untyped-call]
 
         def parse(sample: str) -> Tree[Token]:
             try:
-                return self.grammar.parse(sample)  # a syntax node, unread
+                return self.grammar.parse(sample)  # the returned syntax node is not used
             except UnexpectedToken as failed:
                 position = failed.interactive_parser.parser_state.position
                 failed.state = (position, failed.token.type)
@@ -268,7 +268,7 @@ def _unclosed(text: str) -> str | None:
 
 
 def _patterns(grammar: Lark) -> dict[str, str]:
-    """Terminals that are plain strings, as they are written."""
+    """Return the text of each terminal that is a plain string, by the terminal's name."""
     return {
         plain(terminal.name): terminal.pattern.value
         for terminal in grammar.terminals

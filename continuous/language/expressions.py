@@ -1,4 +1,4 @@
-"""Expressions of the text to algebra expressions: arities, built-ins, aggregates in their places."""
+"""Translation of expressions from syntax to algebra, with checks of arities and of aggregates' places."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ SYNONYMS = {"URI": "IRI", "ISURI": "ISIRI"}
 
 
 class Aggregates:
-    """Collects the aggregates of one SELECT (section 18.2.4.1); equal ones share a variable."""
+    """Collector of the aggregates of one SELECT (SPARQL 1.1, 18.2.4.1); equal aggregates share a variable."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.found: dict[Aggregate, Var] = {}
 
     def variable(self, aggregate: Aggregate) -> Var:
-        """The hidden variable to which the aggregate's value is bound."""
+        """Return the hidden variable for the value of an aggregate."""
         known = self.found.get(aggregate)
         if known is None:
             known = self.found[aggregate] = self._context.hidden()
@@ -56,7 +56,7 @@ class Aggregates:
 
 
 class ExpressionTranslator:
-    """Turns expressions into algebra. Where aggregates may stand, a collector is passed along."""
+    """Translator of expressions; callers pass an `Aggregates` collector where aggregates are allowed."""
 
     def __init__(
         self,
@@ -78,10 +78,11 @@ class ExpressionTranslator:
         aliases: dict[str, s.Expression] | None = None,
         place: str = "FILTER and BIND",
     ) -> Expr:
-        """The algebra of an expression.
+        """Translate an expression to algebra.
 
-        ``aggregates`` collects set functions; without it they are a fault that names ``place``.
-        ``aliases`` are SELECT aliases to be read as their expressions, where SPARQL would not.
+        ``aggregates`` collects set functions; if it is None, a set function is a fault whose message names
+        ``place``. ``aliases`` are SELECT aliases that are replaced by their expressions, an extension of
+        SPARQL.
         """
         match node:
             case s.Variable(name):
@@ -138,7 +139,7 @@ class ExpressionTranslator:
         return Call(name, tuple(args))
 
     def _check_regular_expression(self, pattern: list[Expr], flags: list[Expr], at: int) -> None:
-        """Say that a back-reference is not supported, where the pattern stands in the text."""
+        """Record a back-reference in a constant regular expression as unsupported."""
         texts = [
             each.term.value
             for each in (*pattern, *flags)
@@ -202,7 +203,7 @@ class ExpressionTranslator:
         return FunctionCall(iri, args)
 
     def _check_outside(self, iri: NamedNode, given: int, at: int) -> None:
-        """Say that a function of an extension takes another number of arguments."""
+        """Add a fault if a function of an extension has a wrong number of arguments."""
         function = EXTENSION_FUNCTIONS.get(iri)
         if function is not None and given not in function.arities:
             wanted = " or ".join(map(str, function.arities))
@@ -271,7 +272,7 @@ class ExpressionTranslator:
 
 
 def variables(expr: Expr) -> dict[Var, None]:
-    """The variables that an expression mentions outside EXISTS."""
+    """Return the variables of an expression, without variables that occur only inside EXISTS."""
     match expr:
         case Var():
             return {expr: None}

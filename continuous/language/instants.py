@@ -1,4 +1,4 @@
-"""Instants in texts: what STARTING AT says, in milliseconds."""
+"""Conversion of the instant in STARTING AT to milliseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .context import Context
 
 
 def instant_ms(context: Context, text: s.InstantText, string_value: str | None) -> int | None:
-    """Milliseconds since the epoch of STARTING AT: a whole number or an xsd:dateTime (UTC without a zone)."""
+    """Convert a whole number or an xsd:dateTime (UTC if it has no time zone) to milliseconds since 1970."""
     if string_value is None:
         assert isinstance(text.value, s.Number)
         if re.fullmatch(r"\d{1,18}", text.value.text):

@@ -1,7 +1,7 @@
-"""Grammars kept over restarts: lark takes a third of a second to build one, and little to read it back.
+"""Cache file of built grammars, because lark takes 0.3 s to build a grammar and much less to load one.
 
-They stand in a file that belongs to one state of the program (store/logs/keyed_file.py). Of what is pickled
-nothing else is made than plain values and lark's tokens.
+The file is valid only for one version of the program (store/logs/keyed_file.py). Unpickling creates only
+plain values and lark's tokens.
 """
 
 from __future__ import annotations
@@ -22,32 +22,35 @@ from ..algebra.query import Dialect
 from .program import program
 
 _OURS = ("transformer", "import_paths")
-"""Options of a grammar that are functions, and are given anew."""
+"""Options of a grammar that are functions; they are not stored and must be passed to each load."""
 
 
 class KeptGrammars:
-    """The grammars of one file."""
+    """The grammars stored in one cache file."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """``path``: the file; without one nothing is kept."""
+        """``path`` is the cache file; None disables the cache."""
         stamp = None if path is None else program()
         self._file = None if path is None or stamp is None else KeyedFile(path, stamp)
 
     def find(self, dialect: Dialect, transformer: Any) -> Lark | None:
-        """The grammar of a dialect, which builds its trees by ``transformer``; None when it is not there."""
+        """Load the grammar of a dialect, with ``transformer`` as tree builder.
+
+        Returns None if it is not in the file.
+        """
         data = None if self._file is None else self._file.values.pop(_key(dialect), None)
         if data is None:
             return None
         try:
             tables, memo = _Reader(io.BytesIO(data)).load()
-            # As lark's stand-alone parsers do it.
+            # Lark's stand-alone parsers load their tables with the same call.
             found: Lark = Lark._load_from_dict(tables, memo, transformer=transformer)  # type: ignore[no-untyped-call]
         except Exception:
-            return None  # its digest is right and it is not: it is built anew
+            return None  # the data is unusable in spite of its right digest: the caller builds the grammar
         return found
 
     def keep(self, dialect: Dialect, grammar: Lark) -> None:
-        """Write a grammar that was built."""
+        """Store a built grammar in the cache file."""
         if self._file is None:
             return
         tables, memo = grammar.memo_serialize([TerminalDef, Rule])
@@ -55,7 +58,7 @@ class KeptGrammars:
         try:
             written = pickle.dumps(({**tables, "options": options}, memo), protocol=5)
         except (AttributeError, TypeError, pickle.PicklingError):
-            return  # another lark: it is built each time
+            return  # this version of lark has grammars that cannot be pickled, so each start builds them
         self._file.add(_key(dialect), written)
 
 

@@ -1,7 +1,7 @@
-"""Known slips: malformed samples, each with what to say when a text fails in the same parser state.
+"""Known mistakes in query texts: malformed samples with a message and a hint.
 
-`lark`'s ``match_examples`` parses the samples and compares the state and token at which they fail; so a
-slip is recognised wherever in a query it stands.
+`lark`'s ``match_examples`` parses the samples and compares the parser state and token at which they fail, so
+a mistake is recognised anywhere in a query.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _STRICT: tuple[Dialect, ...] = ("rspql", "csparql", "sparql")
 
 @dataclass(frozen=True, slots=True)
 class KnownMistake:
-    """A known slip and what to say of it: ``message`` replaces the plain "unexpected …" unless it is None."""
+    """A known mistake with its hint; ``message`` replaces the usual "unexpected …" unless it is None."""
 
     message: str | None
     hint: str
@@ -274,5 +274,5 @@ SLIPS: tuple[KnownMistake, ...] = (
 
 
 def slips_of(dialect: Dialect) -> list[tuple[KnownMistake, tuple[str, ...]]]:
-    """The slips of a dialect with their samples, as ``match_examples`` takes them."""
+    """Return the known mistakes of a dialect with their samples, as ``match_examples`` expects them."""
     return [(slip, slip.samples) for slip in SLIPS if dialect in slip.dialects]

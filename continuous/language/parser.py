@@ -1,4 +1,4 @@
-"""Text to `ContinuousQuery`, the one entry point of the package; rules from outside (docs/extending.md)."""
+"""Parsing of query texts to `ContinuousQuery`, and grammar rules of extensions (docs/extending.md)."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ from .translate import translate
 from .windows import words
 
 _REMEMBERED_CHARACTERS = 10_000
-"""The trees of longer texts are not kept."""
+"""Characters up to which the syntax tree of a text is cached."""
 
 _LAST_WINDOW = "    | TUMBLING duration                                   -> window_tumbling\n"
-"""Behind this alternative of sparql.lark the windows from outside are put."""
+"""The alternative of sparql.lark after which the rule for windows of extensions is inserted."""
 
 DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
 
 
 @dataclass(frozen=True, slots=True)
 class DialectRule:
-    """A grammar rule from outside, whose meaning is that of syntax nodes that are there already.
+    """A grammar rule of an extension, which is translated to existing syntax nodes.
 
-    ``grammar`` is lark's text, put behind that of the dialect; ``name`` is its rule or alias. ``build`` is
-    given the tokens and nodes that the rule matched and returns a node of `syntax`.
+    ``grammar`` is lark text that is appended to the dialect's grammar; ``name`` is the rule's name or alias
+    in this text. ``build`` receives the tokens and nodes that the rule matched and returns a node of
+    `syntax`.
     """
 
     name: str
@@ -54,10 +55,10 @@ _rules: dict[str, DialectRule] = {}
 
 
 def register_rule(rule: DialectRule) -> None:
-    """Add a rule; texts that are read from now on may use it.
+    """Add a grammar rule, which texts parsed afterwards may use.
 
     Raises:
-        ValueError: the grammars, or another rule from outside, have one of this name.
+        ValueError: a grammar or another extension already has a rule of this name.
     """
     if rule.name in _rules or hasattr(SyntaxBuilder, rule.name):
         raise ValueError(f"there is a rule named {rule.name!r} already")
@@ -65,12 +66,12 @@ def register_rule(rule: DialectRule) -> None:
 
 
 def unregister_rule(name: str) -> None:
-    """Take a rule away again; running queries keep what it meant."""
+    """Remove a grammar rule; running queries that use the rule are not affected."""
     del _rules[name]
 
 
 Additions = tuple[tuple[str, ...], tuple[DialectRule, ...]]
-"""What a grammar has from outside: the words of windows, and rules."""
+"""The additions of extensions to a grammar: words of windows, and rules."""
 
 
 def _additions(dialect: Dialect) -> Additions:
@@ -78,7 +79,7 @@ def _additions(dialect: Dialect) -> Additions:
 
 
 def has_additions() -> bool:
-    """True when texts may mean what somebody from outside says."""
+    """Return True if an extension has added a grammar rule or a window word."""
     return bool(_rules or words())
 
 
@@ -95,9 +96,9 @@ def parse(
     Args:
         text: the query.
         dialect: its dialect; by default the one that its words show (`detect_dialect`).
-        base_iri: what relative IRIs resolve against when the text has no BASE.
-        parameters: registration parameters, JSON values by the name between the dollar signs.
-        limits: how large the text may be.
+        base_iri: the IRI against which relative IRIs are resolved if the text has no BASE.
+        parameters: registration parameters: JSON values by the name between the dollar signs.
+        limits: limits on the size of the text.
 
     Returns:
         The algebra of the query with its windows, dataset and registration clauses.
@@ -105,7 +106,7 @@ def parse(
     Raises:
         QueryTextError: the text is wrong, or over a limit (``code`` is then ``limit``); every
             independent fault is listed in ``faults``.
-        UnsupportedError: the text is right and uses a construct that is missing here.
+        UnsupportedError: the text is correct and uses a construct that is not implemented.
     """
     context = Context(
         without_escapes(text) if "\\" in text else text,
@@ -127,15 +128,15 @@ def parse(
 def scope_error(
     text: str, limits: LanguageLimits, whole: str | None = None, start: int = 0
 ) -> QueryTextError | None:
-    """What breaks the rules of SPARQL 1.1, 18.2.1, 19.6 and 19.8 about names; None where nothing does.
+    """Check the scope rules of SPARQL 1.1 (sections 18.2.1, 19.6 and 19.8); return an error or None.
 
-    Other faults do not count: whoever evaluates the text tells them.
+    Other faults are ignored, because the evaluation of the text reports them.
 
     Args:
-        text: SPARQL Query.
-        limits: how large it may be.
-        whole: the text that it was taken from, where places are told.
-        start: what is added to an offset for that.
+        text: a SPARQL query.
+        limits: limits on the size of the text.
+        whole: the text from which ``text`` was taken; the error's position refers to this text.
+        start: the offset of ``text`` in ``whole``.
     """
     context = Context(text, "sparql", "http://localhost/", {}, limits)
     with suppress(ReportedError):
@@ -147,7 +148,7 @@ def scope_error(
 
 
 def _translated(context: Context, dialect: Dialect | None) -> ContinuousQuery:
-    """The query of a text; raises QueryTextError where its form is wrong, other faults are noted."""
+    """Parse and translate a text; raises QueryTextError for syntax faults, other faults go to the context."""
     check_size(context)
     if context.faults:
         raise diagnostics.error_of(context)
@@ -161,7 +162,7 @@ def _translated(context: Context, dialect: Dialect | None) -> ContinuousQuery:
 
 
 def parse_syntax(context: Context) -> s.Unit:
-    """Text to syntax tree; raises QueryTextError with every syntax fault that could be told apart."""
+    """Parse a text to a syntax tree; raises QueryTextError with every independent syntax fault."""
     grammar = grammar_of(context.dialect)
     try:
         if len(context.text) > _REMEMBERED_CHARACTERS:
@@ -174,15 +175,15 @@ def parse_syntax(context: Context) -> s.Unit:
 
 @lru_cache(maxsize=128)
 def _remembered(dialect: Dialect, _added: Additions, text: str) -> s.Unit:
-    """The tree of a right text: nobody changes it, and instances of one query differ in their parameters."""
+    """Parse a text, cached: queries that differ only in parameters share the tree, which is immutable."""
     return grammar_of(dialect).parse(text)  # type: ignore[return-value]  # the embedded transformer's result
 
 
 def grammar_of(dialect: Dialect, kept: KeptGrammars | None = None) -> Lark:
-    """The LALR parser of a dialect, built once per process (0.3 s), or read from those that are kept.
+    """Return the LALR parser of a dialect, built once per process (0.3 s) or loaded from ``kept``.
 
-    One thread builds at a time: lark reads its grammars with CPython's ``ast``, whose recursion counter is
-    shared by threads ("AST constructor recursion depth mismatch").
+    Only one thread builds at a time, because lark uses CPython's ``ast``, whose recursion counter is shared
+    by threads ("AST constructor recursion depth mismatch").
     """
     key = dialect, _additions(dialect)
     known = _grammars.get(key)
@@ -199,7 +200,7 @@ _building = threading.Lock()
 
 
 def _build(dialect: Dialect, additions: Additions, kept: KeptGrammars) -> Lark:
-    """The parser of a dialect; windows may also be written by words from outside with numbers behind them."""
+    """Load or build the parser of a dialect, including the rules and window words of extensions."""
     source = files(__package__)
     more, rules = additions
     methods = {rule.name: v_args(inline=True)(_method(rule)) for rule in rules}
@@ -236,9 +237,9 @@ def _method(rule: DialectRule) -> Callable[..., Any]:
 
 
 def warm_up(path: Path | None = None) -> None:
-    """Have every grammar and parse a first text with it, so that no request waits for that.
+    """Load or build every grammar and parse one text with each, so that no request has to wait for this.
 
-    ``path``: the file where they are kept over restarts.
+    ``path`` is the file that stores built grammars for the next start.
     """
     kept = KeptGrammars(path)
     for dialect in DIALECTS:

@@ -1,6 +1,6 @@
-"""Graph patterns of the text to algebra: SPARQL 1.1 section 18.2.
+"""Translation of graph patterns from syntax to algebra (SPARQL 1.1, section 18.2).
 
-https://www.w3.org/TR/sparql11-query/#sparqlQuery. The rules are quoted by their section numbers.
+Section numbers refer to https://www.w3.org/TR/sparql11-query/#sparqlQuery.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNIT = Bgp()
 
 
 class PatternTranslator:
-    """Translates groups; sub-selects go to `SelectTranslator`, which calls back."""
+    """Translator of group graph patterns; `SelectTranslator` handles sub-selects."""
 
     def __init__(self, context: Context, terms: Terms, windows: Windows) -> None:
         self.context = context
@@ -44,7 +44,7 @@ class PatternTranslator:
     # --- entry points
 
     def where(self, group: s.GroupPattern) -> Algebra:
-        """The WHERE of a whole query. In C-SPARQL patterns outside GRAPH read the merge of all windows."""
+        """Translate a query's WHERE; in C-SPARQL, patterns outside GRAPH read the merge of all windows."""
         self._depth += 1
         pattern = self.group(group)
         self._depth -= 1
@@ -57,11 +57,12 @@ class PatternTranslator:
     def _exists(self, group: s.GroupPattern) -> Algebra:
         with self.triples.aside():
             pattern = self.group(group)
-        # Inside WHERE the block around it is merged as a whole; HAVING and SELECT stand outside.
+        # An EXISTS inside WHERE is merged together with WHERE. In HAVING and SELECT it is merged
+        # separately.
         return pattern if self._depth else self._merged(pattern)
 
     def group(self, group: s.GroupPattern) -> Algebra:
-        """A group with its filters on top (18.2.2.7)."""
+        """Translate a group; its filters apply to the whole group (18.2.2.7)."""
         pattern, conditions = self._parts(group)
         for condition in conditions:
             pattern = a.Filter(condition, pattern)
@@ -70,13 +71,13 @@ class PatternTranslator:
     # --- groups
 
     def _parts(self, group: s.GroupPattern) -> tuple[Algebra, list[Expr]]:
-        """The pattern of a group and, apart, the conditions of its own FILTERs."""
+        """Translate a group to its pattern without filters, and the conditions of the group's FILTERs."""
         self.context.count_pattern(group.at)
         self.triples.new_block()
         joined: list[Algebra] = []
         run: list[TriplePattern | a.Path] = []
         conditions: list[Expr] = []
-        stacked = 0  # OPTIONAL, MINUS and BIND put one operator on the other
+        stacked = 0  # nested operators: each OPTIONAL, MINUS and BIND wraps the operators before it
         for element in group.elements:
             match element:
                 case s.Triples():
@@ -158,7 +159,7 @@ class PatternTranslator:
         return a.Extend(pattern, variable, expression)
 
     def values(self, block: s.ValuesBlock) -> a.Values:
-        """Inline data (18.2.2.8)."""
+        """Translate a VALUES block (18.2.2.8)."""
         variables = tuple(self.triples.variable(variable) for variable in block.variables)
         if len(set(variables)) < len(variables):
             self.context.fault("VALUES lists a variable twice", block.at)
@@ -236,7 +237,7 @@ class PatternTranslator:
 
 
 def _blocks(run: list[TriplePattern | a.Path]) -> Iterator[Algebra]:
-    """Adjacent triple patterns are one basic graph pattern; a path stands for itself (18.2.2.5)."""
+    """Group adjacent triple patterns into basic graph patterns; a path is a pattern by itself (18.2.2.5)."""
     patterns: list[TriplePattern] = []
     for item in run:
         if isinstance(item, TriplePattern):
@@ -263,8 +264,8 @@ def _and(conditions: list[Expr]) -> Expr:
 def over_merge(node: Algebra) -> Algebra:
     """Wrap every maximal sub-pattern without GRAPH and SERVICE in the merged window.
 
-    ``Join(Bgp, Graph(g, P))`` becomes ``Join(Window(merged, Bgp), Graph(g, P))``. A pattern's dataset is
-    all that a window changes, so wrapping a whole and wrapping its parts mean the same.
+    ``Join(Bgp, Graph(g, P))`` becomes ``Join(Window(merged, Bgp), Graph(g, P))``. A window only changes the
+    dataset of its pattern, so wrapping a pattern and wrapping its parts are equivalent.
     """
     if isinstance(node, a.Values) or node == a.Bgp():
         return node

@@ -1,7 +1,7 @@
-"""What tells the state of the program from every other that might understand a text otherwise.
+"""Digest of the program's sources that determine the meaning of query texts.
 
-What is worked out of texts is kept for it alone. It follows from the sources of the languages, from what they
-stand on, and from two libraries: a release that changes something else finds all that the last one has kept.
+Cached analyses and grammars are valid for one digest only. The digest covers the sources of the languages,
+the sources that they use, Python, lark and pyoxigraph. A release that changes other files keeps the caches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STORE = ("documents", "sparql", "errors.py", "terms.py")
 
 
 def sources() -> list[tuple[str, Path]]:
-    """The files that it follows from, with their names; none where they are not at hand."""
+    """Return the names and paths of the source files in the digest; empty if there are no source files."""
     found = []
     for folder, parts in ((Path(__file__).parent.parent, _OURS), (Path(store.__file__).parent, _STORE)):
         for path in (folder / part for part in parts):
@@ -32,7 +32,7 @@ def sources() -> list[tuple[str, Path]]:
 
 @cache
 def program() -> bytes | None:
-    """A digest of its sources and libraries; None where its sources are not at hand."""
+    """Return the digest of sources and libraries; None if the source files are not available."""
     found = hashlib.blake2b(f"{sys.version} {lark.__version__} {pyoxigraph.__version__}".encode())
     for name, path in (files := sources()):
         found.update(name.encode() + b"\0" + path.read_bytes())

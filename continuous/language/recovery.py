@@ -1,4 +1,4 @@
-"""Goes on after a syntax fault, so that one answer tells every independent fault, in words for people."""
+"""Error recovery of the parser, so that one error message lists every independent syntax fault."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ _WORDS = {
 }
 MOST = 7
 _RARE_WINDOWS = {"FROM", "LATEST", "SESSION"}
-"""What few windows begin with: the handful shown is of the others."""
+"""Words of rare windows, which a list of expected tokens leaves out in favour of common windows."""
 
 
 def plain(terminal: str) -> str:
-    """A terminal's name without the name space of the grammar that it was imported from."""
+    """Return a terminal's name without the prefix ``sparql__`` of the imported grammar."""
     return terminal.replace("sparql__", "", 1)
 
 
 def expected(terminals: Iterable[str], patterns: dict[str, str]) -> str:
-    """``a variable, an IRI or FILTER``: at most a handful, the general before the special."""
+    """Describe at most `MOST` expected terminals, such as ``a variable, an IRI or FILTER``."""
     names = set(terminals)
     if "SLIDING" in names:
         names -= _RARE_WINDOWS
@@ -114,7 +114,7 @@ def _word(name: str, patterns: dict[str, str]) -> str:
 
 
 def found(text: str) -> str:
-    """The unexpected text as the message quotes it."""
+    """Return the unexpected text in quotes, shortened to 40 characters."""
     shown = text if len(text) <= 40 else text[:37] + "…"
     return f"“{shown}”" if '"' in shown else f'"{shown}"'
 
@@ -136,7 +136,7 @@ _TERMINALS = {
 
 
 class SyntaxRecovery:
-    """One run over a text that is known to be wrong."""
+    """One run of the recovering parser over a wrong text."""
 
     def __init__(self, grammar: Lark, text: str) -> None:
         self._text = text
@@ -155,11 +155,11 @@ class SyntaxRecovery:
 
     @property
     def position(self) -> int:
-        """The number of the parser's state."""
+        """The number of the parser's current state."""
         return self._state.position
 
     def expected(self) -> set[str]:
-        """The terminals that the parser would take now, without the name space of imported grammars."""
+        """Return the terminals that the parser accepts next, without the prefix of imported grammars."""
         return {name for name in self._choices() if self._accepts(name)}
 
     def _choices(self) -> set[str]:
@@ -167,7 +167,7 @@ class SyntaxRecovery:
         return {name for name in choices if name in self._names or name == "$END"}
 
     def run(self, report: Callable[[UnexpectedInput, int], None]) -> None:
-        """Call ``report`` for each fault with its offset, while the parser stands at it."""
+        """Call ``report`` for each syntax fault, while the parser is in the state of the fault."""
         for _ in range(_MOST_FAULTS):
             error = self._advance()
             if error is None:
@@ -198,7 +198,7 @@ class SyntaxRecovery:
             return 0 if last is None or last.end_pos is None else last.end_pos
         return error.pos_in_stream or 0
 
-    # --- going on
+    # --- recovery
 
     def _resume(self, at: int) -> bool:
         braces, parens, grouped = 0, self._open_parens(), self._inside_braces()
@@ -236,7 +236,7 @@ class SyntaxRecovery:
         return False
 
     def _open_parens(self) -> int:
-        """How many parentheses are open inside the innermost braces."""
+        """Return the number of open parentheses inside the innermost braces."""
         depth = 0
         for value in reversed(self._state.value_stack):
             if isinstance(value, Token):
@@ -255,7 +255,7 @@ class SyntaxRecovery:
         return True
 
     def _cut_to_element(self) -> bool:
-        """Cut the stack back to where a group element may begin, without leaving the group."""
+        """Pop the parser's stack until an element of the current group can begin."""
         return self._cut_while(lambda: self._accepts("FILTER"), inside_group=True)
 
     def _cut(self, word: str, *, inside_group: bool) -> bool:
@@ -267,7 +267,7 @@ class SyntaxRecovery:
         return False
 
     def _cut_window(self) -> bool:
-        """Replace a broken window by [NOW]."""
+        """Replace a faulty window by [NOW]."""
         if self._cut_while(lambda: self._accepts("NOW", "RSQB"), inside_group=True):
             return self._feed("NOW") and self._feed("RSQB")
         return False
@@ -286,7 +286,7 @@ class SyntaxRecovery:
             self._state.value_stack.pop()
 
     def _accepts(self, *terminals: str) -> bool:
-        """Whether the parser would take these terminals one after the other."""
+        """Return True if the parser would accept these terminals one after the other."""
         trial = self._state.copy(deepcopy_values=False)
         return all(self._try(trial, terminal) for terminal in terminals)
 

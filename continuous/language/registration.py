@@ -1,4 +1,4 @@
-"""A registration: a query text and the options that override what the text and its dialect say."""
+"""A registration of a query: the query text, and options that override the text and its dialect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..rows import QueryLimits
 Profile = OneOf["cqels", "rspql", "csparql"]
 FilterPlaces = OneOf["early", "late", "auto"]
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}
-"""Members whose times are written in an object, under this word."""
+"""For each member whose time is written as an object: the key of the time in the object."""
 
 
 def _text(value: Any, name: str) -> str:
@@ -45,7 +45,7 @@ def _positive(value: Any, name: str) -> int:
 
 
 def _word_or(words: tuple[str, ...], read_time: MemberReader, example: str) -> MemberReader:
-    """One of some words, or a time in an object; ``example`` shows that."""
+    """Return a reader for a member that is one of ``words`` or an object with a time, such as ``example``."""
 
     def read(value: Any, name: str) -> Any:
         if value in words:
@@ -64,7 +64,7 @@ def _period(value: Any, name: str) -> int:
 
 
 def _member(read: MemberReader, default: Any = None) -> Any:
-    """A member that may be left out."""
+    """Declare a registration member with a default value."""
     return field(default=default, metadata={"read": read})
 
 
@@ -75,12 +75,12 @@ _START = _word_or(("now", "when-ready"), instant_ms, '{"from": <instant>}')
 
 @dataclass(frozen=True, slots=True)
 class AskedCosts:
-    """What a query may cost before it fails; None where the client leaves it to the server.
+    """Budgets of a query, above which the query fails; None means the server's default.
 
     Attributes:
-        memory: the quads that windows may hold.
-        max_rows: the rows that one evaluation may make.
-        max_time: how long one evaluation may take, in milliseconds.
+        memory: quads that the query's windows may hold.
+        max_rows: rows that one evaluation may make.
+        max_time: milliseconds that one evaluation may take.
         max_rows_per_minute, max_cpu_per_minute, max_bytes_per_minute: rows, milliseconds of CPU time and
             emitted bytes over a sliding minute.
     """
@@ -94,11 +94,11 @@ class AskedCosts:
 
     @property
     def of_minutes(self) -> bool:
-        """True with a budget of a minute, which is then looked at after each input."""
+        """True if a budget per minute is set; such a budget is checked after each input."""
         return any((self.max_rows_per_minute, self.max_cpu_per_minute, self.max_bytes_per_minute))
 
     def over(self, given: QueryLimits) -> QueryLimits:
-        """The limits of a query whose defaults are ``given``."""
+        """Return the query's limits: ``given`` with the budgets that this registration sets."""
         rows, ms = self.max_rows, self.max_time
         if rows is not None:
             given = replace(given, rows=rows, kept=min(rows, given.kept or rows))
@@ -113,13 +113,13 @@ class AskedCosts:
 
 @dataclass(frozen=True, slots=True)
 class AskedEvaluation:
-    """Which data a query reads and what evaluates it.
+    """Options for the data that a query reads and for the engine that evaluates the query.
 
     Attributes:
-        static_engine: what evaluates static parts, against the rule.
-        static_tables: whether static parts are held in memory or looked up in the store.
-        uncertain_filters: where conditions with uncertainty functions are evaluated, before or after the
-            joins of their group.
+        static_engine: the engine for static parts; None lets the server choose.
+        static_tables: the storage of static parts: a table in memory or a look-up in the store.
+        uncertain_filters: the place where conditions with uncertainty functions are evaluated, before or
+            after the joins of their group.
     """
 
     strict_dataset: bool = _member(flag, default=False)
@@ -131,13 +131,13 @@ class AskedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a client asks for; None where it leaves the choice to the text or the dialect. Times in ms.
+    """A registration as a client sends it; None leaves the choice to the text or the dialect.
 
-    ``report`` is ``on-content-change``, ``on-window-close`` or the period in milliseconds; ``refresh`` is
-    ``trigger``, ``manual`` or a period; ``after`` how long it tells nothing;
-    ``start`` is ``now``, an event time, or ``when-ready``, which begins
-    with what arrives when the static parts have been read. The members of ``costs`` and ``evaluation`` stand
-    next to the others in JSON.
+    All times are in milliseconds. ``report`` is ``on-content-change``, ``on-window-close`` or a period.
+    ``refresh`` is ``trigger``, ``manual`` or a period. ``after`` is the time from the first instant during
+    which the query emits nothing. ``start`` is ``now``, an event time, or ``when-ready``; a query with
+    ``when-ready`` begins with the elements that arrive after its static parts have been read. In JSON, the
+    members of ``costs`` and ``evaluation`` are top-level members.
     """
 
     query: str = field(metadata={"read": _text})
@@ -162,12 +162,13 @@ class Registration:
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:
-        """A registration from the members of ``POST /queries``, in which null is as good as nothing.
+        """Read a registration from the JSON body of ``POST /queries``; a null member counts as absent.
 
-        ``name`` is that in the request's address, if any.
+        ``name`` is the query name in the request's address, if any.
 
         Raises:
-            InputError: an unknown member, a wrong value, two differing names, no query.
+            InputError: a member is unknown or has a wrong value, the two names differ, or the query is
+                missing.
         """
         if not isinstance(document, dict):
             raise InputError("a registration is a JSON object", hint='Write {"query": "SELECT ..."}')
@@ -195,22 +196,22 @@ class Registration:
     def restored(
         cls, name: str | None, text: str, dialect: str | None, options: Mapping[str, Any]
     ) -> Registration:
-        """The registration of a record: of the registry, the journal or a checkpoint; see `options`.
+        """Rebuild a registration from a record of the registry, the journal or a checkpoint (see `options`).
 
         Raises:
-            InputError: an option is none any more.
+            InputError: the record has an option that this version does not support.
         """
         return cls.from_json({"query": text, "dialect": dialect, **options}, name=name)
 
     @property
     def start_from(self) -> int | None:
-        """The event time from which retained elements come first."""
+        """The event time from which the query first processes retained elements; None for other starts."""
         return self.start if isinstance(self.start, int) else None
 
     def options(self) -> dict[str, Any]:
-        """The JSON members that are not left to their defaults, name, text and dialect apart.
+        """Return the JSON members without a default value, except name, text and dialect.
 
-        `restored` makes the registration of them again.
+        `restored` rebuilds the registration from the returned members.
         """
         plain = _flat(Registration(self.query, self.name, self.dialect))
         return {
@@ -220,10 +221,10 @@ class Registration:
         }
 
     def changed(self, members: Mapping[str, Any]) -> Registration:
-        """The registration with other values of some members, as JSON has them.
+        """Return a copy of the registration with new JSON values for some members.
 
         Raises:
-            InputError: a wrong value.
+            InputError: a value is wrong.
         """
         given = {key: value for key, value in self.options().items() if key not in members}
         return Registration.restored(self.name, self.query, self.dialect, given | dict(members))
@@ -231,7 +232,7 @@ class Registration:
 
 @cache
 def registration_members() -> dict[str, tuple[type, Field[Any]]]:
-    """The members of ``POST /queries``: by name the class that has it, and its field."""
+    """Return the members of ``POST /queries``: from the name to the dataclass and field of the member."""
     found: dict[str, tuple[type, Field[Any]]] = {}
     for each in fields(Registration):
         owner = each.metadata.get("group")
@@ -243,7 +244,7 @@ def registration_members() -> dict[str, tuple[type, Field[Any]]]:
 
 
 def _flat(registration: Registration) -> dict[str, Any]:
-    """The values of all members by name."""
+    """Return the values of all registration members by name."""
     found: dict[str, Any] = {}
     for each in fields(registration):
         value = getattr(registration, each.name)
@@ -258,9 +259,9 @@ def _flat(registration: Registration) -> dict[str, Any]:
 
 
 def output_of(registration: Registration, query: ContinuousQuery, profile: Profile) -> Output:
-    """What is told of the answer: as the registration says, or the text, or else the profile.
+    """Return the output mode of a query: that of the registration, else of the text, else of the profile.
 
-    Raises InputError or UnsupportedError where the query cannot be told so.
+    Raises InputError or UnsupportedError if the query cannot have this output mode.
     """
     output = registration.output or query.output or _usual_output(query, profile)
     if query.emission.once_per is not None and output not in ("istream", "changes"):
@@ -274,14 +275,14 @@ def output_of(registration: Registration, query: ContinuousQuery, profile: Profi
 
 
 def _usual_output(query: ContinuousQuery, profile: Profile) -> Output:
-    # A plain SPARQL text that stays open tells its changes, whatever leaves or comes.
+    # A continuous query in plain SPARQL has no window, so by default it emits insertions and retractions.
     if query.dialect == "sparql" and not query.windows:
         return "changes" if query.form != "construct" or not query.makes_blank_nodes else "istream"
     return "istream" if profile == "cqels" or query.emission.once_per is not None else "rstream"
 
 
 def check_after(registration: Registration, query: ContinuousQuery) -> None:
-    """AFTER and the registration's member say the same, of a query that has time."""
+    """Check that AFTER in the text equals ``after`` of the registration, and that the query has a window."""
     asked, said = registration.after, query.emission.after_ms
     if None not in (asked, said) and asked != said:
         raise InputError(
@@ -293,7 +294,10 @@ def check_after(registration: Registration, query: ContinuousQuery) -> None:
 
 
 def check_constants(query: ContinuousQuery) -> None:
-    """Refuse a CONSTRUCT query with a literal that no document can hold, as updates do."""
+    """Reject a CONSTRUCT query with a literal that RDF documents cannot contain.
+
+    Updates have the same check.
+    """
     if query.form != "construct":
         return
     for each in parts_of((query.template, query.root)):
@@ -307,7 +311,7 @@ def check_constants(query: ContinuousQuery) -> None:
 
 
 def check_view(registration: Registration, query: ContinuousQuery) -> None:
-    """What INTO GRAPH, in the text or the registration, needs of a query."""
+    """Check that a query with INTO GRAPH, in the text or the registration, can maintain a view."""
     asked, said = registration.into_graph, query.into_graph
     if asked is not None and said is not None and asked != said.value:
         raise InputError(f"the view is <{said.value}> in the text and <{asked}> in the registration")

@@ -1,4 +1,4 @@
-"""Solution modifiers: grouping, HAVING, SELECT expressions, ORDER BY, projection (section 18.2.4-5)."""
+"""Translation of grouping, HAVING, SELECT expressions, ORDER BY and projection (SPARQL 1.1, 18.2.4-5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .triples import TripleTranslator
 
 
 class SelectTranslator:
-    """Puts the modifiers of a query or sub-query on top of its pattern."""
+    """Translator that wraps a pattern in the algebra of its query's or sub-query's solution modifiers."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class SelectTranslator:
         self._values = values
 
     def sub_select(self, node: s.SubSelect, where: Algebra) -> Algebra:
-        """A sub-query; its projection is the border of its scope."""
+        """Translate a sub-query; only projected variables are in scope outside of it."""
         return self.modified(where, node.modifiers, node.values, node.select)
 
     def modified(
@@ -41,14 +41,14 @@ class SelectTranslator:
         values: s.ValuesBlock | None,
         select: s.SelectClause | None,
     ) -> Algebra:
-        """The algebra of a pattern with its modifiers; without ``select`` nothing is projected."""
+        """Return the algebra of a pattern with its modifiers; without ``select`` there is no projection."""
         return _Modification(self, where, modifiers, select).build(
             None if values is None else self._values(values)
         )
 
 
 class _Modification:
-    """One query's modifiers. The steps follow the order of section 18.2.4."""
+    """Translation of one query's modifiers, in the order of SPARQL 1.1, section 18.2.4."""
 
     def __init__(
         self, parent: SelectTranslator, where: Algebra, modifiers: s.Modifiers, select: s.SelectClause | None
@@ -67,7 +67,7 @@ class _Modification:
         self.alias_keys: set[str] = set()
 
     def _find_aliases(self) -> dict[str, s.Expression]:
-        """The SELECT aliases that HAVING may name, and GROUP BY of CQELS-QL."""
+        """Return the SELECT aliases that HAVING may use; in CQELS-QL, GROUP BY may use them, too."""
         scope = self.scopes.of(self.node)
         return {
             item.variable.name: item.expression
@@ -76,7 +76,7 @@ class _Modification:
         }
 
     def build(self, values: a.Values | None) -> Algebra:
-        """Build the algebra of the query, all steps in order."""
+        """Build the algebra of the query with all its modifiers."""
         self._group_keys()
         items = [self._item(item) for item in self.items]
         having_aliases = {name: value for name, value in self.aliases.items() if name not in self.alias_keys}
@@ -127,7 +127,7 @@ class _Modification:
         if node.name not in self.aliases or self.context.dialect != "cqels":
             self.keys.append(var)
             return
-        # CQELS-QL: GROUP BY ?alias means GROUP BY (expression AS ?alias).
+        # In CQELS-QL, GROUP BY ?alias means GROUP BY (expression AS ?alias).
         others = {
             name: value for name, value in self.aliases.items() if name not in self.alias_keys | {node.name}
         }
@@ -191,8 +191,8 @@ class _Modification:
         columns: dict[Var, None] = {}
         for item, var, expr in items:
             if expr is not None:
-                # Without GROUP BY aggregates hide no name of the pattern; with it only its keys are in scope
-                # (https://www.w3.org/TR/sparql11-query/#sparqlSelectExpressions).
+                # With GROUP BY, only its keys are in scope. Without GROUP BY, all names of the pattern are in
+                # scope, even with aggregates (https://www.w3.org/TR/sparql11-query/#sparqlSelectExpressions).
                 pattern = self.node if self.modifiers.group_by else self.where
                 if var in columns or var in self.scopes.of(self.node) or var in self.scopes.of(pattern):
                     self.context.fault(
@@ -209,7 +209,7 @@ class _Modification:
         node = self.node
         if self.select is not None:
             node = a.Project(node, tuple(columns))
-            # REDUCED may keep any number of duplicates (SPARQL 1.1 section 15.3); here it keeps none.
+            # REDUCED may keep any number of duplicates (SPARQL 1.1, section 15.3); this server keeps none.
             if self.select.mode is not None:
                 node = a.Distinct(node)
         limit, offset = (

@@ -1,6 +1,6 @@
-"""SEQ blocks to windows that hold matches: what their steps may be, and the pattern that reads a match.
+"""Translation of SEQ blocks to windows that hold matches, with checks of the steps.
 
-A match stands in its window as one blank node with one triple for each variable that it binds
+Each match is stored in its window as one blank node, with one triple for each variable that the match binds
 (`quadrill.continuous.windows.sequence`).
 """
 
@@ -33,7 +33,7 @@ def step_of(
     pattern: Algebra,
     conditions: list[Expr],
 ) -> SequenceElement | None:
-    """One step; None where its window is not declared, which is a fault."""
+    """Translate one step of SEQ; None if the step's window is not declared, which is a fault."""
     stream: NamedNode | Var | None = named
     if step.of_window:
         windows.use(named, step.at)
@@ -72,7 +72,7 @@ def sequence_block(
     steps: Iterable[SequenceElement | None],
     base: str | None,
 ) -> Algebra:
-    """The window of a SEQ block with the pattern that reads its matches."""
+    """Declare the window of a SEQ block, and return the pattern that reads the matches from the window."""
     made = list(steps)
     known = [each for each in made if each is not None]
     _earlier_names(context, block, made)
@@ -107,7 +107,7 @@ def sequence_block(
 
 
 def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[SequenceElement | None]) -> None:
-    """Only FILTERs of a step's outermost group see what earlier steps bind."""
+    """Check that only FILTERs of a step's outermost group use variables of earlier steps."""
     earlier: frozenset[str] = frozenset()
     for written, step in zip(block.steps, steps, strict=True):
         if step is None:
@@ -125,7 +125,7 @@ def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[Sequenc
 
 
 def _declarations(name: NamedNode, sequence: SequencePattern) -> Iterator[WindowDeclaration]:
-    """The window that holds the matches, on the first stream, and those by which others feed it."""
+    """Declare the window for matches on the first stream, and a feeding window for each other stream."""
     first, *others = sequence.streams
     yield WindowDeclaration(name, first, WindowSpec("sequence", sequence=sequence))
     for place, stream in enumerate(others, 1):
@@ -134,7 +134,7 @@ def _declarations(name: NamedNode, sequence: SequencePattern) -> Iterator[Window
 
 
 def triple_of(match: Var, name: str) -> TriplePattern:
-    """The triple that binds a variable of a match."""
+    """Return the triple pattern that reads one variable of a match."""
     return TriplePattern(match, NamedNode(f"{MATCH.value}:{name}"), Var(name))
 
 

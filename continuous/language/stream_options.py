@@ -1,4 +1,4 @@
-"""The options of a stream as its declaration has them, which is JSON."""
+"""Options in the JSON declaration of a stream."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _OPTIONS: dict[str, tuple[str, MemberReader]] = {
     "clock": ("clock", one_of(*get_args(StreamClock))),
     "mapping": ("mapping", lambda value, _: read_declaration(value).text()),
 }
-"""The members of a declaration: the field of the record and what reads it."""
+"""For each option of a declaration: the field of `StreamRecord` that it sets, and its reader."""
 OPTION_FIELDS = tuple(each for each, _ in _OPTIONS.values())
-"""The fields of a record that options set."""
+"""The fields of `StreamRecord` that options set."""
 
 
 def declared(plain: StreamRecord, options: Mapping[str, Any], base_iri: str) -> StreamRecord:
-    """A stream with the options of its declaration.
+    """Return the record of a stream with the options of its declaration.
 
     Raises:
-        InputError: an unknown option, a wrong value, a wrong name or IRI.
-        QueryTextError, UnsupportedError: its mapping is wrong.
+        InputError: an option is unknown or has a wrong value, or the stream's name or IRI is wrong.
+        QueryTextError, UnsupportedError: the stream's mapping is wrong.
     """
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
@@ -47,7 +47,7 @@ def declared(plain: StreamRecord, options: Mapping[str, Any], base_iri: str) -> 
     record = replace(plain, **read)
     if record.mapping is None:
         return record
-    # The mapping says where the times of elements come from.
+    # The mapping determines the default of ``stamping``: event times come from a field, or arrival.
     timed = compiled(record.mapping, base_iri).declaration.time is not None
     if timed and record.stamping == "arrival":
         raise InputError("a stream stamped at arrival takes no time from its records", hint="Leave out time.")

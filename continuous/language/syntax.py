@@ -1,8 +1,7 @@
-"""The syntax tree: what the text says, before prefixes, scopes and dialects are looked at.
+"""The syntax tree of a query text, before prefixes, scopes and rules of dialects are applied.
 
-One frozen dataclass per kind of node. ``at`` is the offset of the node's first character in the text,
-from which diagnostics makes line and column. ``depth`` of an expression counts nested operators.
-Grammar files name the rules; `build_queries.py` makes these nodes while the parser runs.
+Each kind of node is a frozen dataclass. ``at`` is the offset of the node's first character in the text.
+`build_queries.py` and `build_patterns.py` build these nodes while the parser runs.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from .syntax_terms import (
     Variable,
 )
 
-__all__ = [  # the terms too: the package reads all nodes as `syntax.X`
+__all__ = [  # includes the nodes of `syntax_terms`, because other modules refer to all nodes as `syntax.X`
     "AKeyword", "Alternatives", "AnnotationBlock", "BindClause", "Blank", "Boolean", "Collection",
     "Declaration", "DurationText", "Element", "ExistsText", "Expression", "FilterClause",
     "FunctionCallText", "GraphBlock", "GraphClause", "GroupPattern", "GroupKey", "InstantText", "IntoClause",
@@ -67,7 +66,7 @@ __all__ = [  # the terms too: the package reads all nodes as `syntax.X`
 
 @dataclass(frozen=True, slots=True)
 class GroupPattern(Braces):
-    """``{ … }``: its elements in text order, or one sub-select."""
+    """A group graph pattern ``{ … }``: its elements in text order, or one sub-select."""
 
     elements: tuple[Element, ...]
     at: int
@@ -75,7 +74,7 @@ class GroupPattern(Braces):
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """``{} UNION {} …``, or a single nested group."""
+    """The alternatives of ``{} UNION {} …``, or a single nested group."""
 
     groups: tuple[GroupPattern, ...]
     at: int
@@ -83,7 +82,7 @@ class Alternatives:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """``OPTIONAL {}``."""
+    """An ``OPTIONAL {}`` block."""
 
     group: GroupPattern
     at: int
@@ -91,7 +90,7 @@ class Optional:
 
 @dataclass(frozen=True, slots=True)
 class MinusGroup:
-    """``MINUS {}``."""
+    """A ``MINUS {}`` block."""
 
     group: GroupPattern
     at: int
@@ -99,7 +98,7 @@ class MinusGroup:
 
 @dataclass(frozen=True, slots=True)
 class GraphBlock:
-    """``GRAPH name {}``."""
+    """A ``GRAPH name {}`` block."""
 
     name: Variable | Iri
     group: GroupPattern
@@ -108,7 +107,7 @@ class GraphBlock:
 
 @dataclass(frozen=True, slots=True)
 class ServiceBlock:
-    """``SERVICE [SILENT] name {}``."""
+    """A ``SERVICE [SILENT] name {}`` block."""
 
     name: Variable | Iri
     group: GroupPattern
@@ -118,7 +117,7 @@ class ServiceBlock:
 
 @dataclass(frozen=True, slots=True)
 class FilterClause:
-    """``FILTER condition``."""
+    """A ``FILTER condition`` in a group."""
 
     condition: Expression
     at: int
@@ -126,7 +125,7 @@ class FilterClause:
 
 @dataclass(frozen=True, slots=True)
 class BindClause:
-    """``BIND (expression AS ?v)``."""
+    """A ``BIND (expression AS ?v)`` in a group."""
 
     expression: Expression
     variable: Variable
@@ -135,7 +134,7 @@ class BindClause:
 
 @dataclass(frozen=True, slots=True)
 class ValuesBlock:
-    """``VALUES``: the variables and rows of terms."""
+    """A ``VALUES`` block: its variables and rows of terms."""
 
     variables: tuple[Variable, ...]
     rows: tuple[ValuesRow, ...]
@@ -144,7 +143,7 @@ class ValuesBlock:
 
 @dataclass(frozen=True, slots=True)
 class ValuesRow:
-    """One row of inline data."""
+    """One row of a ``VALUES`` block."""
 
     cells: tuple[Node | Undef, ...]
     at: int
@@ -152,7 +151,7 @@ class ValuesRow:
 
 @dataclass(frozen=True, slots=True)
 class StreamBlock:
-    """``STREAM name [window] {}`` of CQELS-QL."""
+    """A ``STREAM name [window] {}`` block of CQELS-QL."""
 
     name: Variable | Iri
     window: WindowText
@@ -162,7 +161,7 @@ class StreamBlock:
 
 @dataclass(frozen=True, slots=True)
 class SequenceStep:
-    """``[NOT] STREAM iri {} [AT ?t] [REPEAT n]``; ``of_window``: the iri names a window."""
+    """A step of SEQ, ``[NOT] STREAM iri {} [AT ?t] [REPEAT n]``; ``of_window`` if the IRI names a window."""
 
     negated: bool
     of_window: bool
@@ -175,7 +174,7 @@ class SequenceStep:
 
 @dataclass(frozen=True, slots=True)
 class SequenceBlock:
-    """``SEQ [EACH|SKIP] { step ; … } WITHIN d``."""
+    """A ``SEQ [EACH|SKIP] { step ; … } WITHIN d`` block."""
 
     skip: bool
     steps: tuple[SequenceStep, ...]
@@ -185,7 +184,7 @@ class SequenceBlock:
 
 @dataclass(frozen=True, slots=True)
 class WindowBlock:
-    """``WINDOW name {}`` of RSP-QL*."""
+    """A ``WINDOW name {}`` block of RSP-QL*."""
 
     name: Variable | Iri
     group: GroupPattern
@@ -194,7 +193,7 @@ class WindowBlock:
 
 @dataclass(frozen=True, slots=True)
 class SubSelect:
-    """A sub-query."""
+    """A sub-query: a SELECT inside a group."""
 
     select: SelectClause
     where: GroupPattern
@@ -223,7 +222,7 @@ Element: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class DurationText:
-    """A duration: pairs of a number and a unit, or one token (``PT10S``, ``2000``)."""
+    """A duration: pairs of a number and a unit, or one token such as ``PT10S`` or ``2000``."""
 
     parts: tuple[tuple[str, str], ...]
     at: int
@@ -232,7 +231,7 @@ class DurationText:
 
 @dataclass(frozen=True, slots=True)
 class InstantText:
-    """The value of STARTING AT: milliseconds or a date and time."""
+    """The value of STARTING AT: a number of milliseconds or a string with date and time."""
 
     value: Number | StringToken
     at: int
@@ -240,9 +239,10 @@ class InstantText:
 
 @dataclass(frozen=True, slots=True)
 class WindowText:
-    """A window between brackets; ``kind`` is the word of the grammar rule, ``word`` one from outside.
+    """A window in brackets; ``kind`` is the window's grammar rule, ``word`` the word of an extension.
 
-    ``end`` is how long ago a window of the past ends, ``keys`` what BY names.
+    ``end`` is the distance from now to the end of a past window (``RANGE a TO b``); ``keys`` are the
+    variables of BY.
     """
 
     kind: str
@@ -264,9 +264,9 @@ class WindowText:
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """A window among the dataset clauses.
+    """A window that is declared in a dataset clause.
 
-    ``name`` is the IRI of RSP-QL*, the variable of the 2010 form, None in C-SPARQL.
+    ``name`` is an IRI in RSP-QL*, a variable in CQELS's 2010 form, None in C-SPARQL.
     """
 
     stream: Iri
@@ -280,7 +280,7 @@ class WindowClause:
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """``?v`` or ``(expression AS ?v)``."""
+    """One item of SELECT: ``?v`` or ``(expression AS ?v)``."""
 
     variable: Variable
     expression: Expression | None
@@ -288,7 +288,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class SelectClause:
-    """``items`` None is ``*``; ``mode`` is DISTINCT, REDUCED or None."""
+    """The SELECT clause; ``items`` is None for ``SELECT *``, ``mode`` is DISTINCT, REDUCED or None."""
 
     mode: str | None
     items: tuple[SelectItem, ...] | None
@@ -314,7 +314,7 @@ class OrderKey:
 
 @dataclass(frozen=True, slots=True)
 class Modifiers:
-    """The solution modifiers. ``limit`` and ``offset`` are numbers as written."""
+    """The solution modifiers of a query; ``limit`` and ``offset`` are numbers as they are written."""
 
     group_by: tuple[GroupKey, ...] = ()
     having: tuple[Expression, ...] = ()
@@ -325,7 +325,7 @@ class Modifiers:
 
 @dataclass(frozen=True, slots=True)
 class GraphClause:
-    """``FROM iri`` or ``FROM NAMED iri``."""
+    """A dataset clause ``FROM iri`` or ``FROM NAMED iri``."""
 
     iri: Iri
     named: bool
@@ -333,7 +333,7 @@ class GraphClause:
 
 @dataclass(frozen=True, slots=True)
 class RefreshClause:
-    """``REFRESH EVERY d``."""
+    """A ``REFRESH EVERY d`` clause."""
 
     every: DurationText
     at: int
@@ -341,7 +341,7 @@ class RefreshClause:
 
 @dataclass(frozen=True, slots=True)
 class IntoClause:
-    """``INTO GRAPH iri``."""
+    """An ``INTO GRAPH iri`` clause."""
 
     iri: Iri
     at: int
@@ -349,7 +349,7 @@ class IntoClause:
 
 @dataclass(frozen=True, slots=True)
 class OnceClause:
-    """``ONCE PER ?v … [EVERY d]`` behind the query."""
+    """A ``ONCE PER ?v … [EVERY d]`` clause after the query."""
 
     variables: tuple[Variable, ...]
     every: DurationText | None
@@ -358,7 +358,7 @@ class OnceClause:
 
 @dataclass(frozen=True, slots=True)
 class AfterClause:
-    """``AFTER d`` behind the query."""
+    """An ``AFTER d`` clause after the query."""
 
     after: DurationText
     at: int
@@ -366,7 +366,7 @@ class AfterClause:
 
 @dataclass(frozen=True, slots=True)
 class EmitClause:
-    """``EMIT ON CLOSE``, ``EMIT ON CHANGE`` or ``EMIT EVERY d`` behind the query."""
+    """An ``EMIT ON CLOSE``, ``EMIT ON CHANGE`` or ``EMIT EVERY d`` clause after the query."""
 
     when: str | DurationText
     at: int
@@ -374,7 +374,10 @@ class EmitClause:
 
 @dataclass(frozen=True, slots=True)
 class TemplateGraph:
-    """``GRAPH name { triples }`` in a template, or the triples outside with no name."""
+    """A block ``GRAPH name { triples }`` of a template.
+
+    ``name`` is None for triples outside of such a block.
+    """
 
     name: Variable | Iri | None
     triples: Triples | None
@@ -382,7 +385,7 @@ class TemplateGraph:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query form with its clauses. ``template`` None in CONSTRUCT means the short form.
+    """A query form with its clauses; ``template`` is None in the short form of CONSTRUCT.
 
     ``describe`` is None for ``DESCRIBE *``.
     """
@@ -400,7 +403,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """``BASE``, ``PREFIX`` (with its prefix, colon left out) or ``VERSION``."""
+    """A ``BASE``, ``PREFIX`` or ``VERSION`` declaration; ``prefix`` has no colon."""
 
     kind: str
     prefix: str
@@ -410,9 +413,9 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """``REGISTER kind target COMPUTED EVERY d STARTING AT t AS``.
+    """A ``REGISTER kind target COMPUTED EVERY d STARTING AT t AS`` clause.
 
-    ``entailment`` is the place of an UNDER ENTAILMENT REGIME clause.
+    ``entailment`` is the offset of an UNDER ENTAILMENT REGIME clause, None without this clause.
     """
 
     kind: str | None
@@ -426,7 +429,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The syntax of a whole text."""
+    """The syntax tree of a whole query text."""
 
     declarations: tuple[Declaration, ...]
     register: Register | None

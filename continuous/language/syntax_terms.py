@@ -1,4 +1,4 @@
-"""The syntax tree below graph patterns: terms, triples, property paths, expressions."""
+"""Syntax nodes below graph patterns: terms, triples, property paths and expressions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """``?name`` or ``$name``."""
+    """A variable: ``?name`` or ``$name``."""
 
     name: str
     at: int
@@ -18,7 +18,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class IriReference:
-    """``<text>``, perhaps relative, escapes not yet undone."""
+    """An IRI ``<text>``, which may be relative and still contains its escapes."""
 
     text: str
     at: int
@@ -26,7 +26,7 @@ class IriReference:
 
 @dataclass(frozen=True, slots=True)
 class PrefixedName:
-    """``prefix:local``."""
+    """A prefixed name: ``prefix:local``."""
 
     text: str
     at: int
@@ -34,7 +34,7 @@ class PrefixedName:
 
 @dataclass(frozen=True, slots=True)
 class AKeyword:
-    """``a``, which is rdf:type."""
+    """The keyword ``a``, which stands for rdf:type."""
 
     at: int
 
@@ -44,7 +44,7 @@ Iri: TypeAlias = IriReference | PrefixedName | AKeyword
 
 @dataclass(frozen=True, slots=True)
 class StringToken:
-    """A quoted string as written, quotes included."""
+    """A quoted string as it is written, including the quotes."""
 
     text: str
     at: int
@@ -52,7 +52,7 @@ class StringToken:
 
 @dataclass(frozen=True, slots=True)
 class LiteralText:
-    """A string with its language tag (``@en--ltr`` as written) or datatype."""
+    """A string literal with its language tag (as it is written, such as ``en--ltr``) or datatype."""
 
     string: StringToken
     tag: str | None
@@ -62,7 +62,7 @@ class LiteralText:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as written; its form gives the datatype."""
+    """A number as it is written; the form of the text determines the datatype."""
 
     text: str
     at: int
@@ -70,7 +70,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Boolean:
-    """``true`` or ``false``."""
+    """A truth value: ``true`` or ``false``."""
 
     text: str
     at: int
@@ -78,7 +78,7 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """``_:label``, or ``[]`` without a label."""
+    """A blank node: ``_:label``, or ``[]`` without a label."""
 
     label: str | None
     at: int
@@ -86,14 +86,14 @@ class Blank:
 
 @dataclass(frozen=True, slots=True)
 class Undef:
-    """``UNDEF`` in inline data."""
+    """The keyword ``UNDEF`` in inline data."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class TripleTermText:
-    """``<<( s p o )>>``."""
+    """A triple term: ``<<( s p o )>>``."""
 
     subject: Node
     verb: Variable | Iri
@@ -104,7 +104,7 @@ class TripleTermText:
 
 @dataclass(frozen=True, slots=True)
 class Reifier:
-    """``~ name``, or ``~`` without one."""
+    """A reifier of a triple: ``~ name``, or ``~`` without a name."""
 
     name: Variable | Iri | Blank | None
     at: int
@@ -112,7 +112,7 @@ class Reifier:
 
 @dataclass(frozen=True, slots=True)
 class Reified:
-    """``<< s p o ~ name >>``."""
+    """A reified triple: ``<< s p o ~ name >>``."""
 
     subject: Node
     verb: Variable | Iri
@@ -123,7 +123,7 @@ class Reified:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """``( a b c )``; empty for ``()``."""
+    """An RDF collection: ``( a b c )``, with no items for ``()``."""
 
     items: tuple[Node, ...]
     at: int
@@ -131,7 +131,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class PropertyList:
-    """``[ p o ; … ]``."""
+    """A blank node with properties: ``[ p o ; … ]``."""
 
     properties: tuple[Property, ...]
     at: int
@@ -157,7 +157,7 @@ Node: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class AnnotationBlock:
-    """``{| p o ; … |}``."""
+    """A block of annotations of a triple: ``{| p o ; … |}``."""
 
     properties: tuple[Property, ...]
     at: int
@@ -165,7 +165,7 @@ class AnnotationBlock:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """One object with its reifiers and annotation blocks in text order."""
+    """One object of a triple, with its reifiers and annotation blocks in text order."""
 
     node: Node
     annotations: tuple[Reifier | AnnotationBlock, ...]
@@ -173,7 +173,7 @@ class Object:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A verb with its objects."""
+    """A predicate or path with its objects."""
 
     verb: Variable | PathText
     objects: tuple[Object, ...]
@@ -182,7 +182,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A subject with its properties: one or more triples."""
+    """A subject with its properties, as in ``?s :p 1 ; :q 2``."""
 
     node: Node
     properties: tuple[Property, ...]
@@ -197,7 +197,7 @@ class Triples:
 
 @dataclass(frozen=True, slots=True)
 class PathAlternative:
-    """``a | b``."""
+    """An alternative of property paths: ``a | b``."""
 
     options: tuple[PathText, ...]
     at: int
@@ -205,7 +205,7 @@ class PathAlternative:
 
 @dataclass(frozen=True, slots=True)
 class PathSequence:
-    """``a / b``."""
+    """A sequence of property paths: ``a / b``."""
 
     steps: tuple[PathText, ...]
     at: int
@@ -213,7 +213,7 @@ class PathSequence:
 
 @dataclass(frozen=True, slots=True)
 class PathInverse:
-    """``^a``."""
+    """An inverse property path: ``^a``."""
 
     path: PathText
     at: int
@@ -221,7 +221,7 @@ class PathInverse:
 
 @dataclass(frozen=True, slots=True)
 class PathRepeat:
-    """``a*``, ``a+``, ``a?``."""
+    """A repeated or optional property path: ``a*``, ``a+`` or ``a?``."""
 
     path: PathText
     modifier: str
@@ -230,7 +230,7 @@ class PathRepeat:
 
 @dataclass(frozen=True, slots=True)
 class PathNegated:
-    """``!(a|^b)``: pairs of an IRI and whether it is inverse."""
+    """A negated property set ``!(a|^b)``; each member is an IRI, and True for an inverse."""
 
     members: tuple[tuple[Iri, bool], ...]
     at: int
@@ -252,7 +252,7 @@ PathText: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operator or built-in by its upper case name; ``!``-less signs are ``UNARY+`` and ``UNARY-``."""
+    """A call of an operator or built-in, by its upper-case name; signs are ``UNARY+`` and ``UNARY-``."""
 
     name: str
     args: tuple[Expression, ...]
@@ -263,7 +263,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCallText:
-    """``iri(args)``."""
+    """A call of a function by its IRI: ``iri(args)``."""
 
     iri: Iri
     args: tuple[Expression, ...]
@@ -274,7 +274,7 @@ class FunctionCallText:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate; ``argument`` is None for ``COUNT(*)``."""
+    """A call of an aggregate; ``argument`` is None for ``COUNT(*)``."""
 
     name: str
     argument: Expression | None
@@ -286,14 +286,14 @@ class AggregateCall:
 
 
 class Braces:
-    """A group graph pattern where an expression has one; `syntax.Group` is the only kind."""
+    """Base class of the group graph pattern in EXISTS; `syntax.GroupPattern` is the only subclass."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExistsText:
-    """``EXISTS {…}`` or ``NOT EXISTS {…}``."""
+    """An expression ``EXISTS {…}`` or ``NOT EXISTS {…}``."""
 
     group: Braces
     negated: bool

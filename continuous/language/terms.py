@@ -1,4 +1,4 @@
-"""Names and literals of a text as terms; relative IRI references are resolved here."""
+"""Conversion of names and literals of a query text to RDF terms, including resolution of relative IRIs."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _CODE_POINT = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _SIMPLE = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _LOCAL_ESCAPE = re.compile(r"\\(.)")
 _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]+")
-# The characters beyond ASCII that names may have (PN_CHARS of the grammar), for a check apart from the
-# lexer: as part of every terminal they would cost a second at the first parse.
+# The non-ASCII characters that names may have (PN_CHARS of the grammar). They are checked outside of the
+# lexer, because as part of every terminal they would make the first parse one second slower.
 _BEYOND = (
     "\u00b7\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u037d\u037f-\u1fff\u200c-\u200d\u203f-\u2040\u2070-\u218f"
     "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
@@ -56,7 +56,7 @@ _NOT_IN_NAMES = re.compile(f"[^\x00-\x7f{_BEYOND}]")
 
 
 class Terms:
-    """Makes RDF terms of syntax nodes under the declarations of one query."""
+    """Converter from syntax nodes to RDF terms, under the BASE and PREFIX declarations of one query."""
 
     def __init__(self, context: Context, declarations: tuple[s.Declaration, ...]) -> None:
         self.context = context
@@ -79,7 +79,7 @@ class Terms:
     # --- IRIs
 
     def iri(self, node: s.Iri) -> NamedNode:
-        """The absolute IRI; a fault and a stand-in when its prefix is not declared."""
+        """Return the absolute IRI of a node; an undeclared prefix adds a fault and gives a substitute IRI."""
         if isinstance(node, s.AKeyword):
             return RDF_TYPE
         known = self._iris.get(node.text) if isinstance(node, s.PrefixedName) else None
@@ -121,7 +121,7 @@ class Terms:
         return plain
 
     def check_name(self, text: str, at: int) -> None:
-        """A fault when a name has a character that names cannot have."""
+        """Add a fault if a name has a character that names cannot have."""
         if text.isascii():
             return
         found = _NOT_IN_NAMES.search(text)
@@ -136,7 +136,7 @@ class Terms:
     # --- literals
 
     def string(self, token: s.StringToken) -> str:
-        """The value of a quoted string."""
+        """Return the value of a quoted string, without quotes and escapes."""
         quote = 3 if token.text[:3] in ('"""', "'''") and len(token.text) >= 6 else 1
         inner = token.text[quote:-quote]
         if "\\" not in inner:
@@ -163,7 +163,7 @@ class Terms:
         return chr(number)
 
     def number(self, node: s.Number) -> Literal:
-        """A number with the datatype that its form gives."""
+        """Return the literal of a number; the form of the text determines the datatype."""
         if "e" in node.text or "E" in node.text:
             return Literal(node.text, datatype=XSD_DOUBLE)
         if _DECIMAL.fullmatch(node.text):
@@ -171,7 +171,10 @@ class Terms:
         return Literal(node.text, datatype=XSD_INTEGER)
 
     def literal(self, node: s.LiteralText | s.Number | s.Boolean) -> Literal | NamedNode | Triple:
-        """A literal, or the term that a registration parameter is bound to."""
+        """Return the term of a literal.
+
+        A ``"$name$"`` of a registration parameter gives the parameter's term.
+        """
         if isinstance(node, s.Number):
             return self.number(node)
         if isinstance(node, s.Boolean):
@@ -207,7 +210,7 @@ class Terms:
         key = name if name in given else name.strip()
         if key not in given:
             if not self.context.continuous:
-                return None  # plain SPARQL: a literal with dollar signs is that literal
+                return None  # in plain SPARQL, a string with dollar signs is an ordinary string
             self.context.found_parameters[key] = None
             near = ", ".join(sorted(given))
             hint = f'Register with "parameters": {{"{key}": …}}' + (f"; given: {near}" if near else "")
@@ -222,10 +225,10 @@ class Terms:
 
 
 def parameter_term(value: Any) -> Literal | NamedNode | Triple | str:
-    """The term of a parameter's JSON value, or what is wrong with it.
+    """Return the term of a parameter's JSON value, or a text that says what is wrong with the value.
 
-    A string is an xsd:string, a number or boolean the literal of its type; an object is a term as SPARQL
-    JSON results write it (https://www.w3.org/TR/sparql11-results-json/).
+    A string becomes an xsd:string, a number or boolean the literal of its type. An object is a term in the
+    SPARQL JSON results format (https://www.w3.org/TR/sparql11-results-json/).
     """
     if isinstance(value, (Literal, NamedNode, Triple)):
         return value
@@ -273,7 +276,7 @@ def _json_term(value: dict[str, Any]) -> Literal | NamedNode | Triple | str:
 
 
 def is_ground(term: object) -> bool:
-    """True for an RDF term without variables."""
+    """Return True for an RDF term without variables."""
     return isinstance(term, (NamedNode, Literal, Triple, BlankNode))
 
 
@@ -283,7 +286,7 @@ _PARTS = re.compile(
 
 
 def resolve(base: str, reference: str) -> str:
-    """The IRI that a reference means against a base.
+    """Resolve an IRI reference against a base IRI.
 
     >>> resolve("http://example.org/a/b", "#c"), resolve("http://example.org/a/b", "../d?e")
     ('http://example.org/a/b#c', 'http://example.org/d?e')
@@ -308,7 +311,7 @@ def resolve(base: str, reference: str) -> str:
 
 def _split(iri: str) -> tuple[str | None, str | None, str, str | None, str | None]:
     found = _PARTS.fullmatch(iri)
-    assert found is not None  # every part of the pattern may be empty
+    assert found is not None  # always matches, because every part of the pattern is optional
     scheme, authority, path, query, fragment = found.groups()
     return scheme, authority, path, query, fragment
 
@@ -320,7 +323,7 @@ def _merged(authority: str | None, base_path: str, path: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """A path without dot segments: RFC 3986, section 5.2.4."""
+    """Remove dot segments from a path (RFC 3986, section 5.2.4)."""
     if "." not in path:
         return path
     kept: list[str] = []

@@ -1,4 +1,4 @@
-"""A syntax tree to a `ContinuousQuery`: query form, dataset, windows and registration, and advice on them."""
+"""Translation of a syntax tree to a `ContinuousQuery`, and warnings about doubtful queries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OUTPUTS: dict[str, Output] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTR
 
 
 def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
-    """The query of a syntax tree. Faults are collected in the context; the caller raises them."""
+    """Translate a syntax tree; faults are collected in the context, and the caller raises them."""
     terms = Terms(context, unit.declarations)
     register = unit.register
     windows = Windows(context, terms)
@@ -93,7 +93,7 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
 
 
 def _result(register: s.Register | None, terms: Terms) -> ResultDeclaration:
-    """The kind and name of the result, from the REGISTER clause."""
+    """Return the kind and name of the result from the REGISTER clause."""
     if register is None:
         return ResultDeclaration()
     return ResultDeclaration(
@@ -115,7 +115,7 @@ def _dataset(query: s.Query, terms: Terms, windows: Windows) -> DatasetClause:
 
 
 def _only(clauses: Iterable[object], kind: type[C], context: Context, words: str, hint: str) -> C | None:
-    """The clause of a kind, if there is one; more of them are faults."""
+    """Return the first clause of a kind or None; further clauses of the same kind are faults."""
     found = [clause for clause in clauses if isinstance(clause, kind)]
     for clause in found[1:]:
         context.fault(f"{words} stands there twice", clause.at, hint)
@@ -123,13 +123,13 @@ def _only(clauses: Iterable[object], kind: type[C], context: Context, words: str
 
 
 def _refresh_every(query: s.Query, context: Context) -> int | None:
-    """REFRESH EVERY, in milliseconds."""
+    """Return the period of REFRESH EVERY in milliseconds, or None."""
     clause = _only(query.datasets, s.RefreshClause, context, "REFRESH EVERY", "Keep one of them.")
     return None if clause is None else duration_ms(context, clause.every, "REFRESH EVERY")
 
 
 def _into_graph(query: s.Query, terms: Terms, context: Context) -> NamedNode | None:
-    """INTO GRAPH: only triples without a graph of their own can go there."""
+    """Return the graph of INTO GRAPH, or None; a query form other than CONSTRUCT is a fault."""
     clause = _only(query.datasets, s.IntoClause, context, "INTO GRAPH", "Register a query for each graph.")
     if clause is None:
         return None
@@ -139,7 +139,7 @@ def _into_graph(query: s.Query, terms: Terms, context: Context) -> NamedNode | N
 
 
 def _emit(unit: s.Unit, context: Context) -> str | int | None:
-    """EMIT, as the registration's ``report`` has it."""
+    """Return the value of EMIT in the form of the registration's ``report``, or None."""
     clause = _only(unit.endings, s.EmitClause, context, "EMIT", "Keep one of them.")
     if clause is None:
         return None
@@ -148,13 +148,13 @@ def _emit(unit: s.Unit, context: Context) -> str | int | None:
 
 
 def _after(unit: s.Unit, context: Context) -> int | None:
-    """AFTER, in milliseconds."""
+    """Return the duration of AFTER in milliseconds, or None."""
     clause = _only(unit.endings, s.AfterClause, context, "AFTER", "Keep one of them.")
     return None if clause is None else duration_ms(context, clause.after, "AFTER")
 
 
 def _once_per(unit: s.Unit, root: Algebra, context: Context) -> OncePer | None:
-    """ONCE PER, whose variables the rows of the answer must have."""
+    """Return the ONCE PER clause, or None; its variables must occur in the answer."""
     hint = "Name all variables behind one ONCE PER."
     once = _only(unit.endings, s.OnceClause, context, "ONCE PER", hint)
     if once is None:
@@ -190,7 +190,7 @@ def _template(query: s.Query, context: Context, terms: Terms) -> tuple[TemplateQ
     if query.template is not None:
         graphs = query.template
     else:
-        # The short form: the pattern is the template, so it may hold nothing but triples.
+        # In the short form of CONSTRUCT the pattern is the template, so the grammar allows only triples.
         assert query.where is not None
         blocks = [element for element in query.where.elements if isinstance(element, s.Triples)]
         graphs = tuple(s.TemplateGraph(None, block) for block in blocks)
@@ -214,7 +214,7 @@ def _described(query: s.Query, root: Algebra, patterns: PatternTranslator) -> tu
 
 
 def _check_stream_variables(windows: Windows, root: Algebra, context: Context) -> None:
-    """A stream given as a variable must be bound outside the windows."""
+    """Add a fault for each stream variable that no pattern outside the windows binds."""
     named = [window for window in windows.declarations if isinstance(window.stream, Var)]
     if not named:
         return
@@ -248,7 +248,7 @@ def _outside_windows(root: Algebra) -> Iterator[Algebra]:
 
 
 def _check_depth(root: Algebra, context: Context, at: int) -> None:
-    """Bound the recursion of everything that walks the algebra."""
+    """Add a fault if the algebra is nested too deeply for recursive code."""
     deepest = 0
     stack: list[tuple[object, int]] = [(root, 1)]
     while stack:
@@ -279,7 +279,7 @@ Streams = Mapping[NamedNode, Var]
 
 
 def advice(root: Algebra, windows: tuple[WindowDeclaration, ...]) -> Iterator[str]:
-    """One sentence for each window with unbounded state and each group whose parts nothing connects."""
+    """Return a warning for each window with unbounded state and each group with a cross product."""
     for window in windows:
         if window.spec.kind == "all":
             stream = (
@@ -292,9 +292,10 @@ def advice(root: Algebra, windows: tuple[WindowDeclaration, ...]) -> Iterator[st
 
 
 def _groups(root: Algebra) -> Iterator[Algebra]:
-    """The patterns that are joined as a whole: of the query, its sub-queries, each branch of a UNION.
+    """Iterate over the groups that are checked for cross products: query, sub-queries and branches of UNION.
 
-    What OPTIONAL, EXISTS and a UNION among other patterns hold is connected by what stands around it.
+    Patterns in OPTIONAL, in EXISTS, or in a UNION next to other patterns are connected by the patterns around
+    them.
     """
     stack = [root]
     stack += [node.input for node in all_nodes(root) if isinstance(node, (a.Project, a.Group))]
@@ -326,10 +327,10 @@ def _products(group: Algebra, streams: Streams) -> Iterator[str]:
 
 
 def _parts(node: Algebra, streams: Streams) -> Iterator[Names]:
-    """The variables of each pattern that is joined, and of each condition that connects some."""
+    """Iterate over sets of connected variables: those of each joined pattern and of each condition."""
     match node:
         case _ if _is_one_row(node):
-            return  # one row makes no product
+            return  # a join with a single row is no cross product
         case a.Join(left, right):
             yield from _parts(left, streams)
             yield from _parts(right, streams)

@@ -1,6 +1,6 @@
-"""Triples of the text to triple patterns and paths: collections, property lists, reifiers, annotations.
+"""Translation of triples, collections, reifiers and annotations to triple patterns and paths.
 
-Source: SPARQL 1.1 section 18.2.2.3-5 for paths, SPARQL 1.2 section 4.3 for ``<< >>`` and ``{| |}``.
+Source: SPARQL 1.1, section 18.2.2.3-5 for paths; SPARQL 1.2, section 4.3 for ``<< >>`` and ``{| |}``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .terms import RDF_FIRST, RDF_NIL, RDF_REIFIES, RDF_REST, Terms
 
 
 class TripleTranslator:
-    """Turns runs of triples into patterns; keeps which basic graph pattern each blank node label is in."""
+    """Translator of triples to patterns; a blank node label in two basic graph patterns is a fault."""
 
     def __init__(self, context: Context, terms: Terms, *, template: bool = False) -> None:
         self.context = context
@@ -32,19 +32,19 @@ class TripleTranslator:
         self._labels: dict[str, int] = {}
 
     def new_block(self) -> None:
-        """A basic graph pattern ends here: blank node labels of the next one must be others."""
+        """Begin a new basic graph pattern, in which blank node labels of earlier ones are faults."""
         self._block = next(self._blocks)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """The pattern of an EXISTS, which does not end the basic graph pattern around its FILTER."""
+        """Translate the pattern of an EXISTS without ending the basic graph pattern around its FILTER."""
         block = self._block
         self.new_block()
         yield
         self._block = block
 
     def variable(self, node: s.Variable) -> Var:
-        """A variable, its name checked."""
+        """Return a variable after a check of its name."""
         self.terms.check_name(node.name, node.at)
         if node.name in self.context.window_variables:
             name = node.name
@@ -52,7 +52,7 @@ class TripleTranslator:
         return Var(node.name)
 
     def patterns(self, triples: s.Triples) -> list[TriplePattern | a.Path]:
-        """The triple patterns and paths of a run of triples, in text order."""
+        """Return the triple patterns and paths of adjacent triples, in text order."""
         out: list[TriplePattern | a.Path] = []
         for subject in triples.subjects:
             term = self.node(subject.node, out)
@@ -79,7 +79,7 @@ class TripleTranslator:
         verb = item.verb
         if isinstance(verb, (s.Variable, s.IriReference, s.PrefixedName, s.AKeyword)):
             predicate = self.verb(verb)
-            # The triple stands before those of its own object, as the text reads.
+            # The triple comes before the triples that its object adds, in the order of the text.
             out.insert(place, TriplePattern(subject, predicate, term))
             if obj.annotations:
                 self._annotations(subject, predicate, term, obj.annotations, out)
@@ -133,15 +133,15 @@ class TripleTranslator:
     # --- terms
 
     def verb(self, node: s.Variable | s.Iri) -> NamedNode | Var:
-        """A predicate that is no path."""
+        """Return the term of a predicate that is not a path."""
         return self.variable(node) if isinstance(node, s.Variable) else self.terms.iri(node)
 
     def name(self, node: s.Variable | s.Iri) -> NamedNode | Var:
-        """The name of a GRAPH, WINDOW, STREAM or SERVICE."""
+        """Return the term that names a GRAPH, WINDOW, STREAM or SERVICE."""
         return self.verb(node)
 
     def node(self, node: s.Node, out: list[TriplePattern | a.Path]) -> TermPattern:
-        """The term of a node; the triples that it implies are appended to ``out``."""
+        """Return the term of a node, and append the triples that the node implies to ``out``."""
         match node:
             case s.Variable():
                 return self.variable(node)
@@ -163,7 +163,7 @@ class TripleTranslator:
                 return subject
 
     def blank(self, node: s.Blank) -> Var:
-        """The hidden variable of a blank node of a pattern."""
+        """Return the hidden variable that stands for a blank node."""
         if node.label is None:
             return self.context.hidden()
         self.terms.check_name(node.label, node.at)
@@ -193,7 +193,7 @@ class TripleTranslator:
         return cells[0]
 
     def triple_term(self, node: s.TripleTermText, out: list[TriplePattern | a.Path]) -> a.TripleTerm | Triple:
-        """``<<( s p o )>>`` of a pattern: a triple when ground."""
+        """Translate ``<<( s p o )>>`` to a `Triple`, or to a `TripleTerm` if it has variables."""
         subject = self.node(node.subject, out)
         if isinstance(subject, Literal):
             self.context.fault("the subject of a triple term cannot be a literal", node.at)
@@ -220,7 +220,7 @@ class TripleTranslator:
     # --- paths
 
     def path(self, node: s.PathText) -> a.PathExpr:
-        """A property path expression."""
+        """Translate a property path to algebra."""
         match node:
             case s.IriReference() | s.PrefixedName() | s.AKeyword():
                 return a.Link(self.terms.iri(node))
@@ -241,13 +241,16 @@ class TripleTranslator:
                 return a.NegatedSet(forward, backward)
 
     def _counted(self, steps: tuple[s.PathText, ...]) -> tuple[s.PathText, ...]:
-        """The parts of a path, which are patterns; of too many only some, as the text is refused then."""
+        """Count the parts of a path as patterns.
+
+        Parts above the limit are dropped, as the text is rejected.
+        """
         for step in steps[1:]:
             self.context.count_pattern(step.at)
         return steps[: self.context.limits.patterns]
 
     def _path(self, subject: TermPattern, path: a.PathExpr, obj: TermPattern) -> list[TriplePattern | a.Path]:
-        """Section 18.2.2.5: links, inverses and sequences become triple patterns."""
+        """Translate links, inverses and sequences of a path to triple patterns (SPARQL 1.1, 18.2.2.5)."""
         match path:
             case a.Link(iri):
                 return [TriplePattern(subject, iri, obj)]

@@ -1,7 +1,7 @@
-"""Slips around streams and windows: what was meant, told from the text before and at the fault.
+"""Recognition of common mistakes in streams and windows, from the characters around a fault.
 
-`slips` recognises a slip by the state of the parser; here it is the characters that tell it, since a name
-without a colon, a unit that does not exist or round brackets fail before the grammar has seen a window.
+`mistakes` recognises a mistake by the state of the parser. This module looks at characters, because a name
+without a colon, an unknown unit or round brackets fail before the grammar has recognised a window.
 """
 
 from __future__ import annotations
@@ -46,14 +46,17 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class WindowMistake:
-    """A message, None for the plain one ("unexpected …, expected …"), and what to write instead."""
+    """The message for a mistake, None for the usual one ("unexpected …, expected …"), and a correction."""
 
     message: str | None
     hint: str
 
 
 def window_slip(dialect: Dialect, text: str, at: int, choices: set[str]) -> WindowMistake | None:
-    """The slip at an offset of a text; ``choices`` are the terminals that the grammar would take there."""
+    """Return the mistake at an offset, if it is known.
+
+    ``choices`` are the terminals that the grammar allows.
+    """
     before, char = text[:at][-400:], text[at : at + 1]
     found = _WORD.match(text, at)
     word = found.group().lower() if found else ""
@@ -85,7 +88,7 @@ def window_slip(dialect: Dialect, text: str, at: int, choices: set[str]) -> Wind
 
 
 def iri_without_brackets(prefix: str, text: str, at: int) -> str | None:
-    """A hint for a name whose prefix is not declared since it was meant as an IRI."""
+    """Return a hint if an undeclared prefix is the scheme of an IRI without angle brackets."""
     if prefix.lower() not in ("http", "https", "urn", "file", "mailto", "tag", "ws", "mqtt"):
         return None
     name = re.match(r"[^\s\[\]{}()<>\"',;]+", text[at:])
@@ -109,7 +112,7 @@ def _stream_name(text: str, at: int) -> WindowMistake | None:
 
 
 def _kind(dialect: Dialect, word: str) -> WindowMistake | None:
-    """What stands first in a window."""
+    """Return the mistake at the first word of a window."""
     if word in _WINDOW_WORDS:
         return WindowMistake(None, f"Write {_WINDOW_WORDS[word]}.")
     if word in ("slide", "step"):
@@ -118,7 +121,7 @@ def _kind(dialect: Dialect, word: str) -> WindowMistake | None:
 
 
 def _in_window(text: str, at: int, before: str, word: str, char: str) -> WindowMistake | None:
-    """What stands behind the number of a window."""
+    """Return the mistake after the number of a window."""
     number = _DURATION.search(before)
     if char == "," and number is not None and text[at + 1 : at + 2].isdigit():
         return WindowMistake(

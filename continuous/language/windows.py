@@ -1,4 +1,4 @@
-"""Windows and durations of all dialects to window declarations."""
+"""Translation of windows and durations of all dialects to window declarations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ GREATEST_MS = 2**53
 
 
 def duration_ms(context: Context, text: s.DurationText, what: str) -> int:
-    """Milliseconds, rounded up to a whole one with a warning. A fault, and 1, when it is none."""
+    """Convert a duration to milliseconds; a fraction is rounded up with a warning.
+
+    A wrong duration adds a fault to the context, and the result is 1.
+    """
     if text.words and context.dialect == "rspql":
         context.fault(
             "RSP-QL* writes durations as xsd:duration",
@@ -113,7 +116,7 @@ def _iso_of(text: s.DurationText) -> str:
 WINDOW_NAMESPACE = "urn:quadrill:window:"
 _GREATEST_COUNT = 10_000_000
 
-# Which dialects have a window, and what to write in the others.
+# For each kind of window, the dialects that have it.
 _DIALECTS: dict[str, tuple[str, ...]] = {
     "now": ("cqels",),
     "all": ("cqels",),
@@ -145,11 +148,13 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class WindowWord:
-    """The spelling of a kind of window that no grammar knows: a word and whole numbers, ``[LATEST 5]``.
+    """The syntax of a window kind of an extension: a word and whole numbers, such as ``[NEWEST 5]``.
 
     Attributes:
-        word: in capitals; texts may write it in any case. numbers: what its numbers are, for messages: the
-        first is the ``count`` of the spec, a second the ``step``. dialects: that have it.
+        word: the word in capitals; query texts may write the word in any case.
+        numbers: a name for each number, for messages; the first number is the spec's ``count``, the second
+            its ``step``.
+        dialects: the dialects that have the window.
     """
 
     word: str
@@ -157,7 +162,7 @@ class WindowWord:
     dialects: tuple[Dialect, ...] = ("cqels", "rspql", "csparql")
 
     def text(self, spec: WindowSpec) -> str:
-        """What stands in the brackets."""
+        """Return the text between the brackets of a window."""
         given = (spec.count, spec.step)[: len(self.numbers)]
         return " ".join((self.word, *map(str, given)))
 
@@ -166,7 +171,7 @@ _words: dict[str, tuple[str, WindowWord]] = {}
 
 
 def add_word(kind: str, word: WindowWord) -> None:
-    """Let texts write windows of a kind by a word; `quadrill.continuous.windows.kinds` registers kinds."""
+    """Add the word for windows of a kind; `quadrill.continuous.windows.kinds` registers the kind itself."""
     ours = any(spelled.startswith(f"[{word.word}") for spelled in (*_SPELLED.values(), "[RANGE", "[SESSION"))
     if ours or word.word in _words or len(word.numbers) > 2 or not re.fullmatch("[A-Z][A-Z_]*", word.word):
         raise ValueError(f"{word.word!r} cannot be the word of a window")
@@ -174,17 +179,17 @@ def add_word(kind: str, word: WindowWord) -> None:
 
 
 def remove_word(word: WindowWord) -> None:
-    """Take a word away again."""
+    """Remove the word of a window kind."""
     del _words[word.word]
 
 
 def words() -> tuple[str, ...]:
-    """The words beside those of the grammars."""
+    """Return the sorted words of window kinds that extensions have added."""
     return tuple(sorted(_words))
 
 
 def word_of(kind: str) -> WindowWord:
-    """The word of a kind that no grammar knows."""
+    """Return the word of a window kind of an extension."""
     return next(word for known, word in _words.values() if known == kind)
 
 
@@ -195,7 +200,7 @@ class _Key(NamedTuple):
 
 
 class Windows:
-    """The windows of one query, in the order of the text."""
+    """Collector of the window declarations of one query, in the order of the text."""
 
     def __init__(self, context: Context, terms: Terms) -> None:
         self.context = context
@@ -208,13 +213,13 @@ class Windows:
 
     @property
     def declarations(self) -> tuple[WindowDeclaration, ...]:
-        """All windows that the text declares, by name."""
+        """All declared windows of the query, in the order of the text."""
         return tuple(self._declarations.values())
 
     # --- clauses and blocks
 
     def clause(self, clause: s.WindowClause) -> None:
-        """``FROM NAMED WINDOW``, ``FROM STREAM`` and the 2010 form."""
+        """Declare the window of a ``FROM NAMED WINDOW``, ``FROM STREAM`` or ``FROM NAMED … AS ?w`` clause."""
         stream = self.terms.iri(clause.stream)
         if isinstance(clause.name, s.Variable):
             name = self.declare(stream, clause.window, clause.at)
@@ -227,7 +232,7 @@ class Windows:
             self.declare(stream, clause.window, clause.at, name=self.terms.iri(clause.name))
 
     def use(self, name: NamedNode | Var, at: int) -> None:
-        """A WINDOW block reads a window, or with a variable all of them."""
+        """Mark the window that a WINDOW block reads as used; a block with a variable uses all windows."""
         if isinstance(name, Var):
             self._used.update(self._declarations)
             if not self._declarations:
@@ -250,13 +255,13 @@ class Windows:
         self.context.fault(f"the window <{name.value}> is not declared", at, hint)
 
     def block(self, stream: NamedNode | Var, window: s.WindowText, at: int) -> NamedNode:
-        """A STREAM block's window."""
+        """Declare the window of a STREAM block and return the window's name."""
         name = self.declare(stream, window, at)
         self._used.add(name)
         return name
 
     def add_used(self, declarations: list[WindowDeclaration], at: int) -> None:
-        """Add declarations that a block makes by itself, and uses."""
+        """Add generated declarations of a block (such as SEQ) and mark them as used."""
         for each in declarations:
             self._declarations[each.name], self.places[each.name] = each, at
         self._used.update(each.name for each in declarations)
@@ -270,7 +275,10 @@ class Windows:
         name: NamedNode | None = None,
         share: bool = True,
     ) -> NamedNode:
-        """Add a declaration and give its name; equal unnamed windows on one stream are one."""
+        """Add a declaration and return its name.
+
+        Equal unnamed windows on one stream share one declaration.
+        """
         spec = self._spec(window)
         lateness = None
         if window.lateness is not None:
@@ -291,7 +299,7 @@ class Windows:
         return name
 
     def warn_of_unused(self) -> None:
-        """Called at the end of the query."""
+        """Add a warning for each window that no block reads; called at the end of the query."""
         for name, declaration in self._declarations.items():
             if name not in self._used:
                 named = declaration.stream
@@ -333,7 +341,10 @@ class Windows:
                 return self._range(window, t0)
 
     def _keyed(self, window: s.WindowText) -> WindowSpec:
-        """A window that holds elements by key; `find_patterns` says of which pattern."""
+        """Return the spec of a session or LATEST window.
+
+        `find_patterns` adds the pattern that binds the keys.
+        """
         if window.keys and self.context.dialect == "csparql":
             told = "C-SPARQL has no block whose variables PARTITION BY could name"
             self.context.fault(told, window.at, "Write [SESSION 10s], or the query in CQELS-QL.")
@@ -346,7 +357,7 @@ class Windows:
         return WindowSpec(window.kind, width_ms=width, count=count, keys=keys)
 
     def find_patterns(self, root: Algebra) -> None:
-        """Say of windows with keys of which pattern they are."""
+        """Set the pattern of each window with keys, from the block that reads the window."""
         if any(each.spec.keys for each in self.declarations):
             found = with_patterns(self.declarations, root, self.context, self.places)
             self._declarations = {each.name: each for each in found}
@@ -423,6 +434,6 @@ class Windows:
             )
 
     def instant(self, text: s.InstantText) -> int | None:
-        """Milliseconds of a STARTING AT."""
+        """Return the instant of STARTING AT in milliseconds; None if it is wrong, which adds a fault."""
         value = self.terms.string(text.value) if isinstance(text.value, s.StringToken) else None
         return instant_ms(self.context, text, value)

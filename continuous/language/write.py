@@ -1,7 +1,6 @@
-"""A query as text of its dialect, indented, with its prefixes; `parse` gives it back.
+"""Serialisation of a query as indented text of its dialect, for EXPLAIN; `parse` reads the text back.
 
-The text is the one normal form of its algebra: written, read and written again it does not change. EXPLAIN
-shows queries and their static parts so.
+The text is a normal form: a text that is written, parsed and written again does not change.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _DEFAULT_BASE = "http://localhost/"
 
 
 def write(query: ContinuousQuery) -> str:
-    """The text of a query. Parameters stand there as the terms that they were bound to.
+    """Return the text of a query; parameters are written as the terms to which they are bound.
 
     >>> from .parser import parse
     >>> print(write(parse("PREFIX : <http://e/> SELECT * { ?a :p ?b . ?a :q 1 FILTER(?b>1) }")), end="")
@@ -37,21 +36,21 @@ def write(query: ContinuousQuery) -> str:
     """
     declared = [window.name for window in query.windows]
     if any(window.spec.sequence is not None for window in query.windows):
-        return query.text  # patterns of SEQ have no normal form
+        return query.text  # the original text, because SEQ blocks have no normal form
     for count in range(len(declared) + 1):
         text, order = _written(query, count)
-        # A STREAM block numbers its window by its place in the text; where that place does not give the
-        # number, the windows up to there are clauses, which come before all blocks.
+        # A STREAM block numbers its window by its position in the text. If a position does not give the right
+        # number, the windows up to it are written as dataset clauses, which come before all blocks.
         if query.dialect != "cqels" or order == declared[count:]:
             return text
     raise AssertionError(f"the windows of this {DIALECT_NAMES[query.dialect]} query have no order")
 
 
 def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]]:
-    """The text with that many windows as dataset clauses, and the order of the windows of its blocks."""
+    """Return the text, with ``clauses`` windows as dataset clauses, and the windows of blocks in order."""
     nodes = (query.root, query.template, query.describe)
     terms = TermPrinter(nodes, query.prefixes, placeholders=query.dialect != "sparql")
-    # The REPORT words stand in the first window.
+    # The REPORT words are written into the first window.
     brackets = [
         window_text(window, query.dialect, None if number else query.emission.report)
         for number, window in enumerate(query.windows)
@@ -137,7 +136,7 @@ def _endings(emission: EmissionClauses, dialect: Dialect) -> Iterable[str]:
 
 
 def _calls_iri(nodes: object) -> bool:
-    """True when an IRI() resolves against the base."""
+    """Return True if the query calls IRI(), whose result depends on the base IRI."""
     return any(isinstance(each, a.Call) and each.name == "IRI" for each in parts_of(nodes))
 
 
@@ -145,7 +144,7 @@ def _calls_iri(nodes: object) -> bool:
 
 
 def window_text(window: WindowDeclaration, dialect: Dialect, report: str | None = None) -> str:
-    """The brackets of a window as its dialect writes them."""
+    """Return the text of a window, with brackets, in the syntax of its dialect."""
     spec = window.spec
     match spec.kind:
         case "now" | "all":
@@ -186,7 +185,7 @@ def _keys(spec: WindowSpec) -> str:
 
 
 def duration_text(milliseconds: int, dialect: Dialect) -> str:
-    """A duration: ``1h30m``, in RSP-QL* ``PT1H30M``.
+    """Return the text of a duration: ``1h30m``, or ``PT1H30M`` in RSP-QL*.
 
     >>> duration_text(5_400_000, "cqels"), duration_text(90_500, "rspql")
     ('1h30m', 'PT1M30.500S')
