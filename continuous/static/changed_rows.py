@@ -1,10 +1,10 @@
-"""The change of tables that fell behind, by the rows that the commits since then reach.
+"""The change of a table that fell behind, computed from the rows that recent commits may have changed.
 
-Too many for writers to wait for may still be much less than all rows. Law, tested: what is found leads to the
-rows that a whole reading gives.
+The rows may be too many for writers to wait for, yet far fewer than all rows of the table. A test checks that
+the computed change leads to the same rows as reading the whole table.
 
-    before  =  rows of the table with one of the keys, which nobody changes while it is behind
-    after   =  those of the store; what commits reach meanwhile is read again, until none comes between
+    before  =  rows of the table with one of the keys; a table that is behind does not change
+    after   =  rows of the store with one of the keys; rows that newer commits may change are read again
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KeySets = Mapping[Key, set[tuple[Term, ...]]]
 
 
 class ChangedRows:
-    """The rows of one table that is behind, where commits reach it."""
+    """The rows of one table, behind the store, that commits may have changed."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -45,14 +45,14 @@ class ChangedRows:
         self._after: Counter[Solution] = Counter()
 
     def follow(self, reader: StoreReader, commits: Sequence[Commit]) -> bool:
-        """Read what these reach as well; False where all rows are better read."""
+        """Read rows that further commits may have changed; return False if reading all rows is better."""
         keys = self._reached(commits)
         if keys is None:
             return False
         try:
             found = rows_with(reader, self._evaluator, self.table.part, keys, self.table.count)
         except (TooManyRowsError, ReportedError):
-            return False  # a whole reading may do without what the keys need
+            return False  # reading all rows may succeed although reading by key exceeded a limit
         for key, values in keys.items():
             places = [self._columns.index(name) for name in key]
             stale = [row for row in self._after if tuple([row[each] for each in places]) in values]
@@ -63,7 +63,7 @@ class ChangedRows:
         return True
 
     def fresh(self) -> ReloadedRows:
-        """The change, behind all that was followed; its new rows are pinned."""
+        """Return the change of the table by all followed commits; the terms of new rows are pinned."""
         table, before = self.table, self._before()
         after = table.encode(self._after.elements())
         delta = difference(after, before)
@@ -72,7 +72,7 @@ class ChangedRows:
         return ReloadedRows(table, come, None, delta, whole=False)
 
     def _reached(self, commits: Iterable[Commit]) -> KeySets | None:
-        """The values of columns that changed rows may have; None where nobody knows, or they are too many."""
+        """Return the column values of rows that commits may have changed; None if unknown or too many."""
         found: dict[Key, set[tuple[Term, ...]]] = defaultdict(set)
         for commit in commits:
             if not commit.exact:
@@ -110,13 +110,13 @@ class ChangedRows:
 
 
 def _values(trigger: Trigger, key: Key, quads: Iterable[Quad]) -> set[tuple[Term, ...]]:
-    """What the columns of a key have in the rows that some quads may change; a blank node: unknown."""
+    """Return the key columns' values in rows that some quads may change; a blank node stands for unknown."""
     pattern = trigger.pattern
     if pattern is None:
         return set()
     ends = pattern.subject, pattern.object
     if len(key) == 1 and trigger.predicate and all(isinstance(each, Var) for each in ends):
-        # Any quad matches: a large commit has few kinds of them.
+        # Fast path: every quad with this predicate matches, so the values are read without matching.
         for place, end in (("subject", ends[0]), ("object", ends[1])):
             if end == Var(key[0]) and ends[0] != ends[1]:
                 return {(each,) for each in map(attrgetter(place), quads)}

@@ -1,4 +1,4 @@
-"""Watches the store's commits, one by one, and works out what they change in tables."""
+"""Commit watch: computes the change of each table for every commit of the store."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _FEW_KEYS = 100
 _POLL_S = 0.02
 
 Affected: TypeAlias = Counter[Solution] | OneOf["all", "too many"]
-"""The rows that a commit may change; all of them, which are evaluated behind it; or too many for that."""
+"""The rows that a commit may change: counted rows, ``all`` rows of the table, or ``too many`` to compute."""
 
 
 class CommitWatch:
-    """The writers' side of the tables. Writers call `around_commit` and `around_bulk_load`, one at a time.
+    """The part of all tables that runs in writers' threads, one writer at a time.
 
     Attributes:
-        order: its lock is held while a commit becomes visible and what it changes is worked out.
-        index: the tables for which commits are looked at.
-        gone: closes the inputs of queries that are gone; called when nobody walks over tables.
-        due: the tables that commits have changed which have not had their turn, by version.
-        replay: where it says so tables fall behind, not where changes are too large; None but in a replay.
+        order: the lock that is held while a commit becomes visible and its changes are computed.
+        index: the triggers of all tables whose changes are computed at commits.
+        gone: callbacks that close the inputs of dropped queries; called while no thread iterates over tables.
+        due: the changed tables by the versions of commits whose tasks have not run.
+        replay: during a replay, determines which tables fall behind at which commit; otherwise None.
     """
 
     def __init__(self, store: QuadStore, limits: StaticLimits) -> None:
-        """Make one that watches nothing before `start`."""
+        """Create a commit watch that observes no commits before `start`."""
         self._store = store
         self._limits = limits
         self.order = CommitOrder()
@@ -57,27 +57,30 @@ class CommitWatch:
         self.due: dict[int, list[Table]] = {}
 
     def start(self) -> None:
-        """Watch commits from now on. Not under the lock of the order: writers have their own before that."""
+        """Observe commits from now on.
+
+        The caller must not hold the lock of ``order``, because writers lock it after the store's own lock.
+        """
         with self._observing:
             if self._stop is None:
                 self._stop = self._store.committer.observe(self)
 
     def stop(self) -> None:
-        """Watch no more commits."""
+        """Stop observing commits."""
         with self._observing:
             stop, self._stop = self._stop, None
         if stop is not None:
             stop()
 
     def let_go(self) -> None:
-        """Let the tables of queries go that are gone."""
+        """Release the tables of dropped queries."""
         if self.gone:
             with self.order.lock:
                 while self.gone:
                     self.gone.popleft()()
 
     def look_up(self, table: Table) -> None:
-        """Work out the changes of a part that is not held; while a bulk load runs it is waited for."""
+        """Start to compute changes of a look-up part; waits until a running bulk load has ended."""
         while True:
             with self.order.lock:
                 if not self._loading:
@@ -91,7 +94,7 @@ class CommitWatch:
 
     @contextmanager
     def around_bulk_load(self) -> Iterator[None]:
-        """A bulk load is under way: what is looked up is looked up in a copy until it has its turn."""
+        """Bracket a bulk load: until its task runs, look-ups read a copy of the old dataset."""
         with self.order.lock:
             self.let_go()
             looked_up = [table for table in self.index.tables() if not table.is_held]
@@ -109,7 +112,10 @@ class CommitWatch:
 
     @contextmanager
     def around_commits(self, commits: Sequence[Commit]) -> Iterator[bool]:
-        """True where no table can be changed by any of these commits; none is added meanwhile."""
+        """Bracket a group of commits; yield True if the commits cannot change any table.
+
+        No table is added to the index within the context.
+        """
         with self.order.lock:
             self.let_go()
             unaffected = self.replay is None and not any(self.index.touched(each, 1) for each in commits)
@@ -119,7 +125,7 @@ class CommitWatch:
 
     @contextmanager
     def around_commit(self, commit: Commit) -> Iterator[None]:
-        """Work out what a commit changes, before the next one is made."""
+        """Bracket one commit: compute the rows before and after it, and record the changes of tables."""
         replay, version = self.replay, commit.version
         with self.order.lock:
             self.let_go()
@@ -132,14 +138,15 @@ class CommitWatch:
             yield
             self.order.made_at = commit.at_ms
             for group, touched, before in work:
-                # What fell behind in the replayed past does so again, whatever its rows are.
+                # A table that fell behind before the crash falls behind again in the replay, even if its
+                # change is known.
                 changes = {**self._after(group, touched, before, commit), **changes}
             self._note(commit, changes)
             if replay is not None:
                 replay.read(version, self.index.tables())
 
     def _note(self, commit: Commit, changes: dict[Table, Change]) -> None:
-        """The changes wait for their turn."""
+        """Append the changes of a commit to their tables, where they wait for the commit's task."""
         copy: FrozenReader | None = None
         for table, change in changes.items():
             if not table.is_held and not change.is_known:
@@ -155,7 +162,7 @@ class CommitWatch:
             self.due.setdefault(commit.version, []).append(table)
 
     def _without(self, commit: Commit) -> FrozenReader | None:
-        """The dataset without the commit that was just made; None when there is no room for it."""
+        """Return a copy of the dataset before the newest commit; None if the copy would exceed the memory."""
         try:
             return self._store.frozen(undo=commit)
         except ReportedError as error:
@@ -165,7 +172,11 @@ class CommitWatch:
     # --- the rows that a commit may change ------------------------------------------------------
 
     def _before(self, group: TableGroup, touched: AffectedRows, version: int) -> Affected:
-        """The rows of a group before a commit."""
+        """Return the rows of a group, before a commit, that the commit may change.
+
+        Returns ``all`` if evaluating the whole part is allowed and cheaper, and ``too many`` if a limit is
+        exceeded, so that the tables fall behind and are read again in the background.
+        """
         limits, held, limited = self._limits, group.first.is_held, self._is_limited(group)
         if limited and held and group.first.background.is_heavy(group.part):
             if touched.whole or touched.size > _FEW_KEYS or group.keyed_s > limits.keyed_s:
@@ -185,7 +196,7 @@ class CommitWatch:
     def _after(
         self, group: TableGroup, touched: AffectedRows, before: Affected, commit: Commit
     ) -> dict[Table, Change]:
-        """The changes of the tables of a group for which commits are looked at, behind the commit."""
+        """Return the changes of a group's tables, computed after the commit became visible."""
         version, at_ms = commit.version, commit.at_ms
         if before == "all":
             return {table: Change(version, at_ms, all_rows=self._all_rows(table)) for table in group.seeing()}
@@ -201,7 +212,10 @@ class CommitWatch:
         }
 
     def _is_limited(self, group: TableGroup) -> bool:
-        """False in a replay, which knows what was too much; look-ups take a copy there, too."""
+        """Return True if limits on changes apply to a group.
+
+        In a replay the journal says which tables in memory fell behind, so limits apply to look-ups only.
+        """
         return self.replay is None or not group.first.is_held
 
     def _rows(self, group: TableGroup, touched: AffectedRows) -> Affected:
@@ -220,7 +234,7 @@ class CommitWatch:
             group.keyed_s = time.perf_counter() - began
 
     def _all_rows(self, table: Table) -> list[Solution] | None:
-        """All rows of a table; None where they are to be read anew."""
+        """Return all rows of a table; None if the evaluation fails and the rows must be read again."""
         began = time.perf_counter()
         try:
             rows = list(table.background.whole(self._store.reader, table.part))

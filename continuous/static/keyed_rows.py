@@ -1,9 +1,9 @@
-"""The rows of a static part that have certain values, evaluated on the store as it is.
+"""Rows of a static part with given key values, evaluated on the current store.
 
-So the rows are found that some quads may have changed, and those that a look-up asks for. For each set of
-variables that the triggers know (`algebra.triggers`) the pattern is evaluated with their values inline.
-Evaluated so before a commit and after it, the difference is the change of the whole: a row that the values do
-not reach is the same in both.
+A commit watch reads the rows that changed quads may affect, and a look-up reads the rows of a key. For each
+set of variables that the triggers bind (`algebra.triggers`) the pattern is evaluated with the variables'
+values as inline data. The difference of two such evaluations, before and after a commit, is the change of all
+rows: the commit cannot change a row without one of the key values.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ..rows import Solution
 from .static_evaluator import StaticEvaluator
 
 KeyValues = Mapping[Key, set[tuple[Term, ...]]]
-"""For each set of variables the values that changed rows may have there."""
+"""For each set of variables, the values of these variables in the wanted rows."""
 
 TermKey: TypeAlias = tuple[Term | None, ...]
 
 KEY_S = 0.00002
-"""Seconds of a key, looked up before a commit and after it; a quick table may be cheaper as a whole."""
+"""Estimated seconds to evaluate one key before and after a commit, compared with evaluating all rows."""
 AT_ONCE = 500
-"""Keys in one text: more of them make the text slow to read, fewer make more texts."""
+"""Maximum number of keys in one query text: more keys parse slowly, fewer keys need more texts."""
 
 
 class TooManyRowsError(Exception):
-    """The values reach more rows than may be looked at while writers wait."""
+    """Raised if the key values have more rows than may be read while writers wait."""
 
 
 def rows_with(
@@ -43,13 +43,13 @@ def rows_with(
     keys: KeyValues,
     at_most: int | None = None,
 ) -> Counter[Solution]:
-    """The rows of the part that agree with one of the keys, each as often as the part has it.
+    """Return the rows of a part that match one of the keys, each with its number of occurrences.
 
-    Raises TooManyRowsError when there are more rows than ``at_most``.
+    Raises TooManyRowsError if more than ``at_most`` rows match.
     """
     found: Counter[Solution] = Counter()
     read = 0
-    # Also columns that the part does not show, where a key has them.
+    # The pattern is evaluated with the key's variables as further columns, even if the part hides them.
     hidden = sorted({name for key in keys for name in key}.difference(each.name for each in part.vars))
     wider = StaticPattern(part.name, part.pattern, part.vars + tuple(map(Var, hidden)))
     places = {each.name: place for place, each in enumerate(wider.vars)}
@@ -59,7 +59,7 @@ def rows_with(
             read += 1
             if at_most is not None and read > at_most:
                 raise TooManyRowsError
-            # A row that an earlier set of variables reaches too was counted there.
+            # A row that also matches a key of an earlier set of variables has been counted already.
             if not any(tuple([row[each] for each in other]) in known for other, known in earlier):
                 found[row[: len(part.vars)]] += 1
         earlier.append(([places[name] for name in key], values))
@@ -85,9 +85,9 @@ def _restricted(
 def rows_of(
     reader: Reader, evaluator: StaticEvaluator, part: StaticPattern, places: tuple[int, ...], values: TermKey
 ) -> Mapping[Solution, int]:
-    """The rows of a part that have the values at these places.
+    """Return the rows of a part that have the given values in the columns at ``places``.
 
-    No text can name blank nodes: by them rows are chosen from those that agree with the other values.
+    A query text cannot name blank nodes, so rows are read by the other values and filtered by blank nodes.
     """
     named = sorted(
         (part.vars[place].name, value)

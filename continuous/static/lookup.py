@@ -1,15 +1,15 @@
-"""A static part that is not held: its rows are read from the store by key, when a query asks for them.
+"""Look-up: a static part without a table in memory, whose rows a query reads from the store by key.
 
-    rows of a key, as the query sees them  =  rows in the store now  -  changes the query has not taken
+    rows of a key, as the query sees them  =  rows in the store now  -  changes the query has not applied
 
-Nothing is held but a bounded cache of keys that were asked for, and the changes of commits whose turn has not
-come for the query. Both sides of the difference are read while no commit can become visible, so the result is
-exact whatever the store's version is by then.
+Memory contains only a bounded cache of recently read keys and the changes of commits that the query has not
+applied. Both sides of the difference are read while no commit can become visible, so the result is exact for
+every version of the store.
 
-Where a commit's change is not known row by row (a bulk load, too many keys) a copy of the dataset from before
-it takes the place of the store until the query takes that commit:
+If the change of a commit is not known row by row (a bulk load, too many keys), a copy of the dataset before
+the commit replaces the store until the query applies that commit:
 
-    copy before version 5, less what is not taken | the store now, less what is not taken of 6, 7 ...
+    copy before version 5, minus unapplied changes | the store now, minus unapplied changes of 6, 7 ...
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from .table import Change, Table
 
 @dataclass(slots=True)
 class _Stretch:
-    """Versions between two commits that replaced everything.
+    """The versions between two commits whose changes are not known row by row.
 
-    ``reader`` has the newest of them (None: the store, or its copy during a bulk load), ``ahead`` what it has
-    and the query has not taken.
+    Attributes:
+        reader: a copy of the newest of these versions; None for the current store.
+        ahead: changes that the reader includes and the query has not applied.
     """
 
     reader: FrozenReader | None = None
@@ -45,18 +46,18 @@ class _Stretch:
 
 
 class KeyCache:
-    """The rows of the keys that were asked for last, under one set of columns."""
+    """A cache of the rows of recently used keys, for one set of key columns."""
 
     def __init__(self, lookup: Lookup, columns: tuple[int, ...]) -> None:
         self.columns = columns
-        # The key asked for last is the last.
+        # The rows by key, the most recently used key last.
         self.buckets: dict[Key, dict[IdRow, int]] = {}
         self.ahead: dict[Any, dict[Solution, int]] = {}
         self.size = 0
         self._lookup = lookup
 
     def get(self, key: Key, _: object = None) -> dict[IdRow, int]:
-        """The rows with a key and how often each is there."""
+        """Return the rows with a key and the number of occurrences of each row, reading them if necessary."""
         lookup = self._lookup
         lookup.asked += 1
         bucket = self.buckets.pop(key, None)
@@ -67,17 +68,17 @@ class KeyCache:
         return bucket
 
     def keep(self, key: Key, bucket: dict[IdRow, int]) -> None:
-        """Remember the rows of a key."""
+        """Add the rows of a key to the cache."""
         self.buckets[key] = bucket
         self.size += len(bucket) + 1
 
     def forget_oldest(self) -> None:
-        """Forget the key that was not asked for longest."""
+        """Evict the least recently used key."""
         bucket = self.buckets.pop(next(iter(self.buckets)))
         self.size -= len(bucket) + 1
 
     def update(self, change: Delta) -> None:
-        """Take a change into what is remembered."""
+        """Apply a change of the part to the cached rows."""
         for row, weight in change.items():
             bucket = self.buckets.get(key_getter(self.columns)(row))
             if bucket is not None:
@@ -86,7 +87,7 @@ class KeyCache:
                 self.size += len(bucket)
 
     def begin(self, ahead: Mapping[Solution, int]) -> None:
-        """Nothing is remembered; these rows are in the store, and not taken by the query."""
+        """Clear the cache and set the changes that the reader includes and the query has not applied."""
         self.buckets.clear()
         self.ahead.clear()
         self.size = 0
@@ -94,15 +95,18 @@ class KeyCache:
 
 
 class Lookup(Arrangement):
-    """An input of a join that looks into the store. Used in the engine's thread, `changed` by writers."""
+    """A join input that reads rows from the store. Used in the engine's thread; writers call `changed`."""
 
     is_lookup = True
 
     def __init__(self, table: Table, store: QuadStore, order: threading.RLock, most: int) -> None:
-        """Make one that nobody looks into before `attach`.
+        """Create a look-up, which must be attached before use.
 
-        ``order`` is held while no commit can become visible. ``most`` rows and keys are remembered: what was
-        not asked for longest goes.
+        Args:
+            table: the table of the part, which has changes but no rows.
+            store: the store to read from.
+            order: the lock under which commits become visible.
+            most: maximum number of cached rows and keys; the least recently used keys are evicted.
         """
         super().__init__()
         self.table = table
@@ -112,11 +116,11 @@ class Lookup(Arrangement):
         self._order = order
         self._most = most
         self._caches: dict[tuple[int, ...], KeyCache] = {}
-        # The first is the query's, to the last one commits are added.
+        # The query reads from the first stretch; new commits are added to the last one.
         self._stretches = deque([_Stretch()])
 
     def attach(self) -> None:
-        """The query begins at the table's version: later changes wait for it from here on."""
+        """Begin at the table's version; later changes are recorded until the query applies them."""
         with self._order:
             if self.changed not in self.table.watchers.changed:
                 for waiting in self.table.waiting:
@@ -124,13 +128,13 @@ class Lookup(Arrangement):
                 self.table.watchers.changed.append(self.changed)
 
     def detach(self) -> None:
-        """The query is gone."""
+        """Stop recording changes, because the query was dropped."""
         with self._order:
             if self.changed in self.table.watchers.changed:
                 self.table.watchers.changed.remove(self.changed)
 
     def check(self) -> None:
-        """Raise ConflictError when a commit's change could not be worked out."""
+        """Raise ConflictError if the change of a commit could not be computed."""
         if self.table.reading.problem is not None:
             raise ConflictError(
                 f"a change of the static part {self.table.name} is not known: {self.table.reading.problem}",
@@ -138,7 +142,7 @@ class Lookup(Arrangement):
             )
 
     def changed(self, change: Change) -> None:
-        """The store has a change that the query has not taken; called while no commit becomes visible."""
+        """Record a change that the query has not applied; called while no commit can become visible."""
         if change.before is not None:
             self._stretches[-1].reader = change.before
             self._stretches.append(_Stretch())
@@ -152,7 +156,7 @@ class Lookup(Arrangement):
                 add_to_index(cache.ahead, cache.columns, weights)
 
     def renew(self) -> None:
-        """The query takes commits that replaced everything, as many as `renewals`."""
+        """Apply `renewals` commits whose changes are not known row by row, and clear all caches."""
         with self._order:
             for _ in range(self.renewals):
                 self._stretches.popleft()
@@ -163,7 +167,7 @@ class Lookup(Arrangement):
     # --- as joins use it ------------------------------------------------------------------------
 
     def index(self, key: tuple[int, ...]) -> KeyCache:  # type: ignore[override]
-        """What finds rows by the values of some columns, all of which every row binds."""
+        """Return the cache for a set of key columns, which must be bound in every row."""
         cache = self._caches.get(key)
         if cache is None:
             assert key, "a look-up needs a key"
@@ -173,19 +177,19 @@ class Lookup(Arrangement):
         return cache
 
     def retain(self, keys: Iterable[tuple[int, ...]]) -> None:
-        """Have exactly these keys."""
+        """Discard the caches of all sets of columns except ``keys``."""
         wanted = set(keys)
         for key in [each for each in self._caches if each not in wanted]:
             with self._order:
                 del self._caches[key]
 
     def fan_out(self, key: tuple[int, ...]) -> float:
-        """How many rows a value of the key has, by those that are remembered."""
+        """Return the average number of rows per key, estimated from the cached rows."""
         cache = self._caches.get(key)
         return 1.0 if cache is None or not cache.buckets else cache.size / len(cache.buckets)
 
     def update(self, change: Delta) -> None:
-        """The query takes a change of the part."""
+        """Apply a change of the part to the query's view and to all caches."""
         self.recent.extend(change)
         decode = self.table.terms.dictionary.decode
         rows = {tuple(map(decode, row)): -weight for row, weight in change.items()}
@@ -195,31 +199,31 @@ class Lookup(Arrangement):
             cache.update(change)
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
-        """The rows that are remembered."""
+        """Yield the cached rows."""
         for cache in self._caches.values():
             for bucket in cache.buckets.values():
                 yield from bucket.items()
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """The rows that are remembered; see `Arrangement.referenced_rows`."""
+        """Yield the cached rows, which a sweep must not delete; see `Arrangement.referenced_rows`."""
         for cache in list(self._caches.values()):
             yield from chain.from_iterable(map(tuple, list(cache.buckets.values())))
 
     @property
     def keys(self) -> int:
-        """The number of keys that are remembered."""
+        """The number of cached keys."""
         return sum(len(cache.buckets) for cache in list(self._caches.values()))
 
     @property
     def size(self) -> int:
-        """How many rows and keys are."""
+        """The number of cached rows and keys together."""
         return sum(cache.size for cache in list(self._caches.values()))
 
     def __len__(self) -> int:
         return self.size - self.keys
 
     def read(self, cache: KeyCache, key: Key) -> dict[IdRow, int]:
-        """The rows of a key as the query must see them now; remembered."""
+        """Read the rows of a key as the query must see them now, and add them to the cache."""
         self.check()
         places, terms = cache.columns, self.table.terms.dictionary.terms
         values = tuple([terms[each] for each in ((key,) if isinstance(key, int) else key)])

@@ -1,9 +1,9 @@
-"""The rows of a static part, there once for all queries that read it, and what their joins look into.
+"""The rows of a static part, stored once for all reading queries, and the indexes that their joins probe.
 
-    rows, as a query sees them  =  rows of the table now  -  changes that the query has not taken
+    rows, as a query sees them  =  rows of the table now  -  changes that the query has not applied
 
-A query holds no rows but those changes, and most of the time there are none: then a look-up is one in the
-table's own index.
+A query stores only the unapplied changes. Usually there are none, and a join probes the table's index
+directly.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]
 _PIECE = 2_000
-"""Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
+"""Rows that are encoded or released at a time; other threads wait that long to plan or to add new terms."""
 _NO_TEXT = frozenset({type(None), Triple})
 _BETWEEN_S = 0.0002
-"""Between two pieces that are let go: long enough that who waits for the lock gets it."""
+"""Seconds between two released pieces, so that a thread that waits for the lock can acquire it."""
 
 
 def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
-    """Rows as ids, by their terms' texts: there are too many for the terms to be remembered."""
+    """Encode rows as term ids by the terms' texts, without caching the terms, because rows may be many."""
     ids, of_text, rows = dictionary.ids, dictionary.texts.__getitem__, list(rows)
     columns = [
         map(of_text, map(str, terms))
@@ -46,11 +46,19 @@ def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
 
 @dataclass(slots=True, eq=False)
 class SharedIndex:
-    """Rows by the values of some columns, kept up to date with each change.
+    """An index of rows by the values of some columns, updated with each change.
 
-    Whoever asks for one first makes it, in any thread; changes that come ``late``, meanwhile, wait. Where a
-    key has one row, once, that row stands for itself: a mapping of one takes three times as much memory.
-    ``own``: the keys whose rows are not those of an index that this one is a copy of; None: all.
+    The first user builds the index, in any thread. A key with one row that occurs once is stored as the row
+    itself, because a mapping with one entry takes three times as much memory.
+
+    Attributes:
+        columns: the positions of the key columns.
+        users: the number of users of the index.
+        rows: the rows by key.
+        late: changes that arrived while the index was being built.
+        made: set when the index is built.
+        own: for a copied index, the keys whose rows are no longer shared with the original; None for all
+            keys.
     """
 
     columns: Columns
@@ -61,7 +69,7 @@ class SharedIndex:
     own: set[Key] | None = None
 
     def get(self, key: Key, _: object = None) -> Delta:
-        """The rows with a key and how often each is there."""
+        """Return the rows with a key and the number of occurrences of each row."""
         found = self.rows.get(key, EMPTY)
         return found if isinstance(found, dict) else {found: 1}
 
@@ -69,14 +77,14 @@ class SharedIndex:
         return len(self.rows)
 
     def copy(self) -> SharedIndex:
-        """An index to be changed in place of this one, which suspended evaluations look into."""
+        """Return a copy for further changes, while suspended evaluations probe this index unchanged."""
         return SharedIndex(self.columns, self.users, dict(self.rows), self.late, self.made, set())
 
     def enter(self, change: Delta) -> None:
-        """Add a change."""
+        """Apply a change of the rows to the index."""
         rows, of = self.rows, key_getter(self.columns)
         if not SLICE.inside:
-            self.own = None  # nobody is suspended who could look into the other one
+            self.own = None  # no suspended evaluation can probe the original index
         own = self.own
         for row, weight in change.items():
             key = of(row)
@@ -97,15 +105,17 @@ class SharedIndex:
 
 
 class SharedRows:
-    """Rows as ids, which are pinned, with an index for each set of columns that some query looks them up by.
+    """Id rows with pinned terms, and an index for each set of columns that some query probes.
 
     Attributes:
-        rows: each row and how often it is there; changed in the engine's thread alone.
-        listed: the rows in their order, for a query without windows that has one; ``rows`` is then empty.
-        count: how many there are, or have been read so far.
-        lock: held while the rows change, and while a copy of them is taken to make an index.
-        indexes: those in use.
-        views: what the joins of queries look into.
+        terms: the engine's terms.
+        is_ordered: True if the order of the rows matters.
+        rows: each row with its number of occurrences; changed in the engine's thread only.
+        listed: the rows in their order, for a query without windows with ORDER BY; ``rows`` is then empty.
+        count: the number of rows that exist or have been read so far.
+        lock: held while the rows change, and while they are copied to build an index.
+        indexes: the indexes in use, by their columns.
+        views: the join inputs of queries over these rows.
     """
 
     def __init__(self, terms: EngineTerms, *, ordered: bool) -> None:
@@ -121,15 +131,16 @@ class SharedRows:
     # --- all rows, in any thread ----------------------------------------------------------------
 
     def encode(self, rows: Iterable[Solution], fresh: Delta | None = None) -> Delta:
-        """Rows as ids, which are pinned, with those that are ``fresh`` already.
+        """Encode rows as id rows, pin their terms, and add the rows to ``fresh``.
 
-        Piece by piece, since reading them may take minutes. What fails gives all of them back.
+        Rows are encoded in pieces, because reading them may take minutes. If reading fails, the terms of all
+        rows are unpinned.
         """
         found, dictionary = {} if fresh is None else fresh, self.terms.dictionary
         waiting = iter(rows)
         try:
             while piece := list(islice(waiting, _PIECE)):
-                # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
+                # The lock prevents a sweep, which would delete new terms before they are pinned.
                 with self.terms.planning:
                     encoded = ids_of(dictionary, piece)
                     new = set(encoded).difference(found)
@@ -145,13 +156,13 @@ class SharedRows:
         return found
 
     def load(self, fresh: Delta, listed: Sequence[Solution] | None) -> Delta:
-        """Have these rows, as `encode` gives them; those before, whose terms are still pinned."""
+        """Replace all rows by rows from `encode`; return the old rows, whose terms are still pinned."""
         old, self.rows, self.listed = self.rows, fresh, listed
         self.count = sum(fresh.values()) if listed is None else len(listed)
         return old
 
     def give_back(self, rows: Delta) -> None:
-        """Unpin the terms of rows that nobody has any more, which are then gone; piece by piece."""
+        """Unpin the terms of released rows, in pieces; ``rows`` is empty afterwards."""
         unpin = self.terms.dictionary.unpin
         while rows:
             unpin(chain.from_iterable([rows.popitem()[0] for _ in range(min(len(rows), _PIECE))]))
@@ -161,17 +172,17 @@ class SharedRows:
     # --- changes, in the engine's thread --------------------------------------------------------
 
     def encoded(self, weights: Mapping[Solution, int]) -> Delta:
-        """A change as ids, which nobody holds yet."""
+        """Encode a change of rows as id rows, without pinning the terms."""
         return dict(zip(ids_of(self.terms.dictionary, weights), weights.values(), strict=True))
 
     def change(self, delta: Delta) -> None:
-        """Rows come and go."""
+        """Apply a change, pinning the terms of new rows and unpinning the terms of deleted rows."""
         dictionary = self.terms.dictionary
         dictionary.pin(chain.from_iterable([row for row in delta if row not in self.rows]))
         dictionary.unpin(chain.from_iterable(self.change_by(delta)))
 
     def change_by(self, delta: Delta) -> Delta:
-        """Rows come, which are pinned, and go; the latter, whose terms are still pinned."""
+        """Apply a change whose new rows are pinned; return the deleted rows, whose terms are still pinned."""
         rows = self.rows
         with self.lock:
             before = {row: rows[row] for row in delta if row in rows}
@@ -182,7 +193,7 @@ class SharedRows:
         return {row: weight for row, weight in before.items() if row not in rows}
 
     def change_to(self, fresh: Delta, listed: Sequence[Solution] | None, delta: Delta) -> Delta:
-        """Rows that differ by ``delta`` take the place of these, which are given back; see `load`."""
+        """Replace all rows by rows that differ by ``delta``; return the old rows, which are still pinned."""
         with self.lock:
             old = self.load(fresh, listed)
             self._enter(delta)
@@ -202,9 +213,9 @@ class SharedRows:
                 view.told(delta)
 
     def set_apart(self, views: Iterable[SharedArrangement]) -> None:
-        """Let the evaluations that look in by some views, and are suspended, keep what they see.
+        """Preserve the rows that suspended evaluations see through some views.
 
-        Each index that they use is copied once, and the copy is changed from now on.
+        Each index that the views use is copied once, and further changes apply to the copy.
         """
         used = [index for view in views for index in view.set_apart()]
         with self.lock:
@@ -217,7 +228,7 @@ class SharedRows:
     # --- indexes, in any thread -----------------------------------------------------------------
 
     def acquire(self, columns: Columns) -> SharedIndex:
-        """The index by these columns for one user more; made when there is none."""
+        """Return the index by these columns for another user; build the index if it does not exist."""
         copy: Delta | None = None
         with self.lock:
             found = self.indexes.get(columns)
@@ -235,7 +246,7 @@ class SharedRows:
         return found
 
     def release(self, columns: Columns) -> None:
-        """One user less of an index; the last one takes it along."""
+        """Release an index for one user; the index is deleted with its last user."""
         with self.lock:
             index = self.indexes[columns]
             index.users -= 1
@@ -244,37 +255,38 @@ class SharedRows:
 
 
 class SharedArrangement(Arrangement):
-    """An input of a join over shared rows. It is made in any thread, `prepare` too.
+    """A join input over shared rows.
 
-    Everything else is called in the engine's thread. The rows never enter the join as a change: they count as
-    taken when the query begins, at which some other input is empty.
+    The constructor and `prepare` may be called in any thread, all other methods in the engine's thread. The
+    rows never enter the join as a change: the query counts as having applied them when it begins, because
+    another input of the join is empty at that time.
     """
 
     def __init__(self, shared: SharedRows) -> None:
-        """Look into rows; from `attach` on their changes wait for the query."""
+        """Create a join input over ``shared``, which records unapplied changes after `attach`."""
         super().__init__()
         self.shared = shared
         self.now: dict[Columns, SharedIndex | LaggingIndex] = {}
         self._used: dict[Columns, SharedIndex] = {}
-        # What the table has and the query has not taken yet.
+        # Changes that the table includes and the query has not applied.
         self._ahead = Arrangement()
-        # What the table has taken since an evaluation of the query was suspended over it; None: nothing is.
+        # Changes of the table since an evaluation of the query was suspended; None if none is suspended.
         self._later: Delta | None = None
 
     def prepare(self, keys: Iterable[Columns]) -> None:
-        """Have these indexes made, which may take a while."""
+        """Build the indexes by these columns, which may take seconds for large tables."""
         for key in keys:
             self.index(key)
 
     def attach(self, ahead: Delta = EMPTY) -> None:
-        """The query begins at the table's present version, or behind it by a change."""
+        """Begin at the table's current version minus the change ``ahead``."""
         if self not in self.shared.views:
             self.shared.views.append(self)
             self._ahead.update(ahead)
             self.follow()
 
     def detach(self) -> None:
-        """The query looks into the table no more; called in any thread."""
+        """Stop probing the table and release its indexes; may be called in any thread."""
         if self in self.shared.views:
             self.shared.views.remove(self)
         used, self._used = self._used, {}
@@ -282,7 +294,7 @@ class SharedArrangement(Arrangement):
             self.shared.release(columns)
 
     def ahead_by(self, delta: Delta) -> None:
-        """The table has taken a change that the query has not."""
+        """Record a change that the table has applied and the query has not."""
         self._ahead.update(delta)
         if not len(self._ahead):
             self._ahead = Arrangement()
@@ -292,30 +304,30 @@ class SharedArrangement(Arrangement):
     # --- while an evaluation is suspended -------------------------------------------------------
 
     def told(self, delta: Delta) -> None:
-        """The table has taken a change."""
+        """Record a change of the table; during a suspended evaluation the change waits for `rejoin`."""
         if self._later is None:
             self.ahead_by(delta)
         else:
             merge(self._later, delta)
 
     def set_apart(self) -> list[SharedIndex]:
-        """What the query sees is not touched from now on, until `rejoin`; the indexes that this needs."""
+        """Freeze the rows that the query sees until `rejoin`; return the indexes that must not change."""
         if self._later is not None:
             return []
         self._later = {}
         return list(self._used.values())
 
     def rejoin(self) -> None:
-        """Look into the table as it is now; what the query sees stays the same."""
+        """Probe the table's current indexes again after a suspended evaluation."""
         later, self._later = self._later, None
         if later is not None:
-            # What was handed out stays as it is.
+            # Indexes over the old arrangement may still be in use, so a new arrangement is built.
             ahead, self._ahead = merge(dict(self._ahead.rows()), later), Arrangement()
             self._ahead.update(ahead)
             self.follow()
 
     def follow(self) -> None:
-        """Use the indexes that the table has now, but for a query that is set apart."""
+        """Switch to the table's current indexes, unless the query's rows are frozen."""
         if self._later is None:
             for columns in self._used:
                 self._used[columns] = self.shared.indexes[columns]
@@ -324,7 +336,7 @@ class SharedArrangement(Arrangement):
     # --- as joins use it ------------------------------------------------------------------------
 
     def index(self, key: Columns) -> SharedIndex | LaggingIndex:  # type: ignore[override]
-        """What finds rows by the values of some columns now."""
+        """Return the index that finds rows by the values of some columns at the query's version."""
         used = self._used.get(key)
         if used is None:
             self.rejoin()
@@ -334,7 +346,7 @@ class SharedArrangement(Arrangement):
         return found
 
     def retain(self, keys: Iterable[Columns]) -> None:
-        """Use exactly these indexes."""
+        """Acquire the indexes by ``keys`` and release all others."""
         wanted = set(keys)
         self.prepare(wanted)
         for key in [each for each in self._used if each not in wanted]:
@@ -343,7 +355,7 @@ class SharedArrangement(Arrangement):
             self.now.pop(key, None)
 
     def fan_out(self, key: Columns) -> float:
-        """How many rows a value of the key has on average, estimated where there is no index by it."""
+        """Return the average number of rows per key, estimated from a sample if there is no such index."""
         count = len(self)
         if not count:
             return 0.0
@@ -355,17 +367,17 @@ class SharedArrangement(Arrangement):
         return estimate_fan_out(some, key, count)
 
     def update(self, change: Delta) -> None:
-        """The query takes a change of the part."""
+        """Apply a change of the part to the rows that the query sees."""
         self.recent.extend(change)
         self.ahead_by(negate(change))
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
-        """Every row with its weight, as the query sees them."""
+        """Return every row with its weight as the query sees the rows."""
         ahead = merge(dict(self._ahead.rows()), self._later or EMPTY)
         return merge(dict(self.shared.rows), negate(ahead)).items()
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """The table pins its own rows; those it has let go may be here."""
+        """Yield rows that the table has released and the query may still see; the table pins its own rows."""
         return chain(self._ahead.referenced_rows(), list(self._later or ()))
 
     def __len__(self) -> int:
@@ -373,7 +385,7 @@ class SharedArrangement(Arrangement):
 
 
 class LaggingIndex:
-    """An index of a table less the changes that a query has not taken yet."""
+    """An index of a table minus the changes that a query has not applied."""
 
     def __init__(self, index: SharedIndex, ahead: Index) -> None:
         self._index = index
@@ -381,11 +393,11 @@ class LaggingIndex:
 
     @property
     def rows(self) -> Self:
-        """What gives the rows with a key, as those of an index do."""
+        """This index itself, so that ``rows.get(key)`` works as for a `SharedIndex`."""
         return self
 
     def get(self, key: Key, _: object = None) -> Delta:
-        """The rows with a key and how often the query sees each."""
+        """Return the rows with a key and the number of occurrences of each row that the query sees."""
         found = self._index.get(key)
         ahead = self._ahead.get(key)
         if ahead is None:

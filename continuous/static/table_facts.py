@@ -1,4 +1,4 @@
-"""What a table of a static part is, and how its rows were read, as plain values."""
+"""Identity of a static part's table, and facts about the last reading of its rows, as plain values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..algebra.nodes import Term
 
 @dataclass(frozen=True, slots=True)
 class PartIdentity:
-    """What makes static parts the same, or alike.
+    """The identity of a static part, for sharing tables between queries.
 
     Attributes:
-        key: queries whose parts have an equal key share a table.
-        kind: equal for parts that differ in constants alone.
-        lifted: the part without these constants; None where none can be lifted out of it.
-        constants: the lifted constants, in the store's form.
+        key: static parts with equal keys share a table.
+        kind: equal for parts that differ only in constants.
+        lifted: the part with its constants replaced by variables; None if no constant can be replaced.
+        constants: the replaced constants, in the store's form.
     """
 
     key: str = ""
@@ -28,14 +28,14 @@ class PartIdentity:
 
 @dataclass(slots=True)
 class RowsReading:
-    """How all rows of a table were read the last time.
+    """Facts about the last reading of all rows of a table.
 
     Attributes:
-        took_s: how long it took to evaluate them, in seconds.
-        from_disk: the version at which they were written to disk, None when they were evaluated.
-        choice: what evaluated them, and why; None without a columnar engine.
-        anew_because: why they were read anew, with the figures; None when they never were.
-        problem: why reading them anew failed, while it does.
+        took_s: seconds that the evaluation of all rows took.
+        from_disk: the version at which the rows were written to disk; None if the rows were evaluated.
+        choice: the engine that evaluated the rows, and the reason; None without a columnar engine.
+        anew_because: why the rows had to be read again, with figures; None if they were read only once.
+        problem: why the last attempt to read the rows again failed; None after a success.
     """
 
     took_s: float = 0.0
@@ -46,5 +46,5 @@ class RowsReading:
 
     @property
     def origin(self) -> str:
-        """Where the rows are from, for a person."""
+        """The origin of the rows as text for a description."""
         return "evaluated" if self.from_disk is None else f"read from disk at version {self.from_disk}"
