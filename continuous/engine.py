@@ -175,7 +175,7 @@ class Engine:
         parts = self.parts
         wait_s = 0.0 if at_once else self.settings.stop_wait_ms / 1000
         until = time.monotonic() + wait_s
-        parts.statics.settle(wait_s)
+        parts.statics.wait_for_reloads(wait_s)
         parts.tasks.open = False
         if self._unsubscribe is not None:
             self._unsubscribe()

@@ -13,9 +13,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def in_front_of(settled: dict[K, V]) -> dict[K, V]:
+def in_front_of(compact: dict[K, V]) -> dict[K, V]:
     """An empty mapping that finds there what it misses, without a call of Python's own."""
-    kind: type[dict[K, V]] = type("Front", (dict,), {"__missing__": settled.__getitem__})
+    kind: type[dict[K, V]] = type("Front", (dict,), {"__missing__": compact.__getitem__})
     return kind()
 
 

@@ -61,7 +61,7 @@ class _TermsById(dict[int, Term]):
 
     def __init__(self, dictionary: TermDictionary, most: int) -> None:
         super().__init__()
-        self.texts = dictionary.settled.front
+        self.texts = dictionary.compact.front
         self.inline: list[int] = []
         self._dictionary, self.most = dictionary, most
 
@@ -91,11 +91,11 @@ class TermDictionary:
     def __init__(self, pace: SweepPace | None = None, most: int = 262_144) -> None:
         """Make an empty one; ``most`` terms are remembered as such."""
         self.pace = pace or SweepPace()
-        self.settled = CompactTexts(_Entering(self))
+        self.compact = CompactTexts(_Entering(self))
         self._by_id = _TermsById(self, most)
         self.terms: dict[int, Term] = self._by_id
         self.text_of: dict[int, str] = self._by_id.texts
-        self.texts = in_front_of(self.settled.ids)
+        self.texts = in_front_of(self.compact.ids)
         self._marked: set[int] = set()
         self._unmarked = type(self.texts)
         self._marking = marking(self._unmarked, self._marked)
@@ -114,7 +114,7 @@ class TermDictionary:
         self._most_passing = self.pace.floor // _PASSING
 
     def __len__(self) -> int:
-        return len(self.texts) + len(self.settled)
+        return len(self.texts) + len(self.compact)
 
     def encode(self, term: Term | None) -> int:
         """The id of a term in the store's form; None (unbound) is 0."""
@@ -143,14 +143,14 @@ class TermDictionary:
         with self._lock:
             return list(self._holders)
 
-    def pin(self, term_ids: Iterable[int], *, settled: bool = False) -> None:
-        """Keep these ids until they are unpinned as often; ``settled``: they are of a table."""
+    def pin(self, term_ids: Iterable[int], *, compact: bool = False) -> None:
+        """Keep these ids until they are unpinned as often; ``compact``: they are of a table."""
         with self._lock:
             entries = [term_id for term_id in term_ids if term_id > 0]
             self._pins.update(entries)
             deque(map(self._young.pop, entries, repeat(None)), maxlen=0)
-            if settled:
-                self.settled.take(entries, self.texts, self.text_of)
+            if compact:
+                self.compact.take(entries, self.texts, self.text_of)
 
     def unpin(self, term_ids: Iterable[int]) -> None:
         """Undo one `pin` of each id."""
@@ -161,7 +161,7 @@ class TermDictionary:
                     if not self._pins[term_id]:
                         del self._pins[term_id]
                         self._young[term_id] = True
-                        self.settled.give_back(term_id, self.texts, self.text_of)
+                        self.compact.give_back(term_id, self.texts, self.text_of)
                         if self._sweep is not None:
                             self._sweep.marked.add(term_id)
 

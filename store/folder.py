@@ -92,7 +92,7 @@ class DataFolder:
         except FileNotFoundError:
             return False  # new, or of a release before this file
 
-    def settle(self) -> None:
+    def mark_original(self) -> None:
         """Note that the folder is no copy, or not any more.
 
         Raises: StoreUnwritableError.

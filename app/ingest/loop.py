@@ -78,13 +78,13 @@ class PushLoop:
                         next_look = now + LOOK_SECONDS
                         for push in list(self.pushes):
                             push.look(now)
-                            self._settle(selector, [push])
+                            self._complete_round(selector, [push])
                 except Exception:
                     log.exception("the thread of long-lived pushes met an error")
                     time.sleep(0.05)
             for push in list(self.pushes):
                 push.fail(EndingError())
-                self._settle(selector, [push])
+                self._complete_round(selector, [push])
                 self._forget(selector, push)
                 push.go_home()
 
@@ -110,13 +110,13 @@ class PushLoop:
         for push in [each for each in self._paused if each.resumes <= now]:
             push.work(now)
             busy.append(push)
-        self._settle(selector, busy)
+        self._complete_round(selector, busy)
 
     def _pause(self) -> float:
         until = min((push.resumes for push in self._paused), default=0.0)
         return max(0.0, until - time.monotonic()) if until else LOOK_SECONDS
 
-    def _settle(self, selector: selectors.BaseSelector, busy: list[LivePush]) -> None:
+    def _complete_round(self, selector: selectors.BaseSelector, busy: list[LivePush]) -> None:
         """Wait for the log, tell, send."""
         number = max((push.number for push in busy), default=0)
         failure = None

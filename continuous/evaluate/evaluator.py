@@ -233,7 +233,7 @@ class PlanSlot(Protocol):
         """Return the newest visible evaluation with its version, if its number is greater than ``number``."""
         ...
 
-    def settle(self) -> None:
+    def bring_up_to_date(self) -> None:
         """Bring the query's figures up to the shared plan's newest evaluation."""
         ...
 

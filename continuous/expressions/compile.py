@@ -303,13 +303,13 @@ class ExpressionEmitter(Emitter):
 
     def source(self, head: str) -> str:
         """Return the text of the function, with comments that show the terms of its ids and its constants."""
-        terms, told = self.context.values.dictionary.terms, []
+        terms, constants = self.context.values.dictionary.terms, []
         for name, thing in self.names.items():
             if name.startswith("id_") and isinstance(thing, int):
-                told.append(f"    # {name}: {terms[thing]}")
+                constants.append(f"    # {name}: {terms[thing]}")
             elif name.startswith("k_"):
-                told.append(f"    # {name}: {thing}")
-        return "\n".join([head, *[line.replace("\n", " ") for line in told], *self.lines]) + "\n"
+                constants.append(f"    # {name}: {thing}")
+        return "\n".join([head, *[line.replace("\n", " ") for line in constants], *self.lines]) + "\n"
 
 
 def compile_value(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> ValueFunction:

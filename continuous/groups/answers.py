@@ -37,13 +37,13 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
 
     def step(self, delta: Delta) -> dict[int, AnswerChange]:
         """Apply a change of the plan's rows; return the changes of the affected answers by label."""
-        told = {label: self.change(label, share) for label, share in self.shares(delta).items()}
-        for label in told if self._whole else ():
+        changes_by_label = {label: self.change(label, share) for label, share in self.shares(delta).items()}
+        for label in changes_by_label if self._whole else ():
             if self[label].rows:
                 self.filled[label] = None
             else:
                 self.filled.pop(label, None)
-        return told
+        return changes_by_label
 
     def change(self, label: int, share: Delta = EMPTY) -> AnswerChange:
         """Apply a change of one member's rows to the member's answer; return the answer's change."""
@@ -102,7 +102,7 @@ class GroupMember(MemberOutput):
         if self._answered > before:
             before, running.last.answer_id = self._answered, self._event[0]
             running.last.result = dict(zip(("id", "at", "version", "emitted"), self._event, strict=True))
-        if record.told > before:
+        if record.reported > before:
             running.last.answer_id = None
         running.last.version = self.steps.version_at(record.passed)
 
@@ -124,17 +124,17 @@ class GroupMember(MemberOutput):
 class MembersByLabel(dict[int, GroupMember]):
     """The members for which a run emits events, by label; a member is added at its first event."""
 
-    def __init__(self, seats: Mapping[int, GroupMember], head: str) -> None:
-        """Create an empty map; ``seats`` are all members by label, ``head`` begins the JSON of each event."""
-        self._seats, self._head = seats, head
+    def __init__(self, slots: Mapping[int, GroupMember], head: str) -> None:
+        """Create an empty map; ``slots`` are all members by label, ``head`` begins the JSON of each event."""
+        self._slots, self._head = slots, head
 
     def __missing__(self, label: int) -> GroupMember:
-        mine = self[label] = self._seats[label]
+        mine = self[label] = self._slots[label]
         mine.version = mine.steps.frontier.version
         mine.middle = f',"version":{mine.version}{self._head}'
         return mine
 
-    def tell(
+    def emit(
         self,
         answers: MemberAnswers,
         ran: RunResult,

@@ -49,7 +49,7 @@ class QueryGroup:
         failures: Failures,
         shares: Shares | None,
         *,
-        common_plans: bool,
+        shared_plans: bool,
     ) -> None:
         """Create a group with one member, whose timeline becomes the group's.
 
@@ -58,12 +58,12 @@ class QueryGroup:
             outbox: publishes the members' events once they are durable.
             failures: the list to which members that fail are added; they are removed from the group.
             shares: gives slow members a backlog, so that other members do not wait; None for no backlogs.
-            common_plans: members that differ only in constants have one shared plan.
+            shared_plans: members that differ only in constants have one shared plan.
         """
         self._work = MemberWork(shares, self._fail)
         self._outbox = outbox
         self._failures = failures
-        self._common_plans = common_plans
+        self._shared_plans = shared_plans
         self.timeline = lead.timeline
         self.timeline.windows.detach()
         self.inputs = lead.inputs
@@ -105,8 +105,8 @@ class QueryGroup:
                 continue
             self._plans += cohort._plans
             self._banned |= cohort._banned
-            for running, seat in cohort.members.items():
-                self._enter(running, seat)
+            for running, slot in cohort.members.items():
+                self._enter(running, slot)
         self._unite()
 
     def remove(self, running: RunningQuery, *, ended: bool = False) -> None:
@@ -122,12 +122,12 @@ class QueryGroup:
         if self._leave_plan(running):
             self._wake(running)
 
-    def _enter(self, running: RunningQuery, seat: MemberSlot | None = None) -> None:
-        self.members[running] = seat
+    def _enter(self, running: RunningQuery, slot: MemberSlot | None = None) -> None:
+        self.members[running] = slot
         if running.prepared.repeats:
             self._repeating[running] = None
-        if seat is None:
-            self._alone[running] = template_of(running) if self._common_plans else None
+        if slot is None:
+            self._alone[running] = template_of(running) if self._shared_plans else None
         running.enter_group(self.members, self.timeline, self.inputs)
 
     def _unite(self) -> None:
@@ -137,7 +137,7 @@ class QueryGroup:
             plans.setdefault(plan.template, []).append(plan)
         for template, found in plans.items():
             for other in found[1:] if template not in self._banned else ():
-                members = [seat.running for seat in other.seats.values()]
+                members = [slot.running for slot in other.slots.values()]
                 if found[0] in self._plans and all(map(found[0].fits, members)):
                     self._join(found[0], members)
         alike: dict[Hashable, list[RunningQuery]] = {}
@@ -145,9 +145,11 @@ class QueryGroup:
             if template is not None and template not in self._banned:
                 alike.setdefault(template, []).append(running)
         for template, members in alike.items():
-            self._seat(template, members, plans.get(template, ()))
+            self._assign_slots(template, members, plans.get(template, ()))
 
-    def _seat(self, template: Hashable, members: Iterable[RunningQuery], plans: Iterable[SharedPlan]) -> None:
+    def _assign_slots(
+        self, template: Hashable, members: Iterable[RunningQuery], plans: Iterable[SharedPlan]
+    ) -> None:
         """Move members with private plans and one template into existing shared plans or into new ones."""
         # A member that is known to fail at a later input (in a replay) keeps its private plan.
         ready = [
@@ -180,72 +182,72 @@ class QueryGroup:
 
     def _join(self, plan: SharedPlan, joining: Sequence[RunningQuery]) -> None:
         try:
-            seats = plan.add(joining, windows_once(self._windows, self._taken))
+            slots = plan.add(joining, windows_once(self._windows, self._taken))
         except Exception:
             log.exception("queries that differ in constants stay alone")
-            seats = ()
-        if not seats:
+            slots = ()
+        if not slots:
             self._break_up(plan)
-        for seat in seats:
-            before = self.members[seat.running]
+        for slot in slots:
+            before = self.members[slot.running]
             if before is None:
-                self._alone.pop(seat.running, None)
-            elif not before.plan.seats and before.plan in self._plans:
+                self._alone.pop(slot.running, None)
+            elif not before.plan.slots and before.plan in self._plans:
                 self._plans.remove(before.plan)
                 before.plan.close()
-            self.members[seat.running] = seat
+            self.members[slot.running] = slot
 
     def _leave_plan(self, running: RunningQuery) -> bool:
         """Remove a member from its shared plan without giving it a private plan; False if it was in none.
 
         If the removal fails, all other members of the shared plan get private plans.
         """
-        seat = self.members.get(running)
-        if seat is None:
+        slot = self.members.get(running)
+        if slot is None:
             return False
         self.members[running] = None
         try:
-            seat.plan.remove(seat)
+            slot.plan.remove(slot)
         except Exception as error:
-            self._fails(seat.plan, error)
+            self._fails(slot.plan, error)
         else:
-            if not seat.plan.seats:
-                self._plans.remove(seat.plan)
-                seat.plan.close()
+            if not slot.plan.slots:
+                self._plans.remove(slot.plan)
+                slot.plan.close()
         return True
 
     def _fails(self, plan: SharedPlan, error: Exception) -> None:
         if isinstance(error, ReportedError):  # an exceeded budget is no fault of the program
-            log.info("%d queries of a common plan go on by themselves: %s", len(plan.seats), error)
+            log.info("%d queries of a common plan go on by themselves: %s", len(plan.slots), error)
         else:
-            log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=error)
+            log.error("the common plan of %d queries failed: %s", len(plan.slots), error, exc_info=error)
         self._break_up(plan)
 
     def _break_up(self, plan: SharedPlan) -> None:
         """Close an unusable shared plan; its members get private plans that continue at the same instant."""
-        seats = list(plan.seats.values())
-        plan.seats.clear()
+        slots = list(plan.slots.values())
+        plan.slots.clear()
         self._plans.remove(plan)
         self._banned.add(plan.template)
         plan.close()
-        for seat in seats:
-            seat.end()
-            self.members[seat.running] = None
-            self._wake(seat.running)
+        for slot in slots:
+            slot.end()
+            self.members[slot.running] = None
+            self._wake(slot.running)
 
     def _wake(self, running: RunningQuery) -> None:
         """Evaluate a member by a private plan again, starting at the last evaluation."""
-        self._alone[running] = template_of(running) if self._common_plans else None
+        self._alone[running] = template_of(running) if self._shared_plans else None
         self._alone_does(running, self._go_on)
 
     def _go_on(self, running: RunningQuery) -> None:
-        native, last, seat = native_of(running), running.last.step, running.group.plan_slot
+        native, last, slot = native_of(running), running.last.step, running.group.plan_slot
         running.group.plan_slot = None
         native.wake()
         if last is not None:
             running.set_answer(native.resume(last.at, windows_once(self._windows, self._taken)))
-        if isinstance(seat, MemberSlot) and seat.unseen:
-            seat.unseen.clear()
+        if isinstance(slot, MemberSlot) and slot.unseen:
+            slot.unseen.clear()
             running.static.catch_up(on_request=False)
 
     def _alone_does(self, running: RunningQuery, work: Callable[[RunningQuery], None]) -> None:
@@ -376,37 +378,37 @@ class QueryGroup:
         for running in moved:
             # Past evaluations did not include the new steps, so the figures are updated before the steps.
             running.bring_up_to_date()
-        seats = [seat for running in moved if (seat := self.members.get(running)) is not None]
-        for plan in dict.fromkeys(seat.plan for seat in seats):
+        slots = [slot for running in moved if (slot := self.members.get(running)) is not None]
+        for plan in dict.fromkeys(slot.plan for slot in slots):
             for running in plan.behind():
                 self.set_apart(running)
-            self._take_steps(plan, [seat for seat in seats if plan.seats.get(seat.label) is seat], now_ms)
+            self._take_steps(plan, [slot for slot in slots if plan.slots.get(slot.label) is slot], now_ms)
         for running in moved:
             if running in self._alone:
                 self._alone_does(running, lambda each: each.apply_static_steps(now_ms))
 
-    def _take_steps(self, plan: SharedPlan, seats: Sequence[MemberSlot], now_ms: int) -> None:
-        left = {seat: seat.native.statics.steps.ready() for seat in seats}
-        heads = {seat: step for seat, steps in left.items() if (step := next(steps, None)) is not None}
+    def _take_steps(self, plan: SharedPlan, slots: Sequence[MemberSlot], now_ms: int) -> None:
+        left = {slot: slot.native.statics.steps.ready() for slot in slots}
+        heads = {slot: step for slot, steps in left.items() if (step := next(steps, None)) is not None}
         while heads:
             version = min(step.version for step in heads.values())
-            now = {seat: step for seat, step in heads.items() if step.version == version}
+            now = {slot: step for slot, step in heads.items() if step.version == version}
             before = len(self._failures)
             try:
                 # A commit happens at the current instant.
                 plan.take_steps(now, self.timeline.instant, now_ms)
             except Exception as error:
                 left.clear()
-                for seat, step in heads.items():
-                    seat.native.statics.steps.put_back(step)
+                for slot, step in heads.items():
+                    slot.native.statics.steps.put_back(step)
                 return self._fails(plan, error)
             self._remove_since(before)
-            for seat in now:
-                following = next(left[seat], None) if seat.running.group.plan_slot is seat else None
+            for slot in now:
+                following = next(left[slot], None) if slot.running.group.plan_slot is slot else None
                 if following is None:
-                    del heads[seat]
+                    del heads[slot]
                 else:
-                    heads[seat] = following
+                    heads[slot] = following
 
 
 Cohort: TypeAlias = RunningQuery | QueryGroup

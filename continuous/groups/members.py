@@ -32,13 +32,13 @@ class EvaluationRecord(NamedTuple):
         number: the number of evaluations so far.
         step: the step of the newest evaluation; None before the first evaluation.
         passed: the version of the store that the engine had reached at the evaluation.
-        told: the number of the newest evaluation that was no correction.
+        reported: the number of the newest evaluation that was no correction.
     """
 
     number: int
     step: Evaluation | None
     passed: int
-    told: int = 0
+    reported: int = 0
 
 
 def native_of(running: RunningQuery) -> NativeEvaluator:

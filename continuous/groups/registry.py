@@ -42,11 +42,11 @@ class GroupRegistry:
             try.
     """
 
-    def __init__(self, outbox: Outbox, *, common_plans: bool = True) -> None:
-        """Create an empty registry; without ``common_plans`` every query has a private plan."""
+    def __init__(self, outbox: Outbox, *, shared_plans: bool = True) -> None:
+        """Create an empty registry; without ``shared_plans`` every query has a private plan."""
         self.shares: Shares | None = None
         self._outbox = outbox
-        self._common_plans = common_plans
+        self._shared_plans = shared_plans
         # Queries and groups by the shape of their windows, oldest first; all but the oldest wait to join it.
         self._cohorts: dict[Hashable, dict[Cohort, None]] = {}
         # For each query the shape of its windows, and the query or group that receives the query's inputs.
@@ -108,7 +108,7 @@ class GroupRegistry:
         if group is not None:
             group.set_apart(running)
 
-    def seated(
+    def members_by_group(
         self, moved: Sequence[RunningQuery]
     ) -> tuple[dict[QueryGroup, list[RunningQuery]], list[RunningQuery]]:
         """Divide queries into members of shared plans, by group, and all other queries."""
@@ -159,7 +159,7 @@ class GroupRegistry:
         cohorts, instead_of = self._cohorts[shape], list(joining)
         if isinstance(into, RunningQuery):
             group = QueryGroup(
-                into, self._outbox, self.failures, self.shares, common_plans=self._common_plans
+                into, self._outbox, self.failures, self.shares, shared_plans=self._shared_plans
             )
             instead_of.append(into)
             # The new group takes the place of its first member in the order of age.

@@ -35,8 +35,8 @@ log = logging.getLogger("quadrill.continuous")
 class MemberSlot(GroupMember):
     """The plan slot of one query in a shared plan.
 
-    An evaluation without rows for the query does no work for the query. `settle` computes the query's figures
-    when a caller reads them, and before the values change that the figures depend on.
+    An evaluation without rows for the query does no work for the query. `bring_up_to_date` computes the
+    query's figures when a caller reads them, and before the values change that the figures depend on.
 
     Attributes:
         plan: the shared plan.
@@ -62,13 +62,13 @@ class MemberSlot(GroupMember):
         """The state of the shared plan."""
         return self.plan.state
 
-    def settle(self) -> None:
+    def bring_up_to_date(self) -> None:
         """Update the query's figures to the plan's newest evaluation."""
         self.follow(self.plan.record)
 
     def end(self) -> None:
         """End the query's evaluation by the plan; unapplied steps of static parts become pending again."""
-        self.settle()
+        self.bring_up_to_date()
         if self.running.last.step is not None:
             self._last = (self.running.last.step, self.running.last.version)
         self._ended = True
@@ -91,7 +91,7 @@ class MemberSlot(GroupMember):
         """Return the number of members of the plan and the constants in which this query differs, as JSON."""
         constants = self.native.analysis.skeleton.constants
         return {
-            "members": len(self.plan.seats),
+            "members": len(self.plan.slots),
             "constants": [str(constants[place]) for place in self.plan.varying],
         }
 
@@ -111,16 +111,16 @@ class UnappliedChanges:
     def add(self, common: Changes, steps: Mapping[MemberSlot, StaticStep]) -> None:
         """Add one commit's change of the common parts, and the steps of members that the commit changes."""
         self.common.append(common)
-        for seat, step in steps.items():
-            seat.unseen.append(step)
-            self.behind[seat] = None
+        for slot, step in steps.items():
+            slot.unseen.append(step)
+            self.behind[slot] = None
 
     def clear(self) -> None:
         """Discard the changes, which the plan has applied."""
         self.common.clear()
-        for seat in self.behind:
-            seat.unseen.clear()
-            seat.running.static.unseen_from = None
+        for slot in self.behind:
+            slot.unseen.clear()
+            slot.running.static.unseen_from = None
         self.behind.clear()
 
 
@@ -136,7 +136,7 @@ class SharedPlan:
         template: the key that is equal for all members; see `template_of`.
         record: the newest evaluation of all members.
         shown: the newest evaluation that is durable.
-        seats: the plan slots of the members by label.
+        slots: the plan slots of the members by label.
         varying: the positions of the constants (see `algebra.template.skeleton`) in which members differ.
         state: the state of the plan's operators.
         budget: the budget of one evaluation of all members; if exceeded, each member is evaluated alone.
@@ -166,7 +166,7 @@ class SharedPlan:
         self.template = template
         self._sample = sample = native_of(members[0])
         self.record = self.shown = EvaluationRecord(0, members[0].last.step, sample.statics.steps.own.version)
-        self.seats: dict[int, MemberSlot] = {}
+        self.slots: dict[int, MemberSlot] = {}
         self._count = count(1)
         self._prepared = members[0].prepared
         self._unseen = UnappliedChanges()
@@ -212,11 +212,11 @@ class SharedPlan:
         """Return True if a query was evaluated at the plan's last instant and has the same common tables."""
         running.bring_up_to_date()
         mine, theirs = tables_of(self._sample), tables_of(native_of(running))
-        seats = [running.group.plan_slot] if isinstance(running.group.plan_slot, MemberSlot) else []
+        slots = [running.group.plan_slot] if isinstance(running.group.plan_slot, MemberSlot) else []
         return (
             running.evaluated_at == (None if self.record.step is None else self.record.step.at)
             and all(mine[place] == theirs[place] for place in self._parts.common)
-            and not any(plan.has_unseen for plan in (self, *(each.plan for each in seats)))
+            and not any(plan.has_unseen for plan in (self, *(each.plan for each in slots)))
         )
 
     def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[MemberSlot]:
@@ -230,35 +230,35 @@ class SharedPlan:
             self._widen(varying, contents)
         answers = [_answer_of(running) for running in joining]
         # The label of a member is an integer term id, which needs no dictionary entry.
-        seats = [MemberSlot(self, integer_id(next(self._count)), running) for running in joining]
-        self._enter(seats)
-        pairs = zip(seats, answers, strict=True) if self.record.step is not None else ()
-        if not all(self._answers[seat.label].equals(answer) for seat, answer in pairs):
+        slots = [MemberSlot(self, integer_id(next(self._count)), running) for running in joining]
+        self._enter(slots)
+        pairs = zip(slots, answers, strict=True) if self.record.step is not None else ()
+        if not all(self._answers[slot.label].equals(answer) for slot, answer in pairs):
             log.error("queries that differ in constants stay alone: together they would answer otherwise")
-            self._leave(seats)
+            self._leave(slots)
             return ()
-        for seat, answer in zip(seats, answers, strict=True):
-            before = seat.running.group.plan_slot
+        for slot, answer in zip(slots, answers, strict=True):
+            before = slot.running.group.plan_slot
             if isinstance(before, MemberSlot):
                 before.end()
                 answer.decode_all()
-                del before.plan.seats[before.label]
+                del before.plan.slots[before.label]
             else:
-                seat.native.sleep()
-            self.seats[seat.label] = seat
-            seat.running.group.plan_slot = seat
-            seat.running.set_answer(self._answers.change(seat.label))
-        return seats
+                slot.native.sleep()
+            self.slots[slot.label] = slot
+            slot.running.group.plan_slot = slot
+            slot.running.set_answer(self._answers.change(slot.label))
+        return slots
 
-    def remove(self, seat: MemberSlot) -> None:
+    def remove(self, slot: MemberSlot) -> None:
         """Remove a member; if this raises, the plan is unusable and must be closed."""
-        del self.seats[seat.label]
-        self._unseen.behind.pop(seat, None)
-        seat.end()
-        self._leave([seat])
+        del self.slots[slot.label]
+        self._unseen.behind.pop(slot, None)
+        slot.end()
+        self._leave([slot])
         # The plan uses one member's evaluator as a sample. The removed member releases its static parts, so
         # the sample must be another member.
-        self._sample = next((other.native for other in self.seats.values()), self._sample)
+        self._sample = next((other.native for other in self.slots.values()), self._sample)
 
     def behind(self) -> list[RunningQuery]:
         """Return the members that cannot apply steps of common static parts together with the others.
@@ -267,7 +267,7 @@ class SharedPlan:
         """
         if not self._parts.common:
             return []
-        steps = {seat.running: seat.native.statics.steps for seat in self.seats.values()}
+        steps = {slot.running: slot.native.statics.steps for slot in self.slots.values()}
         found = [running for running, each in steps.items() if each.behind - self._parts.common]
         return found if found and len({each.gaps for each in steps.values()}) > 1 else []
 
@@ -277,41 +277,41 @@ class SharedPlan:
             answer.decode_all()
         self.close()
         self._plan({*self.varying, *more}, contents)
-        self._enter(self.seats.values())
-        for label, seat in self.seats.items():
-            seat.running.set_answer(self._answers.change(label))
+        self._enter(self.slots.values())
+        for label, slot in self.slots.items():
+            slot.running.set_answer(self._answers.change(label))
 
-    def _enter(self, seats: Collection[MemberSlot]) -> None:
+    def _enter(self, slots: Collection[MemberSlot]) -> None:
         """Queries join; nobody is told the rows that they have."""
-        for seat in seats:
-            native = seat.native
+        for slot in slots:
+            native = slot.native
             constants = [canonical(native.analysis.skeleton.constants[place]) for place in self.varying]
             # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
             with self._terms.planning:
-                self._constants[seat.label] = tuple(self._terms.dictionary.ids[term] for term in constants)
+                self._constants[slot.label] = tuple(self._terms.dictionary.ids[term] for term in constants)
             ask = native.query.form == "ask"
-            self._answers[seat.label] = IncrementalAnswer(
+            self._answers[slot.label] = IncrementalAnswer(
                 self.state, native.vars, native.budget, ask=ask, ordered=False
             )
-        self._take_members(seats, 1)
+        self._take_members(slots, 1)
 
-    def _leave(self, seats: Collection[MemberSlot]) -> None:
-        self._take_members(seats, -1)
-        for seat in seats:
-            self._answers.pop(seat.label).decode_all()
-            del self._constants[seat.label]
+    def _leave(self, slots: Collection[MemberSlot]) -> None:
+        self._take_members(slots, -1)
+        for slot in slots:
+            self._answers.pop(slot.label).decode_all()
+            del self._constants[slot.label]
 
-    def _take_members(self, seats: Collection[MemberSlot], weight: int) -> None:
+    def _take_members(self, slots: Collection[MemberSlot], weight: int) -> None:
         """Evaluate a step that adds (weight 1) or removes (weight -1) the rows of members."""
         taken: dict[int, Delta] = {place: {} for place in self._parts.labelled}
-        for seat in seats:
-            for place, change in seat.native.statics.as_taken(but=self._parts.common).items():
+        for slot in slots:
+            for place, change in slot.native.statics.as_taken(but=self._parts.common).items():
                 delta = change.delta if weight > 0 else negate(change.delta)
                 # Each row has the label of its member, so no two members have a row in common.
-                taken[place].update(self._parts.rows_of(seat.native, seat.label, place, delta))
+                taken[place].update(self._parts.rows_of(slot.native, slot.label, place, delta))
         for place, found in taken.items():
             self.state.take(self._parts.names[place], found)
-        rows = {(seat.label, *self._constants[seat.label]): weight for seat in seats}
+        rows = {(slot.label, *self._constants[slot.label]): weight for slot in slots}
         self.state.take(PARAMETERS, rows)
         if self.record.step is not None:
             self.step(self.record.step.at, ())
@@ -327,17 +327,20 @@ class SharedPlan:
         """Evaluate all members once and emit their events; if this raises, the plan is unusable."""
         if self._unseen.common:
             self._take_unseen()
-        told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
+        changes: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
         if self._unseen.common:
             self._unseen.clear()
         if self._prepared.output == "rstream":
-            told = {
-                **dict.fromkeys(self._answers.filled if self._prepared.report.non_empty else self.seats),
-                **told,
+            changes = {
+                **dict.fromkeys(self._answers.filled if self._prepared.report.non_empty else self.slots),
+                **changes,
             }
         elif self.record.step is None and self._sample.query.form == "ask":
-            told = {**dict.fromkeys(self.seats), **told}  # an ASK query emits its first answer even if false
-        self._tell(told, step, now_ms, self.record.number + 1)
+            changes = {
+                **dict.fromkeys(self.slots),
+                **changes,
+            }  # an ASK query emits its first answer even if false
+        self._emit(changes, step, now_ms, self.record.number + 1)
         self._note(self.record.number + 1, step)
 
     def run(self, given: Sequence[Transaction], timeline: QueryTimeline, now_ms: int) -> RunResult | None:
@@ -349,20 +352,20 @@ class SharedPlan:
             return None
         state, made = self.state, self._loop
         if made is None or made[0] is not state or made[1] is not timeline:
-            emission, answers = next(iter(self.seats.values())).running.emission, self._answers
+            emission, answers = next(iter(self.slots.values())).running.emission, self._answers
             loop = run_loop(state, timeline, emission, answers.check, answers.label_at)
             made = self._loop = state, timeline, loop
         if (loop := made[2]) is None:
             return None
         self.budget.share(self._sample.budget.limits, len(self._answers) or 1)
-        told = MembersByLabel(self.seats, loop.emission.head)
+        outputs = MembersByLabel(self.slots, loop.emission.head)
         try:
-            ran = loop.run(given, told, self._answers.most)
+            ran = loop.run(given, outputs, self._answers.most)
         finally:
             self.budget.since, self.budget.stop = 0.0, ""
         if ran is None or not ran.instants:
             return ran
-        told.tell(self._answers, ran, self.record, now_ms, self._failures)
+        outputs.emit(self._answers, ran, self.record, now_ms, self._failures)
         number = self.record.number + ran.instants
         self._note(number, Evaluation(ran.at, "elements" if ran.entered else "time"))
         self._terms.tidy()
@@ -374,7 +377,7 @@ class SharedPlan:
 
     def _note(self, number: int, step: Evaluation) -> None:
         """Record that the evaluations up to ``number`` are complete."""
-        corrected = self.record.told if step.revises else number
+        corrected = self.record.reported if step.revises else number
         self.record = EvaluationRecord(number, step, self._sample.statics.steps.own.version, corrected)
         if not self._announced:
             self._announced = True
@@ -384,29 +387,29 @@ class SharedPlan:
         """Apply members' steps of static parts to one version; if this raises, the plan is unusable."""
         read = [self.state.reads(name) for name in self._parts.names]
         changed = [
-            seat
-            for seat, step in steps.items()
+            slot
+            for slot, step in steps.items()
             if any([change.delta and read[place] for place, change in step.changes.items()])
         ]
         if not changed:
             return
-        self._unseen.add(next(iter(steps.values())).changes, {seat: steps[seat] for seat in changed})
-        begun, told = self.record.step is not None, None
+        self._unseen.add(next(iter(steps.values())).changes, {slot: steps[slot] for slot in changed})
+        begun, answers = self.record.step is not None, None
         if not begun or (self._prepared.on_commit and at is not None):
             self._take_unseen()
             try:
-                told = self.step(at, ()) if begun and at is not None else None
+                answers = self.step(at, ()) if begun and at is not None else None
             finally:
                 # If the step raises, the caller puts the steps back, so the plan discards them in any case.
                 self._unseen.clear()
-        for seat in changed:
-            static = seat.running.static
+        for slot in changed:
+            static = slot.running.static
             static.note(now_ms, "trigger", changed=True)
-            if seat.unseen and static.unseen_from is None:
-                static.unseen_from = steps[seat].before
-        if told is not None and at is not None:
-            changes = {seat.label: told.get(seat.label) for seat in changed}
-            self._tell(changes, Evaluation(at, "tick"), now_ms, self.record.number)
+            if slot.unseen and static.unseen_from is None:
+                static.unseen_from = steps[slot].before
+        if answers is not None and at is not None:
+            changes = {slot.label: answers.get(slot.label) for slot in changed}
+            self._emit(changes, Evaluation(at, "tick"), now_ms, self.record.number)
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
         """Evaluate one transaction within the shared budget; return the changed answers by label."""
@@ -417,9 +420,9 @@ class SharedPlan:
         finally:
             # A request to stop concerned this step only.
             self.budget.since, self.budget.stop = 0.0, ""
-        told = self._answers.step(delta)
+        changes = self._answers.step(delta)
         self._terms.tidy()
-        return told
+        return changes
 
     def _take_unseen(self) -> None:
         """Apply the unapplied changes of static parts to the plan's inputs for the next step."""
@@ -427,10 +430,10 @@ class SharedPlan:
         for changes in self._unseen.common:
             for place in parts.common & changes.keys():
                 self.state.take(parts.names[place], changes[place].delta)
-        for seat in self._unseen.behind:
-            for step in seat.unseen:
+        for slot in self._unseen.behind:
+            for step in slot.unseen:
                 for place in parts.labelled & step.changes.keys():
-                    rows = parts.rows_of(seat.native, seat.label, place, step.changes[place].delta)
+                    rows = parts.rows_of(slot.native, slot.label, place, step.changes[place].delta)
                     self.state.take(parts.names[place], rows)
 
     def _referenced_rows(self) -> Iterator[IdRow]:
@@ -439,20 +442,20 @@ class SharedPlan:
         yield from self.state.referenced_rows()
         yield from self._answers.referenced_rows()
 
-    def _tell(
-        self, told: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int
+    def _emit(
+        self, changes: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int
     ) -> None:
-        """Emit the events of an evaluation to the members in ``told``; ``number`` is the evaluation's number.
+        """Emit the events of evaluation ``number`` to the members in ``changes``.
 
         Members whose events cannot be emitted are added to the failures.
         """
-        for label, change in told.items():
-            seat = self.seats[label]
+        for label, change in changes.items():
+            slot = self.slots[label]
             try:
-                seat.follow(self.record, number)
-                seat.running.emit(step, self._answers.change(label) if change is None else change, now_ms)
+                slot.follow(self.record, number)
+                slot.running.emit(step, self._answers.change(label) if change is None else change, now_ms)
             except Exception as error:
-                self._failures.append((seat.running, error))
+                self._failures.append((slot.running, error))
 
     def _show(self) -> None:
         """Make the newest evaluation visible to readers, because its events are durable now."""
@@ -462,5 +465,5 @@ class SharedPlan:
 
 def _answer_of(running: RunningQuery) -> IncrementalAnswer:
     """Return the answer that currently belongs to a query: in its shared plan, or in its own evaluator."""
-    seat = running.group.plan_slot
-    return seat.plan._answers[seat.label] if isinstance(seat, MemberSlot) else native_of(running).answer
+    slot = running.group.plan_slot
+    return slot.plan._answers[slot.label] if isinstance(slot, MemberSlot) else native_of(running).answer

@@ -163,9 +163,9 @@ def _once_per(unit: s.Unit, root: Algebra, context: Context) -> OncePer | None:
         hint = "An ASK query tells its boolean whenever that changes."
         context.fault(f"ONCE PER needs SELECT or CONSTRUCT, not {unit.query.form.upper()}", once.at, hint)
         return None
-    told = in_scope(root)
+    in_scope_variables = in_scope(root)
     for variable in once.variables:
-        if variable.name not in told:
+        if variable.name not in in_scope_variables:
             where = "SELECT" if unit.query.form == "select" else "the pattern"
             context.fault(f"?{variable.name} is not in {where}", variable.at, f"Add it to {where}.")
     every = None if once.every is None else duration_ms(context, once.every, "ONCE PER … EVERY")

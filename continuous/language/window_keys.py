@@ -38,14 +38,14 @@ def _pattern(window: WindowDeclaration, blocks: set[Algebra], context: Context, 
     keys = window.spec.keys
     if len(blocks) != 1:
         names = " ".join(f"?{each.name}" for each in keys)
-        told = f"BY {names} is of the one block of its window, which has {len(blocks)}"
-        context.fault(told, at, "Declare a window for each block.")
+        message = f"BY {names} is of the one block of its window, which has {len(blocks)}"
+        context.fault(message, at, "Declare a window for each block.")
         return None
     (block,) = blocks
     for key in keys:
         if key.name not in in_scope(block):
-            told = f"?{key.name} is no variable of the block of the window"
-            context.fault(told, at, "BY names what the pattern in the braces binds.")
+            message = f"?{key.name} is no variable of the block of the window"
+            context.fault(message, at, "BY names what the pattern in the braces binds.")
     if any(is_volatile(each) for node in all_nodes(block) for each in expressions(node)):
         context.missing("NOW() or RAND() in the block of a window with BY", at, "Move it out.")
     if any(isinstance(each, FunctionCall) and XSD not in each.iri.value for each in parts_of(block)):

@@ -346,8 +346,8 @@ class Windows:
         `find_patterns` adds the pattern that binds the keys.
         """
         if window.keys and self.context.dialect == "csparql":
-            told = "C-SPARQL has no block whose variables PARTITION BY could name"
-            self.context.fault(told, window.at, "Write [SESSION 10s], or the query in CQELS-QL.")
+            message = "C-SPARQL has no block whose variables PARTITION BY could name"
+            self.context.fault(message, window.at, "Write [SESSION 10s], or the query in CQELS-QL.")
         what = "WITHIN" if window.kind == "latest" else "the gap of a session"
         width = 0 if window.width is None else duration_ms(self.context, window.width, what)
         count = 0
@@ -365,8 +365,8 @@ class Windows:
     def _word(self, window: s.WindowText) -> WindowSpec:
         kind, word = _words[window.word]
         if self.context.dialect not in word.dialects:
-            told = f"[{word.word}] is not a window of {DIALECT_NAMES[self.context.dialect]}"
-            self.context.fault(told, window.at, _INSTEAD[self.context.dialect])
+            message = f"[{word.word}] is not a window of {DIALECT_NAMES[self.context.dialect]}"
+            self.context.fault(message, window.at, _INSTEAD[self.context.dialect])
         if len(window.numbers) != len(word.numbers):
             wanted = " ".join((word.word, *(f"<{each}>" for each in word.numbers)))
             self.context.fault(f"[{word.word}] takes other numbers", window.at, f"Write [{wanted}].")

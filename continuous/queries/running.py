@@ -275,7 +275,7 @@ class RunningQuery:
     def bring_up_to_date(self) -> None:
         """Apply the effects of the newest evaluation that were deferred, before the query's state is read."""
         if self.group.plan_slot is not None:
-            self.group.plan_slot.settle()
+            self.group.plan_slot.bring_up_to_date()
         elif self.last.step is not None and not self.evaluator.budget.since:
             # A suspended evaluation is in an inconsistent state, so it is left alone.
             self.evaluator.catch_up(self.last.step.at, self.timeline.windows.contents)
@@ -397,7 +397,7 @@ def is_silent(running: RunningQuery) -> bool:
     if prepared.analysis.depends_on_instant or not prepared.report.non_empty:
         return False
     if running.group.plan_slot is not None:
-        running.group.plan_slot.settle()
+        running.group.plan_slot.bring_up_to_date()
     # With RSTREAM, a repeated evaluation of an empty answer emits nothing.
     return running.last.answer_id is None
 

@@ -77,9 +77,9 @@ class ChangeDispatcher:
         moved = list({*others, *(running for running in named if running is not None)})
         if len(moved) > 1:
             moved.sort(key=lambda running: self._positions[running.name])
-        seated, alone = self._groups.seated(moved)
-        if seated:
-            self._router.shares.run_work(self._apply_group_steps, seated.items(), self._tasks.at)
+        members_by_group, alone = self._groups.members_by_group(moved)
+        if members_by_group:
+            self._router.shares.run_work(self._apply_group_steps, members_by_group.items(), self._tasks.at)
         return alone
 
     def _apply_group_steps(self, group: QueryGroup, members: Sequence[RunningQuery], now: int) -> None:

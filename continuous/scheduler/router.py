@@ -81,7 +81,7 @@ class Router:
         self._producers: dict[str, RunningQuery] = {}
         # The readers of each stream: single queries, and groups on behalf of their members.
         self._readers: Readers = {}
-        self._groups = GroupRegistry(outbox, common_plans=settings.templates)
+        self._groups = GroupRegistry(outbox, shared_plans=settings.templates)
         sliced = settings.threaded or not settings.slice_ms
         self.shares = FairShares(
             self._tasks,

@@ -249,8 +249,8 @@ class Sequencer:
         # The place object of the new task is created only if a reader gets a backlog.
         shares.frontier.place += 1
         shares.place = None
-        if tasks.journal is not None and tasks.journal.told is not None:
-            tasks.journal.told("before-apply")
+        if tasks.journal is not None and tasks.journal.on_step is not None:
+            tasks.journal.on_step("before-apply")
         try:
             if events:
                 self._router.dispatch(events, last.at)

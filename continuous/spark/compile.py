@@ -270,8 +270,8 @@ class Compiler:
             right, residual = self._exists_side(current, each, graph)
             keys, names = self._partners(current, right, residual)
             found, missing = (
-                f.lit(f'"{told}"^^<http://www.w3.org/2001/XMLSchema#boolean>')
-                for told in (("false", "true") if each.negated else ("true", "false"))
+                f.lit(f'"{truth}"^^<http://www.w3.org/2001/XMLSchema#boolean>')
+                for truth in (("false", "true") if each.negated else ("true", "false"))
             )
             with_partner = Frame(same_rows(current, keys, names, "left_semi"), current.certain, current.nodes)
             without = Frame(same_rows(current, keys, names, "left_anti"), current.certain, current.nodes)

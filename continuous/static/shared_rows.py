@@ -144,7 +144,7 @@ class SharedRows:
                 with self.terms.planning:
                     encoded = ids_of(dictionary, piece)
                     new = set(encoded).difference(found)
-                    dictionary.pin(chain.from_iterable(new), settled=True)
+                    dictionary.pin(chain.from_iterable(new), compact=True)
                 if len(new) == len(encoded):
                     found.update(dict.fromkeys(encoded, 1))
                     continue
@@ -210,7 +210,7 @@ class SharedRows:
     def _tell(self, delta: Delta) -> None:
         if delta:
             for view in list(self.views):
-                view.told(delta)
+                view.apply_change(delta)
 
     def set_apart(self, views: Iterable[SharedArrangement]) -> None:
         """Preserve the rows that suspended evaluations see through some views.
@@ -303,7 +303,7 @@ class SharedArrangement(Arrangement):
 
     # --- while an evaluation is suspended -------------------------------------------------------
 
-    def told(self, delta: Delta) -> None:
+    def apply_change(self, delta: Delta) -> None:
         """Record a change of the table; during a suspended evaluation the change waits for `rejoin`."""
         if self._later is None:
             self.ahead_by(delta)

@@ -158,7 +158,7 @@ def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> Non
         dictionary = table.terms.dictionary
         with table.terms.planning:
             fresh.update(kept.rows(list(map(dictionary.texts.__getitem__, kept.texts)), 0))
-            dictionary.pin(chain.from_iterable(fresh), settled=True)
+            dictionary.pin(chain.from_iterable(fresh), compact=True)
     table.begin_at(version, fresh, listed)
     table.since, table.reading.from_disk = found.since, found.until
 

@@ -99,18 +99,18 @@ class StaticBudget:
 
     def check_all(self, rows: int) -> None:
         """Raise LimitError when all tables have too many rows together."""
-        told = f"the static parts of all queries would have {rows} rows or more in memory, the limit is"
-        _check_rows(rows, self.most, told, "drop queries, or raise the setting max_static_rows")
+        message = f"the static parts of all queries would have {rows} rows or more in memory, the limit is"
+        _check_rows(rows, self.most, message, "drop queries, or raise the setting max_static_rows")
 
     def check_query(self, rows: int) -> None:
         """Raise LimitError when the tables of a query have too many rows together."""
-        told = f"the static parts of the query have {rows} rows or more, the limit of a query is"
-        _check_rows(rows, self.most_of_query, told, "or raise the setting max_query_static_rows")
+        message = f"the static parts of the query have {rows} rows or more, the limit of a query is"
+        _check_rows(rows, self.most_of_query, message, "or raise the setting max_query_static_rows")
 
 
-def _check_rows(rows: int, most: int, told: str, advice: str) -> None:
+def _check_rows(rows: int, most: int, message: str, advice: str) -> None:
     if 0 < most < rows:
-        raise LimitError(f"{told} {most}", limit=most, hint=f"Narrow the static parts, {advice}")
+        raise LimitError(f"{message} {most}", limit=most, hint=f"Narrow the static parts, {advice}")
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ class TableRegistry:
         """True while the rows of some table that a query reads are read anew."""
         return any(table.is_awaited for table in self.tables())
 
-    def settle(self, seconds: float) -> None:
+    def wait_for_reloads(self, seconds: float) -> None:
         """Wait until rows that are read anew have taken their turn, for so long at most."""
         until = time.monotonic() + seconds
         while self.threads.beside and self.is_behind and time.monotonic() < until:

@@ -397,7 +397,7 @@ class QueryTimeline:
         assert self.instant is not None
         for at, elements in groupby(late, EVENT_TIME):
             changed = closed = reported = False
-            untold = self.report.non_empty and self.windows.empty
+            unreported = self.report.non_empty and self.windows.empty
             for element in elements:
                 self.inputs.taken += 1
                 for operator in operators:
@@ -415,7 +415,7 @@ class QueryTimeline:
                 self._last_at, self._last_window = self.instant, None
                 yield Evaluation(self.instant, "late")
             elif changed and self._last_at is not None and (reported or at <= self._last_at):
-                yield Evaluation(self._last_at, "late", self._last_window, revises=not untold)
+                yield Evaluation(self._last_at, "late", self._last_window, revises=not unreported)
             elif changed or closed:
                 self._last_at = None
 

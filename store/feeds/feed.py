@@ -435,8 +435,8 @@ class Outbox:
         journal = self._journal
         if journal is not None:
             journal.log.wait(needed)
-            if journal.told is not None:
-                journal.told("before-results")
+            if journal.on_step is not None:
+                journal.on_step("before-results")
             for number, name in self._named:
                 journal.results.name(number, name)
             rows: list[EventRow] = []
@@ -446,8 +446,8 @@ class Outbox:
                 rows += new
                 forget += old
             journal.results.append(rows, forget)
-            if journal.told is not None:
-                journal.told("after-results")
+            if journal.on_step is not None:
+                journal.on_step("after-results")
         self._named.clear()
         for feed in self.feeds:
             feed.release()

@@ -246,12 +246,12 @@ class SqliteChangeLog:
     ) -> Iterator[sqlite3.Connection]:
         """One transaction, with all figures and counts at its end, some of them new."""
         meta = {**self._meta, **facts}
-        told = {**meta, "check": sum_of(meta)}
+        document = {**meta, "check": sum_of(meta)}
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
             self._write_counts({**self._due, **counts})
-            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(told.items()))
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(document.items()))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()

@@ -47,7 +47,7 @@ class Journal:
     results: ResultLog
     keep_bytes: int  # what is kept for ``start`` beyond what recovery needs, at most
     copy_from: int  # quads in windows from which a checkpoint is written by a copy of the process
-    told: Callable[[str], None] | None  # gets the name of each step; for tests of crashes
+    on_step: Callable[[str], None] | None  # receives the name of each step, for tests of crashes
     silent: bool = False  # nothing is written, as the past is replayed
 
     @classmethod
@@ -79,9 +79,9 @@ class Journal:
         return cls(folder, log, ResultLog(folder / "results.sqlite"), keep_bytes, copy_from, reached)
 
     def reached(self, point: str) -> None:
-        """Tell a test of crashes, if there is one, that this step is reached."""
-        if self.told is not None:
-            self.told(point)
+        """Report to a test of crashes, if one runs, that a step is reached."""
+        if self.on_step is not None:
+            self.on_step(point)
 
     def note(self, kind: str, members: dict[str, Any]) -> int:
         """Put a record without quads behind the last one; its number."""

@@ -121,19 +121,19 @@ class ForkedTask:
         Raises:
             OSError: the work failed, or the copy ended without a report or took longer than ``seconds``.
         """
-        told: int | str = ""
+        report: int | str = ""
         child = self._child
         try:
             if not child.pipe.poll(seconds):
                 self.stop()
                 raise OSError(0, f"it took longer than {seconds:.0f} s")
             with contextlib.suppress(EOFError):
-                told = child.pipe.recv()
+                report = child.pipe.recv()
         finally:
             status = child.end()
-        if isinstance(told, int):
-            return told
-        raise OSError(0, told or f"the process that wrote it ended early, with status {status}")
+        if isinstance(report, int):
+            return report
+        raise OSError(0, report or f"the process that wrote it ended early, with status {status}")
 
     def stop(self) -> None:
         """End the copy; `wait` then raises."""
@@ -142,13 +142,13 @@ class ForkedTask:
 
 def _report(work: Callable[[], int], answer: Connection) -> None:
     """In the child: send the number that some work gives, or why it failed."""
-    told: int | str
+    report: int | str
     try:
-        told = work()
+        report = work()
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        told = reason or f"{type(error).__name__}: {error}"
-    answer.send(told)
+        report = reason or f"{type(error).__name__}: {error}"
+    answer.send(report)
 
 
 def _work_and_end(

@@ -92,7 +92,7 @@ class QuadStore:
             remove_copies(data_folder.path)
             log = SqliteChangeLog(data_folder.changes, durable=options.durable, retention=options.retention)
             if not data_folder.is_copy:
-                data_folder.settle()
+                data_folder.mark_original()
             return cls(_open_quads(data_folder, log), log, data_folder, options)
         except BaseException:
             if log is not None:
@@ -143,7 +143,7 @@ class QuadStore:
         """Begin a new epoch if the folder is a copy or a backup of another folder; see `epoch`."""
         if self.folder is not None and self.folder.is_copy:
             self.log.begin_epoch(time.time_ns() // 1000)
-            self.folder.settle()
+            self.folder.mark_original()
 
     def optimize(self) -> None:
         """Compact the database after very many changes. Raises: StoreError if the store is closed."""

@@ -32,7 +32,7 @@ def plans(b: Bench) -> list[int]:
     """How many members the common plans have."""
     entries = b.engine.parts.catalogue.entries()
     found: list[Any] = [entry.running.group.plan_slot for entry in entries if entry.running is not None]
-    return sorted({id(seat.plan): len(seat.plan.seats) for seat in found if seat is not None}.values())
+    return sorted({id(slot.plan): len(slot.plan.slots) for slot in found if slot is not None}.values())
 
 
 @pytest.mark.parametrize("text", KINDS)
