@@ -110,7 +110,7 @@ def sweep_always(patch: pytest.MonkeyPatch, ids: int) -> None:
 def all_held_is_known(terms: TermDictionary) -> None:
     """No id that somebody holds was forgotten."""
     held = {term_id for holder in terms.holders() for row in holder() for term_id in row}
-    known = terms.text_of.keys() | terms.settled.texts.keys()
+    known = terms.text_of.keys() | terms.compact.texts.keys()
     assert [term_id for term_id in held if term_id > 0 and term_id not in known] == []
 
 

@@ -90,11 +90,11 @@ class SweepMachine(RuleBasedStateMachine):
         self.late.append(place)
         self.table.hold(lambda: [list(place)])
 
-    @rule(term=terms, settled=st.booleans())
-    def pin(self, term: Term, settled: bool) -> None:
+    @rule(term=terms, compact=st.booleans())
+    def pin(self, term: Term, compact: bool) -> None:
         """A table takes a row."""
         term_id = self.table.ids[term]
-        self.table.pin([term_id], settled=settled)
+        self.table.pin([term_id], compact=compact)
         self.pinned.append((term_id, term))
 
     @precondition(lambda self: self.pinned)
@@ -122,10 +122,10 @@ class SweepMachine(RuleBasedStateMachine):
     def whole(self) -> None:
         """A whole sweep forgets all that nobody holds."""
         self.table.sweep()
-        settled = self.table.settled
-        assert not settled.texts.keys() & self.table.text_of.keys()
-        assert {term_id: text for text, term_id in settled.ids.items()} == settled.texts
-        known = {each for each in self.table.text_of if each > 0} | settled.texts.keys()
+        compact = self.table.compact
+        assert not compact.texts.keys() & self.table.text_of.keys()
+        assert {term_id: text for text, term_id in compact.ids.items()} == compact.texts
+        known = {each for each in self.table.text_of if each > 0} | compact.texts.keys()
         assert known == {each for each in self.held() if each > 0}
         assert set(self.cache) <= known | set(self.table.terms)
         assert set(self.table.texts.values()) == set(self.table.text_of)
@@ -142,7 +142,7 @@ class SweepMachine(RuleBasedStateMachine):
         for term_id, term in self.held().items():
             assert self.table.terms[term_id] == term
             if term_id > 0:
-                found = dict.get(self.table.texts, str(term)) or self.table.settled.ids.get(str(term))
+                found = dict.get(self.table.texts, str(term)) or self.table.compact.ids.get(str(term))
                 assert found == term_id
 
     @invariant()

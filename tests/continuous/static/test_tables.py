@@ -241,7 +241,7 @@ def test_while_rows_are_read_nobody_waits_who_plans_or_sweeps() -> None:
     rows = table.encode(watched())
     assert len(rows) == 15_000 and sum(rows.values()) == 20_000
     terms.dictionary.sweep()
-    assert terms.dictionary.settled.texts.keys() >= {each for row in rows for each in row}
+    assert terms.dictionary.compact.texts.keys() >= {each for row in rows for each in row}
     table.give_back(rows)
     assert rows == {}
     terms.dictionary.sweep()
