@@ -1,4 +1,4 @@
-"""Evaluates the static parts of a query on the quad store, all at one version of the background dataset."""
+"""Evaluation of a query's static parts on the quad store, all at one version of the background dataset."""
 
 from __future__ import annotations
 
@@ -40,18 +40,23 @@ _BY_A_WORKER = EngineChoice("oxigraph", "in a worker process: it may hold many r
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOptions:
-    """The settings of one query that change what its text means, and how its static parts are read.
+    """The settings of one query that affect the meaning of its text and the reading of its static parts.
 
-    ``name`` is the query's name: RAND, UUID, STRUUID, BNODE and the blank nodes of CONSTRUCT derive from it.
-    ``window_default_graph`` says what a window's patterns outside GRAPH match: the ``union`` of all graphs
-    of its elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper). ``strict_dataset``
-    gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
-    count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere,
-    ``engines`` evaluate static parts that are too large for the store, ``static_engine`` is whom the query
-    asks for; None leaves it to the former. ``static_tables``: static parts are held, or looked up where they
-    can be; None leaves it to the limits of the memory. ``looked_up`` are the places of those that were looked
-    up before a restart, with the reason where nobody asked for it; None without a restart. ``limits`` are
-    those of its evaluations.
+    Attributes:
+        name: the query's name, from which RAND, UUID, STRUUID, BNODE and CONSTRUCT's blank nodes derive.
+        window_default_graph: what a window's patterns outside GRAPH match: the ``union`` of all graphs of the
+            window's elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper).
+        strict_dataset: apply SPARQL's rule for FROM NAMED without FROM to CQELS-QL texts.
+        quoted_asserted: annotated triples count as asserted, on all streams or on the listed streams.
+        sources: the remote sources of the query.
+        engines: the engines for static parts that are too large for the store.
+        static_engine: the engine that the query asks for; None lets ``engines`` choose.
+        static_tables: whether static parts are tables in memory or look-ups; None decides by the memory
+            limits.
+        uncertain_filters: when filters over uncertain values are evaluated.
+        looked_up: the positions of parts that were look-ups before a restart, each with the reason, or None
+            if the query asked for a look-up; None if there was no restart.
+        limits: the limits of the query's evaluations.
     """
 
     name: str = ""
@@ -68,7 +73,7 @@ class EvaluationOptions:
     limits: QueryLimits = QueryLimits()
 
     def asserts_quoted(self, key: WindowKey, windows: Sequence[WindowDeclaration]) -> bool:
-        """True when annotated triples of a window's content count as asserted."""
+        """Return True if annotated triples of a window's content count as asserted."""
         if isinstance(self.quoted_asserted, bool):
             return self.quoted_asserted
         streams = [key[1], *(each.stream for each in windows if each.name == key[0])]
@@ -76,10 +81,10 @@ class EvaluationOptions:
 
 
 class StaticEvaluator:
-    """The background dataset as one query sees it (algebra/graphs.py).
+    """Evaluates static parts over the background dataset as one query sees it (algebra/graphs.py).
 
     Attributes:
-        choices: by the name of a part who evaluated it the last time, and why, where there is a choice.
+        choices: by the name of a part, the engine of the last evaluation and the reason for the choice.
     """
 
     def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
@@ -94,21 +99,22 @@ class StaticEvaluator:
 
     @cached_property
     def _functions(self) -> Functions:
-        # Most evaluators tell what a part means and evaluate nothing.
+        # Created on first use, because most evaluators only compute scopes and evaluate nothing.
         budget = Budget(self._options.limits)
         return Functions(self._options.name, custom_functions(), budget, may_grow(self._query))
 
     def scope(self, part: StaticPattern) -> Dataset:
-        """The graphs that a part reads; named None: all there are."""
+        """Return the graphs that a part reads; ``named`` is None for all named graphs."""
         if part.name == MERGED_PART:
             return Dataset(self._query.dataset.default or (DefaultGraph(),), ())
         return self._scope
 
     @property
     def signature(self) -> str:
-        """Equal for queries over the same dataset: what a pattern means, besides its text.
+        """A key for everything besides the text that determines a pattern's meaning, such as the dataset.
 
-        A query that names the engine of its static parts has other rows than those that leave the choice.
+        The key includes the engine that a query asks for, so such a query shares no tables with other
+        queries.
         """
         meant = repr((self._query.dataset, self._lenient, self._query.base_iri))
         engine = self._options.static_engine
@@ -119,10 +125,10 @@ class StaticEvaluator:
     def evaluate(
         self, parts: Sequence[StaticPattern], since: int = -1, at: int | None = None
     ) -> tuple[int, list[list[Solution] | None]]:
-        """The version read and the rows of each part, in ORDER BY order where it has one.
+        """Evaluate parts at one version; return the version and each part's rows, in ORDER BY order.
 
-        None stands for a part that no commit after ``since`` can have touched. A replay says the version to
-        read, ``at``, to which a store that was rewound goes forward.
+        None stands for a part that no commit after ``since`` can have changed. A replay passes the version to
+        read as ``at``, and a store that was rewound advances to this version.
         """
         if at is not None:
             self._store.committer.forward(at)
@@ -139,7 +145,7 @@ class StaticEvaluator:
     def _may_differ(
         self, part: StaticPattern, dataset: Dataset, commits: Sequence[Commit] | None, fetched: frozenset[str]
     ) -> bool:
-        """True when commits (None: unknown ones) or what was fetched may have changed a part's rows."""
+        """Return True if commits (None: unknown) or new remote contents may have changed a part's rows."""
         if commits is None:
             return True
         if isinstance(part.pattern, Service):
@@ -149,7 +155,7 @@ class StaticEvaluator:
         )
 
     def _commits(self, since: int, version: int) -> list[Commit] | None:
-        """Every commit after ``since`` up to ``version``; None when they can not all be told."""
+        """Return every commit after ``since`` up to ``version``; None if the change log lacks some."""
         if since < 0:
             return None
         if since == version:
@@ -172,10 +178,10 @@ class StaticEvaluator:
     def columnar(
         self, snapshot: StoreReader, part: StaticPattern
     ) -> Callable[[], list[Solution] | None] | None:
-        """What reads a part by the columnar engine at the snapshot's version; None when the store is to.
+        """Return a function that reads a part by the columnar engine; None if the store has to evaluate it.
 
-        The snapshot is not needed any more when the rows are read; without rows the engine was not able to:
-        a query never depends on it.
+        The function reads the snapshot's version, even after the snapshot was closed. The function returns
+        None if the engine failed; then the store evaluates the part, so no query depends on the engine.
         """
         engine = self._options.engines.columnar
         if engine is None:
@@ -207,7 +213,7 @@ class StaticEvaluator:
     # --- by the store ---------------------------------------------------------------------------
 
     def is_heavy(self, part: StaticPattern) -> bool:
-        """True when evaluating a part may hold back more rows than there is room for beside others."""
+        """Return True if evaluating a part may buffer more rows than the memory limit allows."""
         bounded = self._options.engines.bounded
         if bounded is None:
             return False
@@ -219,10 +225,10 @@ class StaticEvaluator:
     def whole(
         self, reader: Reader, part: StaticPattern, check: Callable[[], None] = lambda: None
     ) -> Generator[Solution]:
-        """All rows of a part by the store alone, to be drained in this thread.
+        """Yield all rows of a part, evaluated by the store; the caller must drain them in this thread.
 
-        The query begins now: commits may become visible while the rows are read. ``check`` is called
-        while others compute them, and may raise.
+        The rows are those of the version at the call, even if commits become visible while rows are read.
+        While a worker process evaluates the part, ``check`` is called regularly and may raise.
         """
         bounded = self._options.engines.bounded
         if bounded is None or not isinstance(reader, StoreReader) or not self.is_heavy(part):
@@ -233,10 +239,10 @@ class StaticEvaluator:
         return bounded.rows(pattern, part.vars, self._query.base_iri, dataset, check)
 
     def start(self, reader: Reader, part: StaticPattern, rows: Sequence[Sequence[Term]] = ()) -> QueryResult:
-        """The rows of one part as the store is now, to be drained in this thread.
+        """Start a query for the rows of one part in the current store, to be drained in this thread.
 
-        A row may have columns behind those of the part. ``rows`` is inline data that stands in the pattern:
-        texts that differ in it alone are judged once.
+        A row may have columns after those of the part. ``rows`` is the inline data in the pattern; texts that
+        differ only in their inline data are checked once.
         """
         return self._start(reader, part, self._dataset(reader, part), rows)
 
@@ -259,7 +265,7 @@ class StaticEvaluator:
         )
 
     def _dataset(self, reader: Reader, part: StaticPattern) -> Dataset:
-        """The graphs of a part as the store is told them."""
+        """Return the graphs of a part as arguments of a query to the store."""
         if part.name != MERGED_PART and not self._query.dataset.default and not self._query.dataset.named:
             return Dataset(None, None)
         scope = self.scope(part)

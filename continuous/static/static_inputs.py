@@ -1,4 +1,4 @@
-"""What one query sees of its static parts: their rows at one version, and the steps that lead to the next."""
+"""The static parts of one query: their rows at one version, and the steps to the next versions."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from .table_registry import TableRegistry
 
 
 class StaticInputs:
-    """The static parts of one query; `open` or `open_next` make their tables.
+    """The static parts of one query; `open` or `open_next` create their tables.
 
-    Everything but these and its making is called in the engine's thread.
+    All methods except the constructor, `open` and `open_next` are called in the engine's thread.
 
-    With a registry the parts are shared tables that follow the store; `steps` are what they took and the
-    query has not. Without one, and for parts that cannot follow, `refresh` evaluates them. With ``whole``
-    the one part is the whole query, whose rows may have an order; ``earlier`` are parts that were arranged
-    before, by name.
+    With a table registry the parts are shared tables that follow the store, and `steps` are the changes that
+    the tables have applied and the query has not. Without a registry, and for parts that cannot follow the
+    store, `refresh` evaluates the parts. With ``whole`` the only part is the whole query, whose rows may have
+    an order; ``earlier`` are previously computed canonical forms of parts, by name.
 
     Attributes:
-        parts: the static parts, their columns in the order that equal parts have in common.
-        tables: of each part.
-        shares: True with a registry.
-        follows: some part follows the store by itself.
-        has_own: some part is read only when asked for.
-        background: evaluates those of them that follow nothing.
-        looked_up: the places of the parts that are not held, and why where nobody asked for it.
-        held_because: the places of those that are held though look-ups were asked for, and why.
-        arrangements: by place what joins look into, where the query does not hold the rows itself.
-        begun: the query takes part.
+        parts: the static parts, with columns in the order that all equal parts share.
+        tables: the table of each part.
+        shares: True if the query uses a table registry.
+        follows: True if some part follows the store commit by commit.
+        has_own: True if some part is evaluated only by `refresh`.
+        background: evaluates the parts that do not follow the store.
+        looked_up: the positions of look-up parts, each with the reason, or None if the query asked for it.
+        held_because: the positions of parts in memory although look-ups were asked for, with the reason.
+        arrangements: by position, the join inputs over rows that the query does not store.
+        begun: True once the query has begun and applies steps.
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class StaticInputs:
         self.held_because: dict[int, str] = {}
         self.arrangements: dict[int, list[Lookup | SharedArrangement]] = {}
         self.begun = False
-        # The least version to begin at, and what looked up parts have taken since the query waits for it.
+        # The least version to begin at, and the changes of look-up parts while the query waits for that
+        # version.
         self._least: int | None = None
         self._passed: dict[int, TableChange] = {}
         known = earlier or {}
@@ -84,15 +85,15 @@ class StaticInputs:
         self.tables = self.steps.tables
 
     def open(self) -> None:
-        """Find the tables of all parts or make them, as `open_next` does; none is looked up."""
+        """Find or create the tables of all parts as `open_next` does; no part becomes a look-up."""
         for _ in self.parts:
             self.open_next("the query is evaluated anew each time")
 
     def open_next(self, held_because: str | None) -> None:
-        """Find the table of the next part or make it; when it cannot be made, those before are let go of.
+        """Find or create the table of the next part; if that fails, the tables before are released.
 
         Args:
-            held_because: why it cannot be looked up by keys beside those that are; None: it can.
+            held_because: why the part cannot be a look-up; None if it can.
 
         Raises:
             ReportedError: the part cannot be evaluated.
@@ -117,12 +118,12 @@ class StaticInputs:
 
     @property
     def may_be_looked_up(self) -> bool:
-        """The next part may be, or somebody asks why it is not."""
+        """True if the next part may become a look-up, or must report why it does not."""
         wish, earlier = self._options.static_tables, self._options.looked_up
         return self.follows and (wish == "lookup" or earlier is None or len(self.tables) in earlier)
 
     def _open(self, place: int, form: Canonical, held_because: str | None) -> None:
-        """The table of a part that follows the store: whether it is looked up is decided here, once."""
+        """Open the table of a part that follows the store, and decide once whether the part is a look-up."""
         assert self._registry is not None
         wish, earlier = self._options.static_tables, self._options.looked_up
         part, background = self.parts[place], self._new_background
@@ -152,7 +153,7 @@ class StaticInputs:
         self.tables.append(self._registry.table(part, form, background, held=False))
 
     def arrangement(self, place: int) -> Lookup | SharedArrangement:
-        """What a join looks into for a part that follows the store; before the query begins."""
+        """Create a join input for a part that follows the store; called before the query begins."""
         assert self._registry is not None
         table = self.tables[place]
         made = SharedArrangement(table) if table.is_held else self._registry.look_into(table)
@@ -163,25 +164,25 @@ class StaticInputs:
         return list(chain.from_iterable(self.arrangements.values()))
 
     def shared_by(self, tables: Collection[Table]) -> list[SharedArrangement]:
-        """What joins look into some tables with."""
+        """Return the query's join inputs over the rows of some tables."""
         return [
             each for each in self._looks() if isinstance(each, SharedArrangement) and each.shared in tables
         ]
 
     def rejoin(self) -> None:
-        """No evaluation is suspended any more: look into the tables as they are now."""
+        """Probe the current tables again after a suspended evaluation has ended."""
         for each in self._looks():
             if isinstance(each, SharedArrangement):
                 each.rejoin()
 
     def look_away(self) -> None:
-        """No join looks into shared rows any more: others evaluate the query."""
+        """Detach all join inputs, because a shared plan evaluates the query from now on."""
         for each in self._looks():
             each.detach()
         self.arrangements = {}
 
     def look_again(self) -> Changes:
-        """A query begins, or has new joins: all rows of the parts that these do not look into."""
+        """Attach all join inputs; return all rows of the parts that no join input probes."""
         for place, found in self.arrangements.items():
             for each in found:
                 if isinstance(each, SharedArrangement):
@@ -189,14 +190,14 @@ class StaticInputs:
         return self.as_taken(but=self.arrangements)
 
     def abandon(self) -> None:
-        """The query is gone; called in any thread, also while rubbish is collected."""
+        """Release the tables of a dropped query; may be called in any thread, even in a finalizer."""
         if self._registry is None:
             self.close()
         else:
             self._registry.commits.gone.append(self.close)
 
     def stop(self) -> None:
-        """The query has failed: it takes no steps any more, its description still tells of the tables."""
+        """Apply no further steps, because the query has failed; descriptions may still read the tables."""
         for each in self._looks():
             each.detach()
         for table in self.tables:
@@ -204,7 +205,7 @@ class StaticInputs:
                 table.readers.remove(self.steps)
 
     def close(self) -> None:
-        """Let the tables go; called where nobody walks over tables."""
+        """Release all tables; called while no thread iterates over tables."""
         self.stop()
         while self.tables:
             table = self.tables.pop()
@@ -224,7 +225,7 @@ class StaticInputs:
         return self.steps.frontier.version
 
     def as_taken(self, but: Collection[int] = ()) -> Changes:
-        """All rows of the parts that follow the store as the query has taken them, ``but`` of some places."""
+        """Return all rows of the parts that follow the store at the query's version, except parts ``but``."""
         return {
             place: TableChange(difference(table.rows, self.steps.untaken(place).delta), table.listed)
             for place, table in enumerate(self.tables)
@@ -232,12 +233,12 @@ class StaticInputs:
         }
 
     def own_rows(self) -> Changes:
-        """All rows of the parts that do not follow the store."""
+        """Return all rows of the parts that do not follow the store."""
         tables = enumerate(self.tables)
         return {at: TableChange(dict(each.rows), each.listed) for at, each in tables if not each.follows}
 
     def rows(self, place: int) -> list[Solution]:
-        """The rows of a part in the order of its `parts` columns, each as often as it is there."""
+        """Return the rows of a part in the column order of `parts`, including duplicates."""
         table = self.tables[place]
         if table.listed is not None:
             return list(table.listed)
@@ -247,20 +248,20 @@ class StaticInputs:
         return found
 
     def decoded(self, row: IdRow) -> Solution:
-        """A row of ids as terms."""
+        """Decode an id row as a solution of terms."""
         return tuple(map(self._terms.dictionary.decode, row))
 
     def arranged(self, place: int, row: Solution) -> Solution:
-        """A row of a part in the order of the columns that the query has itself."""
+        """Return a row of a part in the column order of the query's own text."""
         return tuple([row[column] for column in self._permutations[place]])
 
     # --- moving on ------------------------------------------------------------------------------
 
     def known(self, at: int | None = None) -> bool:
-        """True when the query can `begin`: at ``at``, the version of the turn, or the first one that can be.
+        """Return True if the query can `begin`: all rows are known at ``at`` or the task's version.
 
-        While rows are read anew, what tables take waits as steps: however many large commits come, it begins
-        at the version that was read.
+        While rows are read again, changes of the tables wait as steps, so the query begins at the version
+        that was read, however many large commits follow.
         """
         if self.begun or self._registry is None:
             return True
@@ -284,7 +285,7 @@ class StaticInputs:
         return steps.frontier.version >= self._least
 
     def begin(self) -> Changes:
-        """The query begins in this turn, when it is `known`: all rows of the parts that it holds."""
+        """Begin the query, which must be `known`; return all rows of parts without join inputs."""
         assert self._registry is not None
         assert self.known(), "the rows of a static part are read anew"
         changes = {**self.look_again(), **self._passed}
@@ -294,7 +295,10 @@ class StaticInputs:
         return changes
 
     def refresh(self, at: int | None = None) -> Changes:
-        """Bring the parts that do not follow the store to its newest version, in a replay to that of then."""
+        """Evaluate the parts that do not follow the store at its newest version, or in a replay at ``at``.
+
+        Returns the changes of these parts by position.
+        """
         places = [place for place, table in enumerate(self.tables) if not table.follows]
         if not places and self.tables:
             return {}

@@ -1,13 +1,13 @@
-"""Tables on disk: which are written, when, and which of them a start may take instead of evaluating them.
+"""Tables on disk: when tables are written, and which tables a start loads instead of evaluating them.
 
-An item (`store/blobs/kept_rows.py`) serves at a version
+Stored rows (`store/blobs/kept_rows.py`) are valid for a version of the store as follows:
 
-    since ... until         the rows were these
-    behind until            when no commit from there on can have touched them, by the change log,
-                            and looking at these commits is less than evaluating
-    anywhere else           not: the rows are evaluated
+    since ... until         the rows are valid
+    after until             the rows are valid if the change log shows that no later commit can have changed
+                            them, and if reading these commits costs less than evaluating the rows
+    all other versions      the rows are invalid and evaluated again
 
-and only for the same pattern over the same dataset clause, of the same program and the same Oxigraph.
+The rows are valid only for an equal pattern, dataset clause, program version and Oxigraph version.
 """
 
 from __future__ import annotations
@@ -35,35 +35,39 @@ log = logging.getLogger("quadrill.continuous")
 
 FORMAT = 2
 _AT_LEAST, _EACH_S = 100, 5e-6
-"""So many quads of the change log are looked at for a table, or for as long as evaluating it took."""
+"""Minimum bound on change-log quads read for a table, and seconds of evaluation time per further quad."""
 
 
 class KeptTables:
-    """The tables of one engine on disk, as ``rows``.
+    """The tables of one engine on disk.
 
-    `keep` is called in the engine's thread, `find`, `unchanged` and `load` by whoever makes queries.
+    `keep` is called in the engine's thread; `find`, `unchanged` and `load` are called by threads that
+    register queries.
     """
 
     def __init__(self, rows: KeptRows, store: QuadStore, limits: StaticLimits) -> None:
-        """Keep tables whose evaluation takes as long as the limits say."""
+        """Create the disk store, which skips tables with an evaluation time below ``limits.kept_s``."""
         self.rows = rows
         self._limits = limits
         self._commits = RememberedCommits(store.commits_after)
         self.taken = 0
-        """How many tables were read from disk."""
+        """Number of tables that were read from disk since the start."""
 
     # --- writing --------------------------------------------------------------------------------
 
     def keep(
         self, tables: Iterable[Table], version: int, evaluated: Mapping[str, int], *, at_end: bool = False
     ) -> None:
-        """Write what has changed since it was written; forget tables that are gone.
+        """Write tables that have changed since they were last written; delete tables that no query uses.
 
-        A restart begins with each query at the version of its last evaluation. Rows that are younger would
-        not serve there: those from before stay on disk until the query was evaluated with these.
+        A restart begins each query at the version of the query's last evaluation, so newer rows would be
+        useless; older rows remain on disk until the query has been evaluated with the newer ones.
 
-        ``version`` is that of the last turn, ``evaluated`` that of the last evaluation of each query.
-        ``at_end``: nothing comes after this, everything is written now.
+        Args:
+            tables: the tables in memory.
+            version: the version of the last commit whose task has run.
+            evaluated: the version of the last evaluation of each query.
+            at_end: the engine stops, so write all tables now and wait for the writes.
         """
         self._commits.forget()
         if self.rows.busy and not at_end:
@@ -78,7 +82,7 @@ class KeptTables:
             if is_ready and table.reading.took_s < self._limits.kept_s:
                 continue
             if calls_extensions(table.part.pattern):
-                continue  # the function may be another one after a restart
+                continue  # an extension function may give other values after a restart
             key = _key(table)
             keys.add(key)
             if (
@@ -108,13 +112,13 @@ class KeptTables:
     # --- reading --------------------------------------------------------------------------------
 
     def find(self, table: Table) -> KeptFacts | None:
-        """The rows of a table on disk, if they are of this store."""
+        """Return the facts of a table's rows on disk; None if this store has none."""
         return self.rows.find(_key(table), table.name)
 
     def unchanged(self, table: Table, since: int, version: int, read_s: float) -> int:
-        """The newest version up to ``version`` to which no commit behind ``since`` can have changed rows.
+        """Return the newest version, up to ``version``, to which no commit after ``since`` changed the rows.
 
-        Looking is given up where evaluating is less: that took ``read_s``.
+        The search ends early when it costs more than evaluating the rows, which took ``read_s`` seconds.
         """
         if since >= version:
             return since
@@ -132,7 +136,7 @@ class KeptTables:
         return reached
 
     def load(self, table: Table, found: KeptFacts, version: int) -> bool:
-        """Give a table its rows; False when they are damaged, which is told and they are forgotten."""
+        """Load a table's rows from disk; if they are damaged, log that, delete them and return False."""
         key = _key(table)
         try:
             _take(table, self.rows.read(key), version, found)
@@ -147,7 +151,7 @@ class KeptTables:
 
 
 def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> None:
-    """Give a table all rows as they were written to disk; they are those of this version."""
+    """Set all rows of a table to the rows on disk, which are valid at ``version``."""
     if kept.width != len(table.part.vars):
         raise ValueError("the rows have another width")
     fresh: Delta = {}

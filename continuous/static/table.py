@@ -1,6 +1,6 @@
-"""One static sub-query as a table that queries share, and what one query has not taken of its tables.
+"""Table of a static part, shared by queries, and the steps that one query has not applied.
 
-commit -> a change waits for the commit's turn -> the table takes it -> a step waits for the query
+commit -> a change waits for the commit's task -> the table applies it -> a step waits for the query
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ from .table_facts import PartIdentity, RowsReading
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit does to a table; ``at_ms`` is the commit's wall clock time.
+    """The change of one table by one commit.
 
-    ``weights``: how often each row comes (positive) or goes (negative). ``all_rows``: all rows behind it, in
-    their order. ``before``, of a part that is looked up: what changed is not known, this is the dataset
-    without it. None of these: too much to be worked out at the commit; the rows before it serve until all
-    have been read anew.
+    If none of ``weights``, ``all_rows`` and ``before`` is set, the change was too large to be computed at the
+    commit; the table retains its old rows until all rows have been read again.
+
+    Attributes:
+        version: the version of the commit.
+        at_ms: wall-clock time of the commit in milliseconds.
+        weights: how often each row is inserted (positive) or deleted (negative).
+        all_rows: all rows after the commit, in their order.
+        before: for a look-up part with an unknown change, a copy of the dataset before the commit.
     """
 
     version: int
@@ -41,16 +46,18 @@ class Change:
 
     @property
     def is_known(self) -> bool:
-        """False where the table is to be read anew."""
+        """False if all rows of the table must be read again."""
         return self.weights is not None or self.all_rows is not None or self.before is not None
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """The change of one table as queries take it.
+    """The change of one table in the form that queries apply.
 
-    ``delta`` holds rows of ids. ``listed`` is set for a table whose rows have an order: all rows, in it.
-    ``renewals`` counts commits that replaced a part which is looked up; ``delta`` is what came after them.
+    Attributes:
+        delta: the changed id rows with their weights.
+        listed: for a table with ordered rows, all rows after the change, in order.
+        renewals: the number of commits with unknown changes of a look-up part; ``delta`` is the change since.
     """
 
     delta: Delta
@@ -61,7 +68,7 @@ class TableChange:
         return bool(self.delta) or self.listed is not None or bool(self.renewals)
 
     def then(self, later: TableChange) -> TableChange:
-        """This change and a later one as one."""
+        """Return this change and a later change as one change."""
         if later.renewals:
             return TableChange(later.delta, later.listed, self.renewals + later.renewals)
         listed = self.listed if later.listed is None else later.listed
@@ -70,10 +77,12 @@ class TableChange:
 
 @dataclass(slots=True)
 class ReloadedRows:
-    """All rows of a table, encoded, ready to take the place of those it has.
+    """The encoded rows of a table after a reload, before they replace the table's current rows.
 
-    ``delta`` is how they differ from those that it has, where that is known. Not ``whole``: these are only
-    the rows that come by it.
+    Attributes:
+        rows: all rows if ``whole``, else only the new rows of ``delta``.
+        listed: for a table with ordered rows, all rows in order.
+        delta: the difference to the table's current rows; None if it is not computed yet.
     """
 
     table: Table
@@ -84,16 +93,16 @@ class ReloadedRows:
 
 
 Changes = Mapping[int, TableChange]
-"""By the place of the static part."""
+"""The changes of static parts, by the position of the part in its query."""
 
 
 @dataclass(slots=True)
 class CommitWatchers:
-    """What look-ups into the store need of commits.
+    """The connection between commits and the look-ups of one part.
 
     Attributes:
-        changed: called with each change of the part at its commit.
-        frozen: the dataset from before a bulk load that is under way.
+        changed: callbacks that are called with each change of the part at its commit.
+        frozen: a copy of the dataset before a running bulk load; None if no bulk load is running.
     """
 
     changed: list[Callable[[Change], None]] = field(default_factory=list)
@@ -104,30 +113,35 @@ _NO_IDENTITY = PartIdentity()
 
 
 class Table(SharedRows):
-    """The rows of a static sub-query at one version of the store, and the changes after it.
+    """The rows of a static part at one version of the store, and the changes after that version.
 
     The writers' side (`waiting`, `blind`) is ahead of the engine's side (`rows`, `version`) by the commits
-    whose turn has not come. A part that is looked up has a table without rows: only its changes take their
-    turns.
+    whose tasks have not run. A look-up part has a table without rows, which only carries the part's changes.
 
     Attributes:
-        identity: what it is; queries share the table of a part.
-        name: a short name made from the key of that, the same after a restart.
-        part: pattern and columns under canonical names.
-        triggers: where a quad can match that; none where commits do not change the table by themselves
-            (``follows``): its query reads it by hand, by a timer, or because of SERVICE.
-        background: evaluates the part; used by writers, one at a time. Others use a ``new_background``.
-        is_held: its rows are; else they are looked up.
-        since: the oldest version of which it is known that the rows were the same from there on.
-        waiting: changes whose turn has not come, oldest first.
-        blind: the writers' side does not look at commits, because all rows will be read anew.
-        live: some query reads it: its changes take their turns.
-        behind: the first version that the rows do not reflect although its turn has come, None for none.
-        reading: how all rows were read the last time.
-        readers: of the queries that have begun.
-        watchers: of a part that is looked up.
-        users: queries that have it, also those that have not begun.
-        ready: set when the rows are there, or cannot be had.
+        identity: the identity of the part, by which queries share the table.
+        name: a short name that is derived from the identity's key and stable across restarts.
+        part: the pattern and columns under canonical names.
+        follows: True if commits change the table; False if its query refreshes the part by request or timer,
+            or if the part is a SERVICE call.
+        triggers: the quad patterns that a changed quad must match to change the table; empty if not
+            ``follows``.
+        background: evaluates the part for writers, one writer at a time.
+        new_background: creates further evaluators for other threads.
+        scope: the graphs that the part reads.
+        is_held: True if the rows are in memory, False for a look-up part.
+        version: the version of the store that the rows reflect.
+        since: the oldest version from which on the rows are known to be unchanged.
+        waiting: changes of commits whose tasks have not run, oldest first.
+        blind: True if commits are ignored, because all rows will be read again.
+        live: True if some query reads the table, so that the engine applies changes.
+        behind: the first version that the rows do not reflect although its task has run; None if there is
+            none.
+        reading: facts about the last reading of all rows.
+        readers: the pending steps of the queries that have begun.
+        watchers: the look-ups of a look-up part.
+        users: the number of queries that use the table, including queries that have not begun.
+        ready: set when the rows are available, or when reading them has failed.
     """
 
     def __init__(
@@ -165,18 +179,18 @@ class Table(SharedRows):
 
     @property
     def is_awaited(self) -> bool:
-        """True while its rows are read anew for a query that reads them."""
+        """True while a query reads the table and the table's rows are being read again."""
         return self.live and (self.blind or self.behind is not None)
 
     def begin_at(self, version: int, fresh: Delta, listed: Sequence[Solution] | None) -> None:
-        """Have all rows at a version, as `encode` gives them."""
+        """Set all rows at a version; ``fresh`` are rows from `encode`."""
         self.load(fresh, listed)
         self.version = self.since = version
 
     # --- the engine's side ----------------------------------------------------------------------
 
     def catch_up(self, version: int) -> None:
-        """Take the changes up to a version, each as its own; stops where one has to be read anew."""
+        """Apply the waiting changes up to a version one by one; stop at a change that is not known."""
         while self.behind is None and self.waiting and self.waiting[0].version <= version:
             change = self.waiting.popleft()
             if change.version <= self.version:
@@ -193,7 +207,7 @@ class Table(SharedRows):
             self.version = max(self.version, version)
 
     def swap(self, fresh: ReloadedRows, version: int, at_ms: int) -> Delta:
-        """Take rows that were read anew at a version; those that go, whose terms are still pinned."""
+        """Replace the rows by rows read at a version; return the removed rows, which are still pinned."""
         delta = difference(fresh.rows, self.rows) if fresh.delta is None else fresh.delta
         change = TableChange(delta, fresh.listed)
         old = self.change_to(fresh.rows, fresh.listed, delta) if fresh.whole else self.change_by(delta)
@@ -206,7 +220,7 @@ class Table(SharedRows):
         return old
 
     def replace(self, rows: Sequence[Solution]) -> TableChange:
-        """Take the rows of another version, of a part that does not follow the store; the change."""
+        """Replace the rows of a part that does not follow the store; return the change."""
         before = self.listed
         fresh, listed = ({}, list(rows)) if self.is_ordered else (self.encode(rows), None)
         delta = difference(fresh, self.rows)
@@ -237,16 +251,18 @@ class Table(SharedRows):
 
 @dataclass(slots=True)
 class Frontier:
-    """The newest version that rows reflect."""
+    """The newest version of the store that rows reflect."""
 
     version: int
 
 
 @dataclass(slots=True)
 class TableFrontier(Frontier):
-    """The newest version whose turn has come, and the names of the queries whose tables it has ``moved``.
+    """The newest version whose task has run.
 
-    ``place`` is the number of the task at work in the one order of everything.
+    Attributes:
+        moved: the names of queries whose tables have changed and which have not been notified.
+        place: the number of the running task in the engine's input order.
     """
 
     moved: dict[str, None] = field(default_factory=dict)
@@ -255,11 +271,15 @@ class TableFrontier(Frontier):
 
 @dataclass(slots=True)
 class StaticStep:
-    """The static parts of a query move to a version, all together, by the changes since ``before``.
+    """The joint change of all static parts of a query from one version to a later one.
 
-    ``before`` is a version with the rows as they were; ``at_ms`` the wall clock time of the commit. While the
-    step waits, ``caught_up`` are the tables whose rows were not known at some version in between. ``place``
-    is the number of the task that completed it.
+    Attributes:
+        version: the version after the step.
+        before: a version with the rows before the step.
+        at_ms: wall-clock time of the commit in milliseconds.
+        changes: the changes of the static parts by position.
+        caught_up: while the step waits, the tables whose rows were not known at some version in between.
+        place: the number of the task that completed the step.
     """
 
     version: int
@@ -270,25 +290,27 @@ class StaticStep:
     place: int = 0
 
     def add(self, changes: Changes) -> None:
-        """Add later changes; nobody changes those that tables gave."""
+        """Add later changes to the step without modifying the tables' change objects."""
         for place, change in changes.items():
             earlier = self.changes.get(place)
             self.changes[place] = change if earlier is None else earlier.then(change)
 
 
 class PendingSteps:
-    """The steps that one query has before it. Filled in the engine's thread by tables, taken by the query.
+    """The steps that one query has not applied; tables add steps in the engine's thread.
 
-    A step waits while the rows of some table are not known at its version. When they are again, those in
-    between have become one: no query sees tables at different versions.
+    A step waits while the rows of some table are not known at the step's version. Once the rows are known
+    again, the steps in between are merged into one, so a query never sees tables at different versions.
 
     Attributes:
-        tables: those of the query ``name``, by the places of its static parts.
-        frontier: the version that its rows reflect: that of the turn while nothing waits.
-        task: the engine's; ``own`` is the query's, which is another one while its backlog is not empty.
-        held: steps are taken only when it is told to: refreshed by hand or by a timer.
-        ahead: the steps that wait, by version.
-        unknown: from which version on the rows of a table are not known.
+        name: the name of the query.
+        tables: the query's tables by the positions of its static parts.
+        frontier: the version that the query's rows reflect; the task frontier itself while no step waits.
+        task: the engine's task frontier.
+        own: the query's task frontier, which differs from the engine's while the query has a backlog.
+        held: True if steps are applied only at a refresh by request or timer.
+        ahead: the waiting steps by version.
+        unknown: for each table with unknown rows, the first version at which they are unknown.
     """
 
     def __init__(self, name: str, task: TableFrontier) -> None:
@@ -301,11 +323,11 @@ class PendingSteps:
         self.unknown: dict[Table, int] = {}
 
     def begin(self) -> None:
-        """The query begins at the present turn."""
+        """Begin at the version of the running task."""
         self.frontier = Frontier(self.own.version) if self.held else self.own
 
     def move(self, task: TableFrontier) -> None:
-        """The query is at this turn: its own one, which moves on by itself, or the engine's again."""
+        """Switch the query to a private task frontier for its backlog, or back to the engine's."""
         quiet, self.own = self.is_quiet, task
         if quiet:
             self.frontier = task
@@ -314,17 +336,17 @@ class PendingSteps:
 
     @property
     def is_quiet(self) -> bool:
-        """True when nothing waits or is being taken, and all rows are known."""
+        """True if no step waits or is being applied and the rows of all tables are known."""
         return self.frontier is self.own
 
     def version_at(self, task: int) -> int:
-        """The version of the rows at an earlier turn, behind which no step was taken."""
+        """Return the version of the rows at an earlier task, if no step was applied since."""
         return task if self.is_quiet else min(task, self.frontier.version)
 
     # --- what tables tell -----------------------------------------------------------------------
 
     def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
-        """The table is at a version now, by this change: that of a commit, or of all since it fell behind."""
+        """Record that a table reached a version by the change of one commit or of a reload."""
         self._part(version)
         self.task.moved[self.name] = None
         step = self.ahead.get(version) or StaticStep(version, version - 1, at_ms)
@@ -337,17 +359,17 @@ class PendingSteps:
         self.ahead[version] = step
 
     def fell_behind(self, table: Table, version: int) -> None:
-        """The rows of a table are not known from a version on."""
+        """Record that the rows of a table are not known from a version on."""
         self._part(version)
         self.unknown[table] = version
 
     def _part(self, version: int) -> None:
-        """From before a version on the query is not where the turn is."""
+        """Separate the query's frontier from the task frontier, at the latest version before ``version``."""
         if self.is_quiet:
             self.frontier = Frontier(min(self.own.version, version - 1))
 
     def _gathered(self, start: int, last: StaticStep) -> StaticStep:
-        """The steps from a version on as one with the last."""
+        """Merge the waiting steps from version ``start`` on with the step ``last``."""
         earlier = [self.ahead.pop(each) for each in sorted(self.ahead) if start <= each < last.version]
         before = min(start - 1, last.before, *(each.before for each in earlier))
         found = StaticStep(last.version, before, last.at_ms)
@@ -360,18 +382,18 @@ class PendingSteps:
 
     @property
     def gaps(self) -> frozenset[tuple[int, int | None]]:
-        """Versions at which some rows are not known: from one to before another, or to no known end."""
+        """The ranges of versions with unknown rows: the first version, and the end (exclusive) or None."""
         late = {(step.before + 1, step.version) for step in self.ahead.values() if step.caught_up}
         return frozenset(late | {(start, None) for start in self.unknown.values()})
 
     @property
     def behind(self) -> frozenset[int]:
-        """The places of parts whose rows are not known at some version in these."""
+        """The positions of parts whose rows are unknown at some version within `gaps`."""
         tables = [*self.unknown, *(table for step in self.ahead.values() for table in step.caught_up)]
         return frozenset(place for place, each in enumerate(self.tables) if each in tables)
 
     def untaken(self, place: int) -> TableChange:
-        """What the table of a part is ahead of the query."""
+        """Return the change that a part's table has applied and the query has not."""
         found = TableChange({})
         for version in sorted(self.ahead):
             change = self.ahead[version].changes.get(place)
@@ -380,12 +402,12 @@ class PendingSteps:
         return found
 
     def rows_ahead(self, place: int) -> int:
-        """How many rows more the table of a part has; called in any thread."""
+        """Return how many more rows a part's table has than the query sees; may be called in any thread."""
         waiting = [step.changes[place] for step in list(self.ahead.values()) if place in step.changes]
         return sum(sum(change.delta.values()) for change in waiting)
 
     def waiting(self) -> Iterator[IdRow]:
-        """The rows of steps that the query has not taken, read in pieces while steps come and go."""
+        """Yield the rows of all waiting steps, safely while steps are added and removed."""
         for step in list(self.ahead.values()):
             for change in list(step.changes.values()):
                 yield from list(change.delta)
@@ -393,7 +415,7 @@ class PendingSteps:
     # --- taking them ----------------------------------------------------------------------------
 
     def ready(self) -> Iterator[StaticStep]:
-        """The steps that the query can take now; its `frontier` moves on with each."""
+        """Yield the steps that the query can apply now; each one advances the query's `frontier`."""
         end = min(self.unknown.values(), default=None)
         try:
             for version in sorted(self.ahead):
@@ -407,12 +429,12 @@ class PendingSteps:
             self._rest()
 
     def put_back(self, step: StaticStep) -> None:
-        """A step was not taken after all: it is the next one again."""
+        """Make a step that could not be applied the next waiting step again."""
         self.ahead[step.version] = step
         self.frontier = Frontier(step.before)
 
     def _rest(self) -> None:
-        """No step can be taken now: the rows are those of all versions before the next."""
+        """Advance the frontier as far as possible after the last applicable step."""
         if not (self.held or self.ahead or self.unknown):
             self.frontier = self.own
         elif not self.is_quiet:
