@@ -1,8 +1,8 @@
-"""Reads all rows of tables, for a registration or anew, away from writers and from the engine's thread.
+"""Reading of all rows of tables, at a registration or again later, outside writers' and the engine's threads.
 
-How far it has come is told to whoever waits for it, it can be called off, and a registration reads no more
-rows than there is room for (docs/decisions/0170-tables-that-follow-the-store.md): it looks up what would be
-over the limits, or is refused where that cannot be. What is there goes on when commits make it grow.
+A reading reports its progress and can be cancelled. A registration reads at most as many rows as the limits
+allow (docs/decisions/0170-tables-that-follow-the-store.md): parts over the limits become look-ups, or the
+registration is rejected if a part cannot be a look-up. Existing tables may grow over the limits by commits.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .table import ReloadedRows, Table
 log = logging.getLogger("quadrill.continuous")
 
 _AT_ONCE = 5_000
-"""So many rows are let go at once, more in the background."""
+"""Maximum number of rows that are released immediately; more rows are released in the background."""
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _TRIES = 3
-"""Beginnings of a read that commits may spoil."""
+"""Attempts at a read without the lock, which a commit during the read makes invalid."""
 
 
 # --- progress and limits ------------------------------------------------------------------------
@@ -42,17 +42,17 @@ _TRIES = 3
 
 @dataclass(slots=True)
 class Progress:
-    """The making of one query's tables. Written by the thread that makes them, read by others.
+    """The progress of creating one query's tables, written by the creating thread and read by other threads.
 
-    Whoever makes them in a thread of its own enters a progress there; what reads rows finds it without
-    having to hand it through every call in between.
+    The creating thread enters its progress as a context variable, so that the code that reads rows finds the
+    progress without a parameter in every call.
 
     Attributes:
-        limited: the limits of `StaticBudget` hold, because somebody registers the query now.
-        parts: static parts of the query.
-        ready: those whose tables are there.
-        rows: rows read for the others so far.
-        called_off: whoever makes the tables stops at the next rows.
+        limited: True if the limits of `StaticBudget` apply, because a client is registering the query.
+        parts: the number of static parts of the query.
+        ready: the number of parts whose tables are complete.
+        rows: the number of rows read so far.
+        called_off: True after a cancellation; the creating thread stops at the next rows.
     """
 
     limited: bool = False
@@ -62,7 +62,7 @@ class Progress:
     called_off: bool = False
 
     def check(self) -> None:
-        """Raise ConflictError when the making was called off."""
+        """Raise ConflictError if the creation of the tables was cancelled."""
         if self.called_off:
             raise ConflictError("the query was dropped before its static parts were read")
 
@@ -71,13 +71,13 @@ _ACTIVE: ContextVar[Progress] = ContextVar("progress")
 
 
 def active() -> Progress:
-    """The progress of what this thread makes; one that nobody reads when nobody entered one."""
+    """Return the progress that this thread has entered, or a new unused progress."""
     return _ACTIVE.get(None) or Progress()
 
 
 @contextlib.contextmanager
 def entered(progress: Progress) -> Iterator[None]:
-    """Tables that this thread makes are part of ``progress``."""
+    """Report tables that this thread creates within the context to ``progress``."""
     token = _ACTIVE.set(progress)
     try:
         yield
@@ -87,23 +87,23 @@ def entered(progress: Progress) -> Iterator[None]:
 
 @dataclass(slots=True)
 class StaticBudget:
-    """The rows of static parts that queries may have in memory, counted as often as the parts have them.
+    """Limits on the rows of static parts in memory, where duplicate rows count.
 
     Attributes:
-        most: of all tables together, a shared one counted once; 0 for no limit.
-        most_of_query: of the tables that one query reads, shared ones included; 0 for no limit.
+        most: the maximum rows of all tables together, where a shared table counts once; 0 for no limit.
+        most_of_query: the maximum rows of the tables of one query, including shared tables; 0 for no limit.
     """
 
     most: int = 0
     most_of_query: int = 0
 
     def check_all(self, rows: int) -> None:
-        """Raise LimitError when all tables have too many rows together."""
+        """Raise LimitError if all tables together have too many rows."""
         message = f"the static parts of all queries would have {rows} rows or more in memory, the limit is"
         _check_rows(rows, self.most, message, "drop queries, or raise the setting max_static_rows")
 
     def check_query(self, rows: int) -> None:
-        """Raise LimitError when the tables of a query have too many rows together."""
+        """Raise LimitError if the tables of one query together have too many rows."""
         message = f"the static parts of the query have {rows} rows or more, the limit of a query is"
         _check_rows(rows, self.most_of_query, message, "or raise the setting max_query_static_rows")
 
@@ -118,10 +118,11 @@ def _check_rows(rows: int, most: int, message: str, advice: str) -> None:
 
 @dataclass(slots=True)
 class CommitOrder:
-    """What orders commits and those who look at tables between two of them.
+    """The order between commits and reads of tables.
 
-    ``lock`` is held while a commit becomes visible and what it changes is worked out; ``made_at`` is the wall
-    clock time of the newest commit, read under it.
+    Attributes:
+        lock: held while a commit becomes visible and its changes of tables are computed.
+        made_at: wall-clock time of the newest commit in milliseconds, read and written under the lock.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -130,7 +131,7 @@ class CommitOrder:
 
 @dataclass(slots=True, eq=False)
 class ReloadTask(Task):
-    """All rows of some tables at one version, made at ``at_ms``: in their turn the tables take them."""
+    """A task that replaces the rows of tables by the rows of one version, committed at ``at_ms``."""
 
     version: int
     at_ms: int
@@ -139,10 +140,16 @@ class ReloadTask(Task):
 
 @dataclass(eq=False)
 class Recomputer:
-    """Reads all rows of tables, one request after the other, in the background.
+    """Reads all rows of tables in a background thread, one request after the other.
 
-    All ``tables`` together keep to the ``budget``; whether they do is looked at with ``rows_each`` rows more.
-    ``finished`` is told what was asked for, in the thread that read it.
+    Attributes:
+        store: the store that is read.
+        order: the order between commits and reads.
+        tables: all tables of the engine, which share the ``budget``.
+        budget: the limits on rows in memory.
+        finished: called with each finished reload, in the reading thread.
+        rows_each: the number of rows between two checks of the budget.
+        threads: starts the background threads.
     """
 
     store: QuadStore
@@ -159,26 +166,26 @@ class Recomputer:
         self._failures: dict[Table, int] = {}
 
     def ask(self, tables: Sequence[Table]) -> None:
-        """Read tables anew, all at one version; their commits since are taken up again from there."""
+        """Request a reload of tables at one version, after which commits change the tables again."""
         self._background.do(self._attempt, tables)
 
     def dispose(self, table: Table, rows: Delta) -> None:
-        """Give the terms of rows back that nobody has any more."""
+        """Unpin the terms of released rows, in the background if the rows are many."""
         if len(rows) <= _AT_ONCE:
             table.give_back(rows)
         else:
             self._rubbish.do(table.give_back, rows)
 
     def close(self) -> None:
-        """Finish what is being read."""
+        """Wait for running reads and stop the background threads."""
         self._background.close()
         self._rubbish.close()
 
     def read(self, tables: Sequence[Table], *, limited: bool = False, behind: bool = False) -> ReloadTask:
-        """All rows of tables at the newest version; from there on their changes are worked out again.
+        """Read all rows of tables at the newest version; changes by later commits are computed again.
 
-        With ``limited`` LimitError is raised when they are more than there is room for. Of tables that are
-        ``behind`` only what changed is read where that is less.
+        With ``limited``, raise LimitError if the rows exceed the budget. With ``behind``, read only the
+        changed rows of tables that fell behind if that is cheaper.
         """
         began = time.perf_counter()
         evaluators = [table.new_background() for table in tables]
@@ -202,7 +209,7 @@ class Recomputer:
         return ReloadTask(version, at_ms, fresh)
 
     def _changed(self, tables: Sequence[Table]) -> tuple[list[ChangedRows], int, int] | None:
-        """What commits have changed in tables since they fell behind; None where all is read with less."""
+        """Read the changes of tables since they fell behind; None if reading all rows is better."""
         reads, begin = [], []
         for table in tables:
             if table.behind is None or table.is_ordered or table.background.is_heavy(table.part):
@@ -228,9 +235,9 @@ class Recomputer:
         return None
 
     def _drained(self, table: Table, rows: Iterable[Solution], *, limited: bool) -> ReloadedRows:
-        """All rows of a table; stops when the making was called off and nobody else wants them.
+        """Read all rows of a table, unless the registration was cancelled and no other query uses the table.
 
-        With ``limited`` they are counted in the table meanwhile.
+        With ``limited`` the rows count against the budget while they are read.
         """
         fresh = ReloadedRows(table, {}, [] if table.is_ordered else None)
         progress, waiting, number = active(), iter(rows), 0
@@ -261,9 +268,9 @@ class Recomputer:
     def _rows(
         self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
     ) -> tuple[Sequence[Iterable[Solution]], int, int]:
-        """The rows of each table, the version that they are of, and when that was made."""
+        """Return the rows of each table, their version, and the wall-clock time of that version's commit."""
         both = list(zip(tables, evaluators, strict=True))
-        # Many that are alike are not for Spark.
+        # Spark is slow for many small parts, so tables that differ only in constants are read by the store.
         if len({table.identity.kind for table in tables}) == len(tables):
             with self.order.lock, self.store.reader.snapshot_read() as snapshot:
                 asked = [evaluator.columnar(snapshot, table.part) for table, evaluator in both]
@@ -273,7 +280,7 @@ class Recomputer:
                     for each, (table, evaluator) in zip(asked, both, strict=True):
                         others += [] if each else [self._whole(table, evaluator)]
                         table.blind = False
-            # What was asked keeps its snapshot: commits go on from here.
+            # The columnar engine reads the snapshot's version, so commits may continue without the lock.
             rest = iter(others)
             found = [each() if each else next(rest) for each in asked] if any(asked) else [None]
             if None not in found:
@@ -285,10 +292,10 @@ class Recomputer:
     def _begun(
         self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
     ) -> tuple[Sequence[Generator[Solution]], int, int]:
-        """Rows that are still to be drained.
+        """Start reading the rows of tables, to be drained by the caller, and return version and commit time.
 
-        Oxigraph groups and sorts before it gives the first row. Commits are not kept waiting for that: it is
-        tried without, and counts when none became visible meanwhile.
+        Oxigraph groups and sorts before it returns the first row. To avoid that commits wait for that, the
+        start is tried without the lock first, and is valid if no commit became visible meanwhile.
         """
         both = list(zip(tables, evaluators, strict=True))
         for _ in range(_TRIES):
@@ -312,9 +319,10 @@ class Recomputer:
         return evaluator.whole(self.store.reader, table.part, partial(_check_wanted, table))
 
     def _attempt(self, asked: Sequence[Table]) -> None:
-        """Read those that were not read meanwhile, with all that their queries need at the same version.
+        """Reload the tables that still need it, together with all other tables that their queries wait for.
 
-        Each at a version of its own they might never be known at one, while large commits go on.
+        Queries need all their tables at one version. Separate reloads might never reach a common version
+        during a series of large commits.
         """
         due = [table for table in asked if table.users and table.blind]
         beside = chain.from_iterable(reader.tables for table in due for reader in list(table.readers))
@@ -325,7 +333,8 @@ class Recomputer:
     def _read_anew(self, tables: Sequence[Table]) -> None:
         try:
             swap = self.read(tables, behind=True)
-            # While a table is behind nobody changes its rows: the engine's thread need not compare them.
+            # The rows of a table that is behind do not change, so the difference can be computed here, which
+            # saves the engine's thread the comparison.
             for each in swap.fresh:
                 if each.delta is None and each.table.behind is not None:
                     each.delta = difference(each.rows, each.table.rows)
@@ -350,7 +359,7 @@ class Recomputer:
 
 
 def _check_wanted(table: Table) -> None:
-    """Raise ConflictError when the making was called off and nobody else wants the table."""
+    """Raise ConflictError if the registration was cancelled and no other query uses the table."""
     if table.users <= 1:
         active().check()
 
@@ -360,9 +369,11 @@ def _check_wanted(table: Table) -> None:
 
 @dataclass(slots=True, eq=False)
 class TableReplay:
-    """In a replay tables fall behind, and are read anew, where they did so before the crash.
+    """Repeats during a replay where tables fell behind, and were reloaded, before the crash.
 
-    By their names and versions ``behind`` and ``swaps`` tell where; rows are read by the recomputer, at once.
+    Attributes:
+        behind: the names of tables with the versions at which they fell behind.
+        swaps: the names of tables with the versions at which their rows were reloaded.
     """
 
     behind: set[tuple[str, int]]
@@ -371,25 +382,25 @@ class TableReplay:
     _fresh: dict[tuple[str, int], tuple[ReloadedRows, int]] = field(default_factory=dict)
 
     def fell_behind(self, version: int, tables: Iterable[Table]) -> list[Table]:
-        """The tables that fell behind at the commit of a version, touched by it themselves or not."""
+        """Return the tables that fell behind at a version's commit, even if it did not affect them."""
         if not self.behind:
             return []
         return [table for table in tables if not table.blind and (table.name, version) in self.behind]
 
     def read(self, version: int, tables: Iterable[Table]) -> None:
-        """At the versions at which rows were read anew they are read again."""
+        """Read the rows of those tables that were reloaded at this version before the crash."""
         for table in tables if self.swaps else ():
             if (table.name, version) in self.swaps and table.blind:
                 swap = self._recomputer.read([table])
                 self._fresh[table.name, version] = swap.fresh[0], swap.at_ms
 
     def swap(self, names: Sequence[str], version: int) -> ReloadTask:
-        """The rows of those tables that were read at a version."""
+        """Return the task with the rows of the named tables that `read` read at a version."""
         found = [each for name in names if (each := self._fresh.pop((name, version), None)) is not None]
         return ReloadTask(version, found[0][1] if found else 0, [fresh for fresh, _ in found])
 
     def close(self) -> None:
-        """Give back what was read for turns that are not in the journal."""
+        """Release rows that were read for reloads whose tasks are not in the journal."""
         for fresh, _ in self._fresh.values():
             fresh.table.give_back(fresh.rows)
         self._fresh.clear()

@@ -1,4 +1,4 @@
-"""The tables of one engine: made once for all queries that need them, kept in step with the store."""
+"""The table registry of one engine: tables are created once for all queries and follow the store."""
 
 from __future__ import annotations
 
@@ -33,14 +33,22 @@ _POLL_S = 0.02
 
 @dataclass(eq=False)
 class TableRegistry:
-    """Tables by what they are; without ``tasks`` rows that were read anew take their place at once.
+    """All tables of an engine by their identities.
 
-    `table` and `release` are called by whoever makes and drops queries, `advance` and `swap` in the engine's
-    thread.
+    `table` and `release` are called by threads that register and drop queries, `advance` and `swap` by the
+    engine's thread.
 
     Attributes:
-        commits: the writers' side: watches the store's commits.
-        task: the version whose turn came last, and the queries whose tables have changed in it.
+        store: the store that the tables follow.
+        terms: the engine's terms.
+        tasks: the engine's task queue; if None, reloaded rows replace the old rows immediately.
+        budget: the limits on rows in memory.
+        kept: the tables on disk; None if tables are not stored.
+        limits: the limits on changes and look-ups.
+        threads: starts background threads.
+        commits: the commit watch, which computes the changes of tables in writers' threads.
+        recomputer: reads all rows of tables.
+        task: the newest version whose task has run, and the queries whose tables have changed since.
     """
 
     store: QuadStore
@@ -69,30 +77,30 @@ class TableRegistry:
     # --- what there is --------------------------------------------------------------------------
 
     def tables(self) -> list[Table]:
-        """All tables."""
+        """Return all tables, including look-up parts."""
         return list(self._tables.values())
 
     def held(self) -> list[Table]:
-        """Those whose rows are in memory."""
+        """Return the tables whose rows are in memory."""
         return [table for table in self.tables() if table.is_held]
 
     def rows(self) -> int:
-        """The rows of all tables, those included that are being read."""
+        """Return the number of rows of all tables, including rows that are being read."""
         return sum(table.count for table in self.tables())
 
     @property
     def is_behind(self) -> bool:
-        """True while the rows of some table that a query reads are read anew."""
+        """True while the rows of some table that a query reads are being read again."""
         return any(table.is_awaited for table in self.tables())
 
     def wait_for_reloads(self, seconds: float) -> None:
-        """Wait until rows that are read anew have taken their turn, for so long at most."""
+        """Wait until all reloaded rows have been applied, for at most `seconds`."""
         until = time.monotonic() + seconds
         while self.threads.beside and self.is_behind and time.monotonic() < until:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
-        """Watch no more commits."""
+        """Stop reading tables and observing commits, and wait for writes to disk."""
         self.recomputer.close()
         if self.kept is not None:
             self.kept.rows.close()
@@ -110,15 +118,20 @@ class TableRegistry:
         held: bool = True,
         limited: bool = False,
     ) -> Table:
-        """The table of a part that follows the store, made when there is none.
+        """Return the table of a part that follows the store; create and fill the table if there is none.
 
-        ``form`` is the part in its canonical form; ``ordered``: the order of its rows means something. They
-        are ``held``, or looked up. Where it is ``limited`` it must keep to the limits of the memory.
+        Args:
+            part: the static part.
+            form: the part in canonical form.
+            background: creates evaluators of the part.
+            ordered: True if the order of the rows matters.
+            held: True for rows in memory, False for a look-up.
+            limited: True if the rows must not exceed the budget.
 
         Raises:
-            LimitError: it does not.
+            LimitError: the rows exceed the budget.
             ReportedError: the part cannot be evaluated.
-            ConflictError: its rows are read for too long.
+            ConflictError: another query is reading the rows for too long.
         """
         self.commits.start()
         self.commits.let_go()
@@ -136,7 +149,7 @@ class TableRegistry:
             table.ready.set()
             self.release(table)
             raise
-        # The turn of the version that was read comes before that of the query.
+        # The task of the version that was read must be submitted before the task of the query.
         self.store.subscribers.wait_delivered(table.version, _READY_S)
         return table
 
@@ -167,7 +180,7 @@ class TableRegistry:
 
     @staticmethod
     def _wait_for(table: Table) -> None:
-        """Another query is reading the rows for the first time."""
+        """Wait until another query has read the rows of a table for the first time."""
         until = time.monotonic() + _READY_S
         progress = active()
         known = table.ready.is_set()
@@ -181,10 +194,10 @@ class TableRegistry:
             )
 
     def _materialise(self, table: Table, *, limited: bool) -> None:
-        """Take all rows from disk or evaluate them; commits wait only until it is known of which version."""
+        """Load all rows from disk or evaluate them; commits wait only until the rows' version is fixed."""
         if not table.is_held:
             self.commits.look_up(table)
-        # A registration has its rows counted while they are read (`budget`).
+        # A registration does not load rows from disk, because rows count against the budget while being read.
         elif active().limited or not self._take_up(table):
             with self._lock:
                 table.blind = True
@@ -195,17 +208,18 @@ class TableRegistry:
         table.ready.set()
 
     def _take_up(self, table: Table) -> bool:
-        """Take the rows that are on disk, if they are those of the present version."""
+        """Load the rows on disk if they are valid for the current version; return False if not."""
         kept = self.kept
         if kept is None or (found := kept.find(table)) is None:
             return False
-        # The long way is gone while commits go on, the rest while they wait.
+        # Most commits of the change log are checked without the lock. Only the few commits since are checked
+        # while writers wait.
         reaches = kept.unchanged(table, found.until, self.store.reader.version, found.read_s)
         with self._lock:
             version = self.store.reader.version
             if not found.since <= version or kept.unchanged(table, reaches, version, found.read_s) < version:
                 return False
-            # Known before a commit is looked at, which asks for it.
+            # The evaluation time is set before the table is in the index, because commits read the time.
             table.reading.took_s = found.read_s
             self.commits.index.add(table)
         if kept.load(table, found, version):
@@ -215,20 +229,20 @@ class TableRegistry:
         return False
 
     def look_into(self, table: Table) -> Lookup:
-        """What one query's join uses to look into a part that is not held."""
+        """Create one query's join input over a look-up part."""
         return Lookup(table, self.store, self._lock, self.limits.remembered)
 
     def keep(self, evaluated: Mapping[str, int], *, at_end: bool = False) -> None:
-        """Have tables written to disk that have changed; called in the engine's thread between turns.
+        """Write changed tables to disk; called in the engine's thread between two tasks.
 
-        ``evaluated`` says from which version each query goes on after a restart; see `KeptTables.keep`.
+        ``evaluated`` is the version from which each query continues after a restart; see `KeptTables.keep`.
         """
         if self.kept is not None:
             self.commits.let_go()
             self.kept.keep(self.held(), self.task.version, evaluated, at_end=at_end)
 
     def release(self, table: Table) -> None:
-        """One user less; the last one takes the table along."""
+        """Release a table for one user; the table is removed with its last user."""
         with self._lock:
             table.users -= 1
             if table.users:
@@ -240,18 +254,18 @@ class TableRegistry:
     # --- the engine's side ----------------------------------------------------------------------
 
     def begin_at(self, version: int) -> None:
-        """The engine starts, its queries reflect a version."""
+        """Set the version that the queries reflect when the engine starts."""
         self.task.version = version
         self.commits.due.clear()
 
     def advance(self, version: int) -> None:
-        """The commit of a version takes its turn: the tables take what it changed, and tell their readers."""
+        """Apply the changes of a version's commit to the tables and add steps for their readers."""
         self.task.version = max(self.task.version, version)
         self.commits.let_go()
         self._catch_up([table for table in self.commits.due.pop(version, ()) if table.live])
 
     def swap(self, swap: ReloadTask) -> None:
-        """Rows that were read anew take their turn; then the changes that came meanwhile do."""
+        """Replace the rows of reloaded tables, and apply the changes that commits made since the reload."""
         for each in swap.fresh:
             table = each.table
             if not table.users:
@@ -261,17 +275,17 @@ class TableRegistry:
         self._catch_up([each.table for each in swap.fresh if each.table.users])
 
     def bring_up(self, table: Table) -> None:
-        """A query begins to read a table: it is brought to the version of the present turn."""
+        """Bring a table to the version of the running task, because a query begins to read it."""
         table.live = True
         self._catch_up([table])
 
     def take_moved(self) -> list[str]:
-        """The names of the queries whose tables have changed since the last call."""
+        """Return the names of the queries whose tables have changed since the last call."""
         moved, self.task.moved = self.task.moved, {}
         return list(moved)
 
     def _catch_up(self, tables: Sequence[Table]) -> None:
-        """Bring tables to the version of the present turn; those that fall behind together are read so."""
+        """Bring tables to the running task's version; reload tables of one kind that fall behind together."""
         fallen: dict[tuple[int, str], list[Table]] = {}
         for table in tables:
             if table.behind is None:
@@ -287,7 +301,7 @@ class TableRegistry:
 
     def _finished(self, swap: ReloadTask) -> None:
         if self.threads.beside:
-            # The turn of the version that was read comes before that of the swap.
+            # The task of the version that was read must be submitted before the task that swaps the rows.
             self.store.subscribers.wait_delivered(swap.version, _READY_S)
         if self.tasks is None:
             self.swap(swap)
@@ -299,16 +313,16 @@ class TableRegistry:
     # --- replay ---------------------------------------------------------------------------------
 
     def begin_replay(self, behind: set[tuple[str, int]], swaps: set[tuple[str, int]]) -> None:
-        """From now on tables fall behind and are read anew where they did so the first time."""
+        """Begin a replay, in which tables fall behind and are reloaded at the same versions as before."""
         self.commits.replay = TableReplay(behind, swaps, self.recomputer)
 
     def swap_again(self, names: Sequence[str], version: int) -> ReloadTask:
-        """The turn of a swap that comes again."""
+        """Return the task of a journalled reload, during a replay."""
         assert self.commits.replay is not None
         return self.commits.replay.swap(names, version)
 
     def end_replay(self) -> None:
-        """End a replay: tables that fell behind and were not read anew before its end are read now."""
+        """End a replay, and reload all tables that are still behind."""
         replay, self.commits.replay = self.commits.replay, None
         if replay is None:
             return

@@ -1,11 +1,11 @@
-"""Finds the tables that a commit can touch, without looking at the others; those of a kind as one.
+"""Trigger index: finds the tables that a commit may change by the predicates of the changed quads.
 
-Tables whose parts differ in constants alone are a group: what a commit changes is worked out once for them.
+Tables whose parts differ only in constants form a group, for which the change of a commit is computed once.
 
     ?x :in :p1 . ?x :label ?l   }
-    ?x :in :p2 . ?x :label ?l   }   ->   ?x :in ?k0 . ?x :label ?l,   handed to the tables by ?k0
+    ?x :in :p2 . ?x :label ?l   }   ->   ?x :in ?k0 . ?x :label ?l,   divided among the tables by ?k0
 
-Each table has its own rows. A group of one table has that table's own pattern.
+Each table stores its own rows. A group of one table uses that table's own pattern.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Constants = tuple[Term | None, ...]
 
 
 class TableGroup:
-    """Tables of one kind; changed while no commit becomes visible.
+    """Tables of one kind, whose parts differ only in constants; modified while no commit can become visible.
 
     Attributes:
-        tables: those in it.
-        part: their pattern, the constants in which they differ as further columns behind theirs.
-        triggers: where a quad can match that.
-        keyed_s: how long it took to evaluate the rows that a commit may change the last time.
+        tables: the tables of the group.
+        part: the common pattern; the constants in which the tables differ are further columns at the end.
+        triggers: the quad patterns that a changed quad must match to change the common pattern's rows.
+        keyed_s: seconds that the last evaluation of the rows that a commit may change took.
     """
 
     def __init__(self, first: Table) -> None:
@@ -43,28 +43,28 @@ class TableGroup:
         self.part: StaticPattern = first.part
         self.triggers: Sequence[Trigger] = first.triggers
         self.keyed_s = 0.0
-        # The places of the constants in which they differ.
+        # The positions of the constants in which the tables differ.
         self._places: tuple[int, ...] = ()
-        # The tables by their constants at these places, and the constants by the names of their columns.
+        # The tables by their constants at these positions, and the counted constants by column name.
         self._by: dict[Constants, list[Table]] = {(): [first]}
         self._asked: dict[str, Counter[Term | None]] = {}
 
     @property
     def first(self) -> Table:
-        """One of the tables, which stands for all in what they have in common."""
+        """A representative table, for properties that all tables of the group share."""
         return next(iter(self.tables))
 
     def seeing(self) -> Iterator[Table]:
-        """The tables of which not all rows are to be read anew."""
+        """Yield the tables that are not waiting for a reload of all rows."""
         return (table for table in self.tables if not table.blind)
 
     @property
     def took_s(self) -> float:
-        """How long it took to evaluate all rows of all its tables, in seconds."""
+        """Total seconds that the last evaluations of all rows of the group's tables took."""
         return sum(table.reading.took_s for table in self.tables)
 
     def add(self, table: Table) -> None:
-        """Take one table more; its constants may make the pattern a more general one."""
+        """Add a table; if its constants differ at new positions, the common pattern gets more variables."""
         constants = self.first.identity.constants
         differing = {place for place, term in enumerate(table.identity.constants) if term != constants[place]}
         places = tuple(sorted(differing.union(self._places)))
@@ -83,7 +83,7 @@ class TableGroup:
             self._enter(each)
 
     def remove(self, table: Table) -> None:
-        """Let a table go."""
+        """Remove a table from the group."""
         del self.tables[table]
         key = self._key(table)
         self._by[key].remove(table)
@@ -93,11 +93,11 @@ class TableGroup:
             self._asked[name] -= Counter((term,))
 
     def asks_for(self, values: Mapping[str, Term]) -> bool:
-        """False when no table has the constants that some changed rows have."""
+        """Return False if no table of the group has the constants among the values of a changed quad."""
         return all(values[name] in terms for name, terms in self._asked.items() if name in values)
 
     def divided(self, weights: Mapping[Solution, int]) -> Mapping[Table, dict[Solution, int]]:
-        """The changes of the tables, by that of the part; other rows are nobody's."""
+        """Divide a change of the common pattern's rows among the tables; rows without a table are dropped."""
         if not self._places:
             return {table: dict(weights) for table in self.tables}
         found: dict[Table, dict[Solution, int]] = {}
@@ -114,18 +114,24 @@ class TableGroup:
             self._asked.setdefault(name, Counter())[term] += 1
 
     def _key(self, table: Table) -> Constants:
-        """The constants of a table where the tables differ."""
+        """Return the constants of a table at the positions where the group's tables differ."""
         return tuple([table.identity.constants[place] for place in self._places])
 
     @property
     def _names(self) -> list[str]:
-        """The columns of these."""
+        """The names of the columns for the constants in which the tables differ."""
         return [each.name for each in self.part.vars[len(self.part.vars) - len(self._places) :]]
 
 
 @dataclass(slots=True)
 class AffectedRows:
-    """What a commit may have changed: rows with these keys (``cut``: and with others), or ``whole``: any."""
+    """The rows of a group that a commit may have changed.
+
+    Attributes:
+        keys: for each set of columns, the key values of rows that may have changed.
+        whole: True if any row may have changed.
+        cut: True if the search for keys was stopped at the limit, so that further keys exist.
+    """
 
     keys: dict[Key, set[tuple[Term, ...]]] = field(default_factory=lambda: defaultdict(set))
     whole: bool = False
@@ -133,11 +139,11 @@ class AffectedRows:
 
     @property
     def size(self) -> int:
-        """How many keys there are."""
+        """The number of keys of rows that may have changed."""
         return sum(map(len, self.keys.values()))
 
     def add(self, values: Mapping[str, Term]) -> None:
-        """The rows with these values of some columns may have changed; any, where there are none."""
+        """Add the rows with these column values; without any values, all rows may have changed."""
         if not values:
             self.whole = True
         elif not self.whole:
@@ -145,13 +151,13 @@ class AffectedRows:
             self.keys[key].add(tuple([values[name] for name in key]))
 
 
-_BLOCK = 1_000  # quads between two looks at how many keys there are
+_BLOCK = 1_000  # number of quads between two checks of the number of keys
 _Reader = tuple[TableGroup, Trigger, bool]
-"""A group, one of its triggers, whether that reads every graph."""
+"""A group, one of its triggers, and True if the trigger reads every graph."""
 
 
 class TriggerIndex:
-    """The triggers of groups of tables by predicate: a commit costs a look-up a quad, whatever there is."""
+    """The triggers of all groups by predicate: the cost of a quad does not depend on the number of tables."""
 
     def __init__(self) -> None:
         self._groups: dict[str, TableGroup] = {}
@@ -160,7 +166,7 @@ class TriggerIndex:
         self._graphs: list[tuple[TableGroup, Trigger]] = []
 
     def add(self, table: Table) -> None:
-        """From now on commits are looked at for the table, together with those that differ in constants."""
+        """Add a table to the group of its kind, and index the group's triggers."""
         group = self._groups.get(table.identity.kind)
         if group is None:
             group = self._groups[table.identity.kind] = TableGroup(table)
@@ -171,7 +177,7 @@ class TriggerIndex:
             self._list_of(trigger).append((group, trigger))
 
     def remove(self, table: Table) -> None:
-        """Take a table out of the index, if it is there."""
+        """Remove a table from the index, if the index contains it."""
         group = self._groups.get(table.identity.kind)
         if group is not None and table in group.tables:
             group.remove(table)
@@ -180,11 +186,15 @@ class TriggerIndex:
                 self._take_out(group)
 
     def tables(self) -> list[Table]:
-        """All tables for which commits are looked at."""
+        """Return all tables of the index."""
         return [table for group in self._groups.values() for table in group.tables]
 
     def touched(self, commit: Commit, most: int | None) -> dict[TableGroup, AffectedRows]:
-        """The groups that the commit may change, but for blind ones; not many more keys than ``most``."""
+        """Return the groups that a commit may change, with the affected rows.
+
+        Groups whose tables all wait for a reload are skipped. Collecting keys of a group stops soon after
+        ``most`` keys; None for no limit.
+        """
         found: dict[TableGroup, AffectedRows] = defaultdict(AffectedRows)
         if not commit.exact:
             self._touch_by_load(commit, found)
@@ -211,7 +221,7 @@ class TriggerIndex:
         return found
 
     def _readers(self, predicate: NamedNode, found: Mapping[TableGroup, AffectedRows]) -> list[_Reader]:
-        """Who reads quads with this predicate; asked once a commit, since a large one has few predicates."""
+        """Return the triggers that match quads with this predicate; called once per commit and predicate."""
         return [
             (group, trigger, trigger.graph is None and group.first.scope.default is None)
             for group, trigger in (*self._by_predicate.get(predicate, ()), *self._any_predicate)
@@ -233,7 +243,7 @@ class TriggerIndex:
         return self._by_predicate.setdefault(trigger.predicate, [])
 
     def _touch_by_load(self, commit: Commit, found: dict[TableGroup, AffectedRows]) -> None:
-        """A bulk load tells only which graphs have changed."""
+        """Mark all rows of groups that read a changed graph, since a bulk load records no changed quads."""
         names: list[GraphName] = [graph_of_key(key) for key in commit.graphs]
         if DEFAULT_GRAPH_KEY in commit.graphs:
             names.append(DefaultGraph())
@@ -246,14 +256,14 @@ class TriggerIndex:
 def _reading(
     known: Sequence[tuple[TableGroup, Trigger]], graph: GraphName
 ) -> Iterable[tuple[TableGroup, Trigger]]:
-    """Those whose patterns are matched in this graph, and whose tables are looked at."""
+    """Yield the triggers that read a graph, with their groups, except groups that wait for a reload."""
     for group, trigger in known:
         if any(group.seeing()) and reads(group, trigger, graph):
             yield group, trigger
 
 
 def reads(group: TableGroup, trigger: Trigger, graph: GraphName) -> bool:
-    """True when the trigger's patterns are matched in this graph."""
+    """Return True if the trigger's pattern is matched in this graph."""
     wanted, scope = trigger.graph, group.first.scope
     if wanted is None:
         return scope.default is None or graph in scope.default
