@@ -1,4 +1,4 @@
-"""Static parts over very large graphs, evaluated by Spark on the store's mirror: a built-in extension."""
+"""Evaluation of static parts over very large graphs by Spark on the store's mirror: a built-in extension."""
 
 from ..algebra.columnar import register_columnar
 from .evaluate import SparkEngine, SparkTables

@@ -1,4 +1,4 @@
-"""The child process that evaluates parts: ``child FOLDER``; see `evaluate`."""
+"""Main module of the child process that evaluates static parts by Spark: ``child FOLDER``; see `evaluate`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from .compile import Compiler
 
 
 def main(folder: str) -> None:
-    """Evaluate the parts one by one in one session; a refused one does not hinder the others."""
+    """Evaluate the parts one by one in one Spark session; a refused part does not affect the other parts."""
     work = Path(folder)
-    # Written by the parent. The mirror is the one that the changes belong to: another may be there by now.
+    # The parent process has written the pickle. It names the mirror to which the changes belong, because a
+    # newer mirror may exist when the child starts.
     mirror, parts, dataset, base_iri = pickle.loads((work / "parts.pickle").read_bytes())
     spark = session()
     compiler = Compiler(MirrorQuads(spark, mirror, work), dataset, base_iri)

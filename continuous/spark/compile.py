@@ -1,11 +1,12 @@
-"""Algebra to Spark DataFrames over the mirror.
+"""Compiler from SPARQL algebra to Spark DataFrames over the mirror.
 
-Each node becomes a `Frame`; see there how solutions are held. What has no exact form here is refused
-(UnsupportedError names it), and the store evaluates the part.
+Each algebra node becomes a `Frame`. Constructs without an exact translation are refused with an
+UnsupportedError that names the construct, and the store evaluates the part instead. The modules for the
+constructs:
 
     BGP, GRAPH, paths          scans, paths            FILTER, BIND           expressions, ranges
     joins, OPTIONAL, MINUS     frames                  GROUP BY, HAVING       grouping
-    EXISTS, NOT EXISTS         here                    LIMIT in sub-queries   ordering
+    EXISTS, NOT EXISTS         compile                 LIMIT in sub-queries   ordering
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ class Compiler:
     """Compiles patterns over one dataset.
 
     Args:
-        quads: the quads and what is known of them.
+        quads: the quads of the mirror, with figures about each predicate.
         dataset: the graphs of the query.
-        base_iri: what IRI() resolves against.
+        base_iri: the base IRI of the IRI() function.
     """
 
     def __init__(self, quads: Quads, dataset: Graphs | None = None, base_iri: str | None = None) -> None:
@@ -73,14 +74,16 @@ class Compiler:
         self._fresh = 0
 
     def table(self, node: Algebra, columns: Iterable[Var]) -> Any:
-        """The rows of a pattern as a DataFrame with these columns, texts or null.
+        """Return the rows of a pattern as a DataFrame with the given columns; values are texts or null.
 
-        Raises: UnsupportedError names the construct that has no form here.
+        Raises:
+            UnsupportedError: a construct has no exact translation; the error names the construct.
         """
         from pyspark.sql import functions as f
 
         if len(set(self._dataset.default)) > 1:
-            # The store gives a triple as often as it is in such graphs, SPARQL (section 13.2) once.
+            # The store returns a triple once for each of several FROM graphs, but SPARQL (section 13.2)
+            # merges the graphs, so the store must evaluate such a part.
             raise refuse("FROM several graphs")
         frame = self._compile(node, None)
         return frame.data.select(
@@ -126,7 +129,7 @@ class Compiler:
     # --- groups ---------------------------------------------------------------------------------
 
     def _group_graph_pattern(self, node: Algebra, graph: GraphName) -> Frame:
-        """A group's operands joined in a good order; its filters as early as scans can decide them."""
+        """Join the operands of a group pattern, smallest first; apply its filters in scans where possible."""
         conditions: list[Expr] = []
         while isinstance(node, Filter):
             conditions[:0] = expressions.conjuncts(node.condition)
@@ -163,7 +166,7 @@ class Compiler:
     def _values(self, names: list[str], rows: Sequence[Sequence[Any]], graph: GraphName) -> Frame:
         texts = [tuple(None if term is None else term_text(canonical(term)) for term in row) for row in rows]
         certain = {name for place, name in enumerate(names) if all(row[place] is not None for row in texts)}
-        # A term of inline data binds whatever it is joined with, so nothing is claimed about its kind.
+        # A term of inline data may be of any kind, so no variable is marked as a node.
         return Frame(self._quads.rows(names, texts), frozenset(certain), rows=float(len(texts)))
 
     # --- filters and expressions ----------------------------------------------------------------
@@ -200,7 +203,8 @@ class Compiler:
         column = expressions.native(condition, scope)
         if column is not None:
             return optional(left, right, pair.joined("left", column))
-        # Spark takes no Python in the condition of an outer join: the rows with a partner, and those without.
+        # Spark allows no Python function in the condition of an outer join. Therefore the result is built as
+        # the union of the rows with a partner and the rows without one.
         joined = join(left, right)
         matched = joined.where(expressions.truth(condition, scope_of(joined), self._base))
         keys, names = self._partners(left, right, [condition])
@@ -215,7 +219,7 @@ class Compiler:
     # --- EXISTS ---------------------------------------------------------------------------------
 
     def _exists(self, frame: Frame, exists: Exists, graph: GraphName) -> Frame:
-        """The rows that EXISTS keeps; substitution is a join with the row (section 18.6)."""
+        """Filter rows by EXISTS or NOT EXISTS, where substitution (section 18.6) is a join with the row."""
         right, residual = self._exists_side(frame, exists, graph)
         how = "left_anti" if exists.negated else "left_semi"
         if not residual:
@@ -224,7 +228,7 @@ class Compiler:
         return replace(frame, data=same_rows(frame, keys, names, how))
 
     def _exists_side(self, frame: Frame, exists: Exists, graph: GraphName) -> tuple[Frame, list[Expr]]:
-        """The solutions of the pattern, and its filters that see the outer row."""
+        """Return the solutions of an EXISTS pattern, and those of its filters that use outer variables."""
         outer, residual, pattern = frozenset(frame.names), [], exists.pattern
         while isinstance(pattern, Filter):
             inside = in_scope(pattern.input)
@@ -243,7 +247,10 @@ class Compiler:
         return self._compile(pattern, graph), residual
 
     def _partners(self, left: Frame, right: Frame, conditions: Sequence[Expr]) -> tuple[Any, tuple[str, ...]]:
-        """The different left rows, over what matters, that have a partner under some conditions."""
+        """Return the distinct left rows that have a partner under some conditions, and the rows' variables.
+
+        The rows are projected to the variables that the right side or the conditions use.
+        """
         seen = frozenset(right.names).union(*map(expression_variables, conditions))
         names = tuple(name for name in left.names if name in seen)
         narrow = left.select(names)
@@ -256,7 +263,7 @@ class Compiler:
         return data.select(*map(quoted, names)).distinct(), names
 
     def _marked(self, frame: Frame, expr: Expr, graph: GraphName) -> tuple[Frame, Expr]:
-        """Each EXISTS inside an expression as a variable that holds its boolean."""
+        """Replace each EXISTS inside an expression by a variable with a boolean column."""
         from pyspark.sql import functions as f
 
         frames = [frame]
@@ -299,7 +306,7 @@ class Compiler:
         return grouping.group(replace(node, aggregates=tuple(aggregates)), frame, having)
 
     def _slice(self, node: Slice, graph: GraphName) -> Frame:
-        """LIMIT over DISTINCT over the columns shown over ORDER BY, as SPARQL nests them."""
+        """Compile LIMIT and OFFSET over optional DISTINCT, projection and ORDER BY, in SPARQL's nesting."""
         if graph is not None and isinstance(graph, Var):
             raise refuse("LIMIT in GRAPH ?variable")
         inner = node.input
@@ -324,7 +331,7 @@ class Compiler:
 
 
 def _nodes_of_both(pair: Pair) -> frozenset[str]:
-    """The variables of joined rows that are nodes whichever side binds them."""
+    """Return the variables of joined rows that are nodes on every side that has the variable."""
     left, right = pair.left, pair.right
     return frozenset(
         name

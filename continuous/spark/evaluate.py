@@ -1,4 +1,7 @@
-"""Tables of static parts by Spark, in a child process that ends with its memory (`columnar` has the seam)."""
+"""Evaluation of static parts by Spark in a child process, whose exit frees all memory.
+
+The interface of the engine is `algebra.columnar`.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,16 @@ _WORK = "spark-part-"
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Spark over the mirror of a data folder, if it has one; one pattern after the other.
+    """Evaluates patterns by Spark over the mirror of a data folder, one pattern at a time.
 
-    Each has a process of its own with memory for a driver, which uses all cores: several at a time would
-    take as long together, and more memory than there may be.
+    Each pattern runs in a separate process, whose driver uses all cores. Concurrent patterns would take as
+    long as consecutive ones and could exceed the machine's memory.
 
     Attributes:
-        folder: the mirror's folder.
-        master: a Spark master; None is local mode.
-        memory: heap of Spark's driver.
-        seconds: the longest time for one pattern.
+        folder: the mirror's folder, which need not exist.
+        master: a Spark master; None for local mode.
+        memory: heap size of Spark's driver, such as ``2g``.
+        seconds: maximum seconds for one pattern.
     """
 
     folder: Path
@@ -52,7 +55,7 @@ class SparkEngine:
     _one: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def choose(self, pattern: Algebra, wish: str | None) -> EngineChoice:
-        """By the figures of the present mirror."""
+        """Choose the engine of a pattern by the triple counts of the current mirror; see `rule.choose`."""
         if wish is None and not self.folder.exists():
             return EngineChoice("oxigraph", NO_MIRROR)
         mirror = Mirror.open(self.folder)
@@ -67,7 +70,7 @@ class SparkEngine:
         graphs: Graphs,
         base_iri: str | None,
     ) -> list[Solution]:
-        """One pattern; see `ColumnarEngine`."""
+        """Return the rows of one pattern at a version of the store; see `ColumnarEngine`."""
         construct, mirror, missing = refused(pattern), Mirror.open(self.folder), spark_missing()
         if construct is not None:
             raise UnsupportedError(f"{construct} on the mirror")
@@ -88,10 +91,10 @@ class SparkTables:
     """Evaluates patterns over a mirror.
 
     Attributes:
-        mirror: the mirror; what was committed since is laid over it.
-        master: a Spark master; None is local mode.
-        memory: heap of Spark's driver.
-        seconds: the longest time for one call.
+        mirror: the mirror; newer commits are combined with the mirror's quads.
+        master: a Spark master; None for local mode.
+        memory: heap size of Spark's driver, such as ``2g``.
+        seconds: maximum seconds for one call of `tables`.
     """
 
     mirror: Mirror
@@ -107,14 +110,14 @@ class SparkTables:
         base_iri: str | None = None,
         version: int | None = None,
     ) -> tuple[int, list[list[Solution] | UnsupportedError]]:
-        """The version read, and the rows of each part or why it has to be evaluated by the store.
+        """Return the version read and, for each part, its rows or the reason why the store must evaluate it.
 
         Args:
-            store: the store whose mirror it is.
+            store: the store that the mirror copies.
             parts: patterns with their columns.
             graphs: the graphs of the query.
-            base_iri: what IRI() resolves against.
-            version: the version of the store to read; None is the newest.
+            base_iri: the base IRI of the IRI() function.
+            version: the version of the store to read; None for the newest version.
 
         Raises:
             UnsupportedError: the mirror cannot be brought to that version.
@@ -149,9 +152,9 @@ class SparkTables:
 
 @contextmanager
 def _work(beside: Path) -> Iterator[Path]:
-    """A folder beside the mirror, which the workers of a cluster see as well.
+    """Create a temporary folder next to the mirror, where the workers of a cluster can read it, too.
 
-    Those of processes that were killed are removed; one process owns the data folder.
+    Folders of killed processes are removed, which is safe because only one process uses a data folder.
     """
     mine = f"{_WORK}{os.getpid()}-"
     for left in beside.glob(f"{_WORK}*"):

@@ -1,8 +1,9 @@
-"""Expressions over frames: Spark's own operators where texts decide, else the native engine's in Python.
+"""Expressions over frames, by Spark's operators on term texts or by the native engine in Python workers.
 
-What is exact on texts: BOUND, sameTerm, the connectives (SQL's three-valued logic is SPARQL's, an error is
-null), and ``=`` and ``!=`` as soon as one side is an IRI or a blank node, for then only the same term is
-equal (section 17.4.1.7). Everything else runs in Spark's Python workers, see `worker`.
+Spark's operators are exact for BOUND, sameTerm and the connectives, because SQL's three-valued logic with
+null for an error is SPARQL's. They are also exact for ``=`` and ``!=`` if one side is an IRI or a blank node,
+which equal only the same term (section 17.4.1.7). All other expressions run in Spark's Python workers; see
+`worker`.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from .frames import Columns, Frame, quoted
 
 @dataclass(frozen=True, slots=True)
 class SparkScope:
-    """The variables that an expression sees.
+    """The variables that an expression can refer to.
 
     Attributes:
-        names: those that may be bound.
-        nodes: those of them that are never a literal or a triple term.
-        column: the column of one.
+        names: the variables that may be bound.
+        nodes: the variables that are never bound to a literal or a triple term.
+        column: returns the column of a variable.
     """
 
     names: Names
@@ -42,14 +43,14 @@ class SparkScope:
 
 
 def scope_of(frame: Frame) -> SparkScope:
-    """The scope of a frame's own columns."""
+    """Return the scope with all columns of a frame."""
     from pyspark.sql import functions as f
 
     return SparkScope(frozenset(frame.names), frame.nodes, lambda name: f.col(quoted(name)))
 
 
 def conjuncts(expr: Expr) -> Iterator[Expr]:
-    """The operands of ``&&`` at the top: a FILTER keeps what all of them keep."""
+    """Yield the operands of the outermost ``&&``, each of which a FILTER can apply separately."""
     if isinstance(expr, Call) and expr.name == "&&":
         for each in expr.args:
             yield from conjuncts(each)
@@ -58,7 +59,7 @@ def conjuncts(expr: Expr) -> Iterator[Expr]:
 
 
 def native(expr: Expr, scope: SparkScope) -> Any:
-    """A boolean column, null for an error; None when Spark's operators cannot tell."""
+    """Return a boolean column for an expression, null for an error; None if Spark's operators are inexact."""
     match expr:
         case Call("&&" | "||" as name, (left, right)):
             one, other = native(left, scope), native(right, scope)
@@ -80,9 +81,10 @@ def native(expr: Expr, scope: SparkScope) -> Any:
 
 
 def truth(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
-    """A boolean column that is true where a FILTER keeps the row.
+    """Return a boolean column that is true for the rows that a FILTER passes.
 
-    Raises: UnsupportedError names a function that cannot be evaluated here.
+    Raises:
+        UnsupportedError: a function cannot be evaluated by the native engine.
     """
     column = native(expr, scope)
     if column is not None:
@@ -92,9 +94,10 @@ def truth(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
 
 
 def value(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
-    """A column of the texts of an expression's values, null for an error.
+    """Return a column of the texts of an expression's values, null for an error.
 
-    Raises: UnsupportedError names a function that cannot be evaluated here.
+    Raises:
+        UnsupportedError: a function cannot be evaluated by the native engine.
     """
     from pyspark.sql import functions as f
 
@@ -107,12 +110,12 @@ def value(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
 
 
 def order_key(column: Any, *, total: bool) -> Any:
-    """A column of strings that sort as the terms of a column do."""
+    """Return a column of strings that sort like the terms of ``column``; ``total`` also breaks ties."""
     return _udf(lambda array: worker.order_keys(total, array), "string", [column])
 
 
 def set_value(name: str, separator: str | None, parameter: float | None, values: Any, failed: Any) -> Any:
-    """A column with a set function of lists; ``failed`` says whether an error was among the values."""
+    """Return a column with an aggregate of lists of values; ``failed`` is true if a value was an error."""
     return _udf(
         lambda lists, errors: worker.set_values(name, separator, parameter, lists, errors),
         "string",
@@ -127,11 +130,11 @@ def _udf(function: Any, kind: str, columns: list[Any]) -> Any:
 
 
 def _arguments(expr: Expr, scope: SparkScope, base_iri: str | None) -> tuple[tuple[str, ...], list[Any]]:
-    """The variables that a worker needs, and their columns; a worker needs at least one column."""
+    """Return an expression's variables and their columns for a worker, which needs at least one column."""
     from pyspark.sql import functions as f
 
     names = tuple(sorted(expression_variables(expr) & scope.names))
-    # Compiled here too, so that what cannot be is refused before Spark starts on it.
+    # The expression is compiled in the driver, too, so that an unsupported one is refused before Spark runs.
     compile_value(expr, names, ExpressionContext(ValueTable(TermDictionary()), base_iri))
     if not names:
         return ("",), [f.lit(None).cast("string")]
@@ -139,7 +142,7 @@ def _arguments(expr: Expr, scope: SparkScope, base_iri: str | None) -> tuple[tup
 
 
 def _node(expr: Expr, scope: SparkScope) -> bool:
-    """True for what is an IRI or a blank node whenever it is bound."""
+    """Return True if an expression is an IRI or a blank node whenever it has a value."""
     match expr:
         case Var(name):
             return name in scope.nodes
@@ -150,12 +153,12 @@ def _node(expr: Expr, scope: SparkScope) -> bool:
 
 
 def _same(left: Expr, right: Expr, scope: SparkScope) -> Any:
-    """Equality of texts; None when a side is neither a variable nor a constant."""
+    """Return a column with the equality of two texts; None if a side is neither a variable nor a constant."""
     if not all(isinstance(each, (Var, Constant)) for each in (left, right)):
         return None
     return value(left, scope, None) == value(right, scope, None)
 
 
 def refuse(construct: str) -> UnsupportedError:
-    """The error for what has no form here; the store evaluates the part then."""
+    """Return the error for a construct that Spark does not support; the store then evaluates the part."""
     return UnsupportedError(f"{construct} on the mirror")

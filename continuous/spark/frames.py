@@ -1,8 +1,9 @@
-"""Solutions as DataFrames, and how two sets of them are joined (SPARQL 1.1, section 18.5).
+"""Frames: solutions as DataFrames, and the joins of frames (SPARQL 1.1, section 18.5).
 
-A column holds terms in N-Triples syntax, so equal texts are the same term, which is what joins, DISTINCT and
-GROUP BY ask for; null is unbound. Two solutions are compatible where each shared variable is equal or
-unbound on one side; a variable that both sides surely bind makes an equality join, which Spark hashes.
+A column contains terms in N-Triples syntax, so equal texts are the same term, as joins, DISTINCT and GROUP BY
+require; null is unbound. Two solutions are compatible if each shared variable is equal, or unbound on one
+side. A variable that both sides always bind becomes an equality condition, for which Spark uses a hash or
+sort-merge join.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from typing import Any
 from ..algebra.variables import NO_NAMES, Names
 
 Columns = Callable[[str], Any]
-"""The column of a variable in some frame."""
+"""A function from the name of a variable to the variable's column in a frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Solutions as a DataFrame of terms, with what is known of its columns.
+    """Solutions as a DataFrame of terms, with known properties of the columns.
 
     Attributes:
-        data: the DataFrame, one column per variable that some solution may bind.
+        data: the DataFrame, with one column per variable that some solution may bind.
         certain: the variables that every solution binds.
         nodes: the variables that are never bound to a literal or a triple term.
-        rows: how many solutions are expected, for the order of joins.
-        distinct: how many different terms are expected of a variable, where that is known.
+        rows: the expected number of solutions, by which joins are ordered.
+        distinct: the expected number of different terms of a variable, if known.
     """
 
     data: Any
@@ -38,15 +39,15 @@ class Frame:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables that have a column."""
+        """The variables that have a column in the frame."""
         return tuple(self.data.columns)
 
     def where(self, condition: Any) -> Frame:
-        """The solutions for which a boolean column is true."""
+        """Return the solutions for which a boolean column is true."""
         return replace(self, data=self.data.where(condition))
 
     def select(self, names: Iterable[str]) -> Frame:
-        """The solutions over some of the variables, all of them kept; others are passed over."""
+        """Project the solutions to some variables, including duplicates; unknown variables are ignored."""
         kept = [name for name in names if name in self.names]
         chosen = frozenset(kept)
         return replace(
@@ -57,7 +58,7 @@ class Frame:
         )
 
     def with_column(self, name: str, column: Any, *, certain: bool = False, node: bool = False) -> Frame:
-        """The solutions with one more variable."""
+        """Return the solutions with one additional variable."""
         return replace(
             self,
             data=self.data.withColumn(name, column),
@@ -68,14 +69,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two frames side by side: the right one's shared variables are renamed, so every name is clear.
+    """Two frames prepared for a join; the right frame's shared columns are renamed to avoid ambiguous names.
 
     Attributes:
-        left: the left one.
-        right: the right one as it was.
+        left: the left frame.
+        right: the right frame with its original names.
         data: the right DataFrame with its shared columns renamed.
-        shared: the variables of both.
-        on: the condition of compatibility; None when nothing is shared.
+        shared: the variables that both frames have.
+        on: the condition that two rows are compatible; None if no variable is shared.
     """
 
     left: Frame
@@ -85,7 +86,7 @@ class Pair:
     on: Any
 
     def column(self, name: str) -> Any:
-        """The column of a variable in the joined rows: the value of whichever side binds it."""
+        """Return the column of a variable in the joined rows, from the side that binds the variable."""
         from pyspark.sql import functions as f
 
         if name in self.shared and name not in self.left.certain:
@@ -94,18 +95,19 @@ class Pair:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables of both."""
+        """The variables of both frames, each once."""
         return (*self.left.names, *(name for name in self.right.names if name not in self.shared))
 
     def joined(self, how: str, extra: Any = None) -> Any:
-        """The joined rows with one column per variable."""
+        """Return the joined rows with one column per variable."""
         rows = self.rows(how, extra)
         return rows.select(*(self.column(name).alias(name) for name in self.names))
 
     def rows(self, how: str, extra: Any = None) -> Any:
-        """The rows of a join as they are, with ``extra`` as one more condition.
+        """Return the rows of a join with all columns of both sides; ``extra`` is an additional condition.
 
-        For ``left_semi`` and ``left_anti`` these are the left rows that have a partner or have none.
+        For ``left_semi`` and ``left_anti`` the result is the left rows with and without a partner,
+        respectively.
         """
         from pyspark.sql import functions as f
 
@@ -118,9 +120,9 @@ class Pair:
 
 
 def beside(left: Frame, right: Frame, *, overlapping: bool = False) -> Pair:
-    """Two frames made ready to be joined.
+    """Prepare two frames for a join.
 
-    ``overlapping`` asks also that some shared variable is bound on both sides, as MINUS does.
+    With ``overlapping`` at least one shared variable must be bound on both sides, as MINUS requires.
     """
     from pyspark.sql import functions as f
 
@@ -143,7 +145,7 @@ def beside(left: Frame, right: Frame, *, overlapping: bool = False) -> Pair:
 
 
 def join(left: Frame, right: Frame) -> Frame:
-    """Join(left, right)."""
+    """Return the frame of the algebra's Join(left, right)."""
     pair = beside(left, right)
     both = {name for name in pair.shared if name in left.nodes and name in right.nodes}
     nodes = both | (left.nodes & (left.certain | _without(left.names, pair.shared)))
@@ -158,7 +160,7 @@ def join(left: Frame, right: Frame) -> Frame:
 
 
 def optional(left: Frame, right: Frame, rows: Any) -> Frame:
-    """The frame of LeftJoin(left, right), whose rows are given."""
+    """Return the frame of the algebra's LeftJoin(left, right), whose rows are already computed."""
     apart = _without(right.names, left.names)
     nodes = {name for name in left.nodes if name in left.certain or name not in right.names}
     nodes |= {name for name in right.nodes if name in apart or name in left.nodes}
@@ -166,7 +168,7 @@ def optional(left: Frame, right: Frame, rows: Any) -> Frame:
 
 
 def union(left: Frame, right: Frame) -> Frame:
-    """Union(left, right)."""
+    """Return the frame of the algebra's Union(left, right)."""
     if not left.names and not right.names:
         data = left.data.union(right.data)
     else:
@@ -179,9 +181,9 @@ def union(left: Frame, right: Frame) -> Frame:
 
 
 def same_rows(left: Frame, keys: Any, names: tuple[str, ...], how: str) -> Any:
-    """The left rows whose ``names`` are (``left_semi``) or are not (``left_anti``) among the rows ``keys``.
+    """Return the left rows whose ``names`` are (``left_semi``) or are not (``left_anti``) among ``keys``.
 
-    Unbound is equal to unbound here: the keys were taken from these very rows.
+    Two unbound values count as equal, because the keys are projections of the left rows.
     """
     from pyspark.sql import functions as f
 
@@ -191,7 +193,7 @@ def same_rows(left: Frame, keys: Any, names: tuple[str, ...], how: str) -> Any:
 
 
 def expected_rows(left: Frame, right: Frame) -> float:
-    """The usual estimate: the product over the greater number of different terms of each shared variable."""
+    """Estimate the rows of a join: the product of both sizes divided by each shared variable's terms."""
     rows = max(left.rows, 1.0) * max(right.rows, 1.0)
     for name in left.names:
         if name in right.names:
@@ -204,12 +206,12 @@ def expected_rows(left: Frame, right: Frame) -> float:
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark resolves it: those of hidden variables hold a colon."""
+    """Return a column's name in backquotes, because names of hidden variables contain a colon."""
     return f"`{name}`"
 
 
 def _twin(name: str) -> str:
-    """The right side's column of a shared variable; no variable's name has an apostrophe."""
+    """Return the name of a shared variable's right column: with an apostrophe, which no variable name has."""
     return f"{name}'"
 
 

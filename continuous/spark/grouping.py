@@ -1,4 +1,4 @@
-"""GROUP BY with set functions (SPARQL 1.1, section 11 and 18.5.1)."""
+"""GROUP BY with aggregates (SPARQL 1.1, sections 11 and 18.5.1)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
 
 
 def group(node: Group, frame: Frame, having: Sequence[Expr]) -> Frame:
-    """The groups of a frame in which every aggregate is over a variable or over nothing.
+    """Group a frame and compute its aggregates.
 
     Args:
-        node: GROUP BY, its aggregates' expressions already variables.
+        node: the GROUP BY node, in which each aggregate's argument is a variable or missing.
         frame: the solutions to group.
-        having: conditions that compare a count with a number, see `decides`.
+        having: HAVING conditions that compare a count with a number; see `decides`.
     """
     from pyspark.sql import functions as f
 
@@ -58,7 +58,7 @@ def group(node: Group, frame: Frame, having: Sequence[Expr]) -> Frame:
 
 
 def decides(expr: Expr, node: Group) -> bool:
-    """True for a comparison of one of the group's counts with an integer: Spark compares its own number."""
+    """Return True if an expression compares a COUNT of the group with an integer, as Spark can do exactly."""
     counts = {var.name for var, aggregate in node.aggregates if aggregate.name == "COUNT"}
     match expr:
         case Call(name, (Var(counted), Constant(Literal() as literal))):

@@ -1,7 +1,7 @@
-"""LIMIT and OFFSET: the first solutions in the order of ORDER BY, ties by all columns in term order.
+"""LIMIT and OFFSET: the first solutions in the order of ORDER BY, with ties broken by all columns.
 
-Without ORDER BY the columns alone decide (docs/semantics.md, section 1). The order of a whole part means
-nothing.
+Without ORDER BY the columns alone determine the order (docs/semantics.md, section 1). The order of the rows
+of a whole static part has no meaning.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ def first(
     limit: int | None,
     base_iri: str | None,
 ) -> Frame:
-    """The solutions from ``offset`` on, ``limit`` of them, over all their variables.
+    """Return at most ``limit`` solutions after the first ``offset`` ones, with all variables.
 
     Args:
         frame: the solutions.
-        conditions: those of ORDER BY, without EXISTS.
-        columns: the columns that are shown, which break ties.
-        offset: how many to leave out.
-        limit: how many to keep; None is all.
-        base_iri: for IRI() in conditions.
+        conditions: the conditions of ORDER BY, without EXISTS.
+        columns: the projected columns, which break ties.
+        offset: the number of solutions to skip.
+        limit: the maximum number of solutions; None for all.
+        base_iri: the base IRI of the IRI() function in conditions.
     """
     from pyspark.sql import functions as f
 

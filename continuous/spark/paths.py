@@ -1,7 +1,7 @@
-"""Property paths as frames of pairs (from, to), with the graph beside them in GRAPH ?variable.
+"""Property paths as frames of pairs (from, to), with a graph column in GRAPH ?variable.
 
-Source: SPARQL 1.1, section 18.4. As in the store an alternative gives each pair once, and a path of zero
-steps connects the nodes of the graph alone. Paths of any length are iterated to the fixed point.
+Source: SPARQL 1.1, section 18.4. As in the store, an alternative returns each pair once, and a path of zero
+steps connects only nodes of the graph with themselves. Paths of any length are iterated to the fixed point.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .scans import GraphName, in_graph, nodes_of
 from .source import Quads
 
 MOST_PAIRS = 20_000_000
-"""A path of any length that connects more pairs than this is left to the store."""
+"""Maximum number of pairs of a path of any length; the store evaluates paths with more pairs."""
 
 
 class Paths:
@@ -45,7 +45,7 @@ class Paths:
         self._dataset = dataset
 
     def pattern(self, subject: TermPattern, path: PathExpr, object_: TermPattern, graph: GraphName) -> Frame:
-        """The solutions of a property path pattern."""
+        """Return the frame of a property path pattern's solutions."""
         from pyspark.sql import functions as f
 
         data = self._pairs(path, graph)
@@ -110,7 +110,7 @@ class Paths:
         return sides[0] if len(sides) == 1 else sides[0].unionByName(sides[1]).distinct()
 
     def _loops(self, graph: GraphName) -> Any:
-        """Zero steps: each node of the graph with itself."""
+        """Return the pairs of a path of zero steps: each node of the graph with itself."""
         from pyspark.sql import functions as f
 
         nodes = nodes_of(graph, self._quads, self._dataset)
@@ -118,7 +118,7 @@ class Paths:
         return nodes.select(f.col("node").alias("from"), f.col("node").alias("to"), *context)
 
     def _closure(self, inner: PathExpr, graph: GraphName) -> Any:
-        """One step or more: what is reached is composed with itself until nothing is new."""
+        """Return the pairs of one or more steps: compose the pairs with themselves until no pair is new."""
         reached = self._pairs(inner, graph).distinct().localCheckpoint()
         size = reached.count()
         while size <= MOST_PAIRS:
@@ -138,7 +138,7 @@ def _swapped(pairs: Any) -> Any:
 
 
 def _composed(left: Any, right: Any) -> Any:
-    """Where the left ends the right begins."""
+    """Compose pairs: join the end of each left pair with the start of each right pair."""
     on = ["_middle", *(["g"] if "g" in left.columns else [])]
     return (
         left.withColumnRenamed("to", "_middle")

@@ -1,9 +1,10 @@
-"""Comparisons of a variable with a constant number or time, decided by the mirror's typed columns.
+"""Comparisons of a variable with a constant number or time, evaluated on the mirror's typed columns.
 
     n   xsd:integer and xsd:decimal, exact        d   xsd:double        t   microseconds or days
 
-A comparison that is an error for a value (a string with a number) drops its row as false does, so only
-what is comparable and has no typed column stands in the way: the kinds of a predicate's objects tell.
+A comparison that is an error for a value, such as a string with a number, drops the row just as false does.
+The typed columns are therefore exact unless the predicate has comparable objects without a typed column,
+which the kinds of the predicate's objects show.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from ..expressions.values import DECIMAL_ONE, ComparableTime, Decimal18, Maybe, 
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _EXACT_IN_DOUBLE = 2**53
-# Kinds that a number, and a time, are comparable with although no typed column holds them.
+# Kinds of objects that are comparable with a number or with a time but are in no suitable typed column.
 _BESIDE_NUMBERS = frozenset(("other",))
 _BESIDE_TIMES = frozenset(("other", "dateTime", "date"))
 
 
 def decides(expr: Expr, name: str, kinds: frozenset[str]) -> bool:
-    """True when the comparison is one of ``?name`` with a constant that typed columns decide exactly."""
+    """Return True if an expression compares ``?name`` with a constant exactly by the typed columns."""
     found = _comparison(expr)
     if found is None or found[1] != name:
         return False
@@ -42,7 +43,7 @@ def decides(expr: Expr, name: str, kinds: frozenset[str]) -> bool:
 
 
 def column(expr: Expr) -> Any:
-    """The comparison over the typed columns; null where it would be an error."""
+    """Return a boolean column for a comparison over the typed columns; null for an error."""
     from pyspark.sql import functions as f
 
     found = _comparison(expr)
@@ -61,7 +62,7 @@ def column(expr: Expr) -> Any:
 
 
 def _comparison(expr: Expr) -> tuple[str, str, Maybe] | None:
-    """Operator, variable and constant of ``?x op constant``, whichever side the variable is on."""
+    """Return operator, variable and constant of ``?x op constant`` or of ``constant op ?x``, else None."""
     match expr:
         case Call(operator, (Var(name), Constant(Literal() as literal))) if operator in _FLIPPED:
             pass

@@ -1,4 +1,4 @@
-"""Reading of the results of the child process: rows of terms."""
+"""Reader of the Spark child process's results: Parquet files to rows of terms."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .worker import terms_of
 
 
 def rows_of(folder: Path, width: int) -> list[Solution]:
-    """The rows of a folder of Parquet files with the columns c0, c1, ...: texts of terms, null for unbound.
+    """Read the rows of Parquet files with the columns c0, c1, ...: texts of terms, null for unbound.
 
-    They are read batch by batch, and each text becomes a term once: a part may have many millions of rows.
+    The files are read batch by batch and each text is parsed once, because a part may have millions of rows.
 
     Args:
-        folder: the Parquet files.
-        width: how many columns a row has; with none, only the number of rows counts.
+        folder: the folder of the Parquet files.
+        width: the number of columns; with 0 columns, only the number of rows matters.
     """
     import pyarrow.parquet as pq
 
@@ -34,7 +34,7 @@ def rows_of(folder: Path, width: int) -> list[Solution]:
 
 
 def _terms(column: Any, known: dict[str | None, Term | None]) -> list[Term | None]:
-    """The terms of a column; ``known`` has those met before, and takes the others."""
+    """Return the terms of a column; ``known`` caches the terms of texts, and new terms are added to it."""
     column = column.dictionary_encode()
     texts: list[str | None] = column.dictionary.to_pylist()
     known.update(terms_of({text for text in texts if text is not None and text not in known}))

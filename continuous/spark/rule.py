@@ -1,4 +1,4 @@
-"""Which parts Spark evaluates: scans and joins of very many triples, never look-ups."""
+"""The rule that chooses Spark for static parts with large scans and joins, and the store for all others."""
 
 from __future__ import annotations
 
@@ -28,20 +28,26 @@ from ..algebra.nodes import (
 NO_MIRROR = "there is no mirror"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 SCAN_ROWS = 10_000_000
-"""Scans alone: the store is cheaper up to 3.3 million, as measured; drawn on to about nine (docs/bulk.md)."""
+"""Number of scanned triples above which Spark is chosen for a part without self-joins.
+
+Measurements showed the store faster up to 3.3 million; extrapolated, up to about 9 million (docs/bulk.md).
+"""
 JOIN_ROWS = 1_000_000
-"""A predicate joined with itself: Spark's start is earned back between 0.5 and 1.8 million (docs/bulk.md)."""
+"""Number of triples above which Spark is chosen for a predicate that is joined with itself.
+
+Spark's start-up time pays off between 0.5 and 1.8 million triples (docs/bulk.md).
+"""
 
 
 def choose(
     pattern: Algebra, predicates: Mapping[str, PredicateFacts] | None, wish: str | None = None
 ) -> EngineChoice:
-    """The engine for a static part.
+    """Choose the engine for a static part.
 
     Args:
-        pattern: the part.
-        predicates: the mirror's figures; None without a mirror.
-        wish: what the query asks for, ``oxigraph`` or ``spark``; it overrides the rule.
+        pattern: the pattern of the part.
+        predicates: the mirror's triple counts by predicate; None without a mirror.
+        wish: the engine that the query asks for, ``oxigraph`` or ``spark``; overrides the rule if possible.
     """
     if wish == "oxigraph":
         return EngineChoice("oxigraph", "the query asks for it")
@@ -69,7 +75,7 @@ def choose(
 
 
 def refused(pattern: Algebra) -> str | None:
-    """The reason why Spark is sure to refuse a pattern, known before it starts; None: nothing was seen."""
+    """Return the construct for which Spark is certain to refuse a pattern; None if none was found."""
     root = pattern
     while isinstance(root, (Distinct, Project)):
         root = root.input

@@ -1,7 +1,7 @@
-"""Triple patterns as scans, and the order in which a group's operands are joined.
+"""Triple patterns as scans of the mirror, and the join order of a group's operands.
 
-A comparison of an object with a number or a time is part of the scan: the mirror has typed columns for it,
-which Parquet's own statistics prune (docs/bulk.md).
+A comparison of an object with a number or a time is part of the scan, because the mirror has typed columns,
+for which Parquet's statistics can skip row groups (docs/bulk.md).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NODES = frozenset(("iri", "blank"))
 
 
 def in_graph(data: Any, graph: GraphName, dataset: Graphs) -> Any:
-    """The quads that a pattern in ``graph`` ranges over."""
+    """Filter quads to those that a pattern in ``graph`` can match within the dataset."""
     from pyspark.sql import functions as f
 
     if graph is None:
         if not dataset.default:
             return data.where(f.lit(False))
-        name = dataset.default[0]  # the compiler refuses several
+        name = dataset.default[0]  # the compiler refuses several default graphs
         return data.where(f.col("g").isNull() if name is None else f.col("g") == name)
     data = data.where(f.col("g").isNotNull())
     return data if dataset.named is None else data.where(f.col("g").isin(*dataset.named))
@@ -42,7 +42,7 @@ def in_graph(data: Any, graph: GraphName, dataset: Graphs) -> Any:
 def scan(
     pattern: TriplePattern, graph: GraphName, quads: Quads, dataset: Graphs, conditions: Iterable[Expr] = ()
 ) -> Frame:
-    """The solutions of a triple pattern; ``conditions`` are of those that `absorbed` gives for it."""
+    """Return the solutions of a triple pattern; ``conditions`` are filters that `absorbed` returned."""
     from pyspark.sql import functions as f
 
     predicate = pattern.predicate
@@ -78,7 +78,7 @@ def scan(
 
 
 def absorbed(pattern: TriplePattern, conditions: Iterable[Expr], quads: Quads) -> list[Expr]:
-    """The conditions that the scan of a pattern can decide by typed columns."""
+    """Return the conditions that the scan of a pattern can evaluate on typed columns."""
     predicate, target = pattern.predicate, pattern.object
     if not isinstance(predicate, NamedNode) or not isinstance(target, Var):
         return []
@@ -87,7 +87,7 @@ def absorbed(pattern: TriplePattern, conditions: Iterable[Expr], quads: Quads) -
 
 
 def join_all(operands: list[Frame]) -> Frame:
-    """The join of a group's operands: the smallest first, then whichever gives the fewest rows."""
+    """Join a group's operands, beginning with the smallest and adding the one with the fewest joined rows."""
     left = sorted(operands, key=lambda frame: frame.rows)
     result = left.pop(0)
     while left:
@@ -107,7 +107,7 @@ def _expected(left: Frame, right: Frame) -> float:
 
 
 def nodes_of(graph: GraphName, quads: Quads, dataset: Graphs) -> Any:
-    """The subjects and objects of a graph, each once: columns node and, in GRAPH ?variable, g."""
+    """Return a graph's distinct subjects and objects: columns ``node`` and, in GRAPH ?variable, ``g``."""
     from pyspark.sql import functions as f
 
     data = in_graph(quads.of(None), graph, dataset)
@@ -123,7 +123,7 @@ def _distinct(facts: PredicateFacts, place: str) -> int:
 
 
 def is_constant(term: TermPattern) -> bool:
-    """True for a term without variables."""
+    """Return True for a term without variables and blank nodes."""
     return not isinstance(term, (Var, TripleTerm, BlankNode))
 
 

@@ -1,4 +1,4 @@
-"""The source of the compiler: the quads of a store as DataFrames, with figures about each predicate."""
+"""The compiler's access to data: the quads of a store as DataFrames, with figures about each predicate."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class Quads(Protocol):
     """Quads with columns s, p, o, g (texts; g is null in the default graph) and typed columns n, d, t."""
 
     def of(self, predicate: str | None) -> Any:
-        """The quads of one predicate (its IRI) or of all (None)."""
+        """Return the quads of one predicate, given by its IRI, or of all predicates for None."""
         ...
 
     def facts(self, predicate: str | None) -> PredicateFacts:
-        """Their figures; for None, sums."""
+        """Return the counts of a predicate's quads, or the sums over all predicates for None."""
         ...
 
     def rows(self, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
-        """A DataFrame of given rows of texts."""
+        """Return a DataFrame of the given rows of texts."""
         ...

@@ -1,7 +1,7 @@
-"""Functions that run in Spark's Python workers: expressions, sort keys and set functions over texts of terms.
+"""Functions that run in Spark's Python workers: expressions, sort keys and aggregates over texts of terms.
 
-The functions take and give Arrow arrays. Values and rules are those of the native engine
-(`quadrill.continuous.expressions`) and of the set functions of the reference, so Spark gives the same terms.
+The functions take and return Arrow arrays. They use the native engine's expressions
+(`quadrill.continuous.expressions`) and the reference evaluator's aggregates, so Spark returns the same terms.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PREDICATE = NamedNode("urn:quadrill:text")
 
 
 def terms_of(texts: Iterable[str]) -> dict[str, Term]:
-    """The terms of N-Triples texts."""
+    """Parse terms in N-Triples syntax; return a map from text to term."""
     listed = list(texts)
     lines = "".join(f"<{_SUBJECT}{n}> {_PREDICATE} {text} .\n" for n, text in enumerate(listed))
     return dict(zip(listed, (quad.object for quad in parse_stored_quads(lines.encode())), strict=True))
 
 
 def value_texts(expr: Expr, names: tuple[str, ...], base_iri: str | None, columns: Sequence[Any]) -> Any:
-    """The texts of an expression's values, null for an error, over columns of the variables ``names``."""
+    """Return the texts of an expression's values, null for an error, over columns of variables ``names``."""
     import pyarrow as pa
 
     function, values = _value(expr, names, base_iri)
@@ -48,7 +48,7 @@ def value_texts(expr: Expr, names: tuple[str, ...], base_iri: str | None, column
 
 
 def truths(expr: Expr, names: tuple[str, ...], base_iri: str | None, columns: Sequence[Any]) -> Any:
-    """True where the effective boolean value of an expression is true, else false."""
+    """Return an array that is true for rows in which the expression's effective boolean value is true."""
     import pyarrow as pa
 
     function, values = _condition(expr, names, base_iri)
@@ -56,7 +56,7 @@ def truths(expr: Expr, names: tuple[str, ...], base_iri: str | None, columns: Se
 
 
 def order_keys(total: bool, column: Any) -> Any:
-    """Strings that sort as the terms do, by value or (``total``) with no ties; null for unbound."""
+    """Return strings that sort like terms, by value or, if ``total``, without ties; null for unbound."""
     import pyarrow as pa
 
     texts = column.to_pylist()
@@ -68,7 +68,10 @@ def order_keys(total: bool, column: Any) -> Any:
 
 
 def set_values(name: str, separator: str | None, parameter: float | None, lists: Any, errors: Any) -> Any:
-    """A set function of each list of texts; an error among the values makes it one, except SAMPLE."""
+    """Return an aggregate of each list of texts, null for an error.
+
+    An error among the values makes the aggregate an error, except for SAMPLE.
+    """
     import pyarrow as pa
 
     groups = lists.to_pylist()
@@ -96,7 +99,7 @@ def _condition(expr: Expr, names: tuple[str, ...], base_iri: str | None) -> tupl
 
 
 def _rows(values: ValueTable, columns: Sequence[Any]) -> Iterable[tuple[int, ...]]:
-    """The rows as ids of this batch; ``values`` then holds the value of each."""
+    """Encode rows as ids that are valid for this batch, and store the value of each id in ``values``."""
     lists = [column.to_pylist() for column in columns]
     texts = {text for column in lists for text in column if text is not None}
     ids: dict[str | None, int] = {None: 0}
