@@ -190,7 +190,7 @@ class Functions:
     def aggregate(self, aggregate: Aggregate) -> NamedNode | None:
         """Return the IRI of the custom aggregate for a set function and its options.
 
-        Returns None for Oxigraph's own.
+        Returns None for a set function that Oxigraph evaluates itself.
         """
         if aggregate.name in NATIVE:
             return None

@@ -26,7 +26,7 @@ def _add(left: Term, right: Term) -> Term | None:
 def _pattern(pattern: Term, flags: Term | None = None) -> Term | None:
     """Translate an XPath regular expression to Oxigraph's syntax.
 
-    None (an error) if it has back-references.
+    Returns None (an error) for a pattern with back-references.
     """
     text, mode = _string(pattern), "" if flags is None else _string(flags)
     if text is None or mode is None or has_back_reference(text, mode):

@@ -233,7 +233,7 @@ def _decimal(scaled: int) -> Maybe:
 def _cut(dividend: int, divisor: int) -> Maybe:
     """Return a quotient that is already scaled by 10^18 as a decimal, rounded towards zero.
 
-    Returns None if out of range.
+    Returns None for a division by zero and for a decimal out of range.
     """
     if not divisor:
         return None

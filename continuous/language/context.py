@@ -35,7 +35,7 @@ _RULES: tuple[tuple[Dialect, str], ...] = (
     # A STREAM block without a window is CQELS-QL, too, because the error "the window is missing" helps more
     # than "STREAM is no word of SPARQL".
     ("cqels", rf"(?<![\w?$:])STREAM\s*+(?:{_WORD}|[?$]\w{{1,200}}+)\s*+\{{"),
-    # The same holds for a stream's name without a colon, and for a window in round brackets or none.
+    # A stream's name without a colon, or a window in round or missing brackets, also means CQELS-QL.
     ("cqels", rf"(?<![\w?$:])STREAM\s++(?:[^\s\[\](){{}}]{{1,2000}}+\s*+|)(?:[\[({{]|{_WINDOW_WORD})"),
 )
 

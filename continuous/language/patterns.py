@@ -181,7 +181,7 @@ class PatternTranslator:
         self.context.fault("VALUES holds terms only: no variables and no blank nodes", cell.at)
         return None
 
-    # --- blocks with a dataset of their own
+    # --- blocks with a separate dataset
 
     def _graph(self, element: s.GraphBlock) -> Algebra:
         if isinstance(element.name, s.Variable) and element.name.name in self.context.window_variables:

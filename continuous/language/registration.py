@@ -255,7 +255,7 @@ def _flat(registration: Registration) -> dict[str, Any]:
     return found
 
 
-# --- with its text ------------------------------------------------------------------------------
+# --- checks of a registration against its query text --------------------------------------------
 
 
 def output_of(registration: Registration, query: ContinuousQuery, profile: Profile) -> Output:

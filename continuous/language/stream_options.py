@@ -47,7 +47,7 @@ def declared(plain: StreamRecord, options: Mapping[str, Any], base_iri: str) -> 
     record = replace(plain, **read)
     if record.mapping is None:
         return record
-    # The mapping determines the default of ``stamping``: event times come from a field, or arrival.
+    # By default, a mapping with a time field stamps elements by event time, other mappings by arrival time.
     timed = compiled(record.mapping, base_iri).declaration.time is not None
     if timed and record.stamping == "arrival":
         raise InputError("a stream stamped at arrival takes no time from its records", hint="Leave out time.")

@@ -210,7 +210,7 @@ def _described(query: s.Query, root: Algebra, patterns: PatternTranslator) -> tu
     return tuple(patterns.triples.verb(term) for term in query.describe)
 
 
-# --- checks of the whole
+# --- checks of the whole query
 
 
 def _check_stream_variables(windows: Windows, root: Algebra, context: Context) -> None:

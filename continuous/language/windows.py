@@ -310,7 +310,7 @@ class Windows:
                 )
                 self.context.warn(f"The window {label} on <{stream}> is declared but not used.")
 
-    # --- what stands in the brackets
+    # --- specs of windows
 
     def _spec(self, window: s.WindowText) -> WindowSpec:
         dialect = self.context.dialect

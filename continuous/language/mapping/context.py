@@ -66,7 +66,7 @@ class JsonLdContext:
     def expand(self, value: str, *, vocab: bool = False, document: bool = False) -> str | None:
         """Expand a text to an IRI, blank node or keyword; return the text itself if no rule applies.
 
-        None if the context maps the text to null, or the text has the form of an unknown keyword.
+        Returns None if the context maps the text to null, or the text has the form of an unknown keyword.
         """
         known = self.terms.get(value, _UNSET) if vocab else _UNSET
         if isinstance(known, Term):

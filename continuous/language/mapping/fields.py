@@ -94,7 +94,7 @@ class FieldReader:
     def _reader(self, record: Mapping[str, Any]) -> _Reader | None:
         """Generate a function for records with the keys of ``record``.
 
-        Returns None if such records need `_solutions`.
+        Returns None if records with these keys need `_solutions`.
         """
         parts: list[tuple[_FieldStep, Mapping[str, Any], str]] = [(self._root, record, "record")]
         out = Emitter({"is_one": _is_one})

@@ -160,7 +160,7 @@ class _Generator:
     def _remembered(self, expr: Expr, env: Env) -> str | None:
         """Write a memoised expression of one field and return its local.
 
-        Returns None if it depends on more than one field.
+        Returns None for an expression with RAND or UUID, or with no or several fields.
         """
         emitter, names = self._emitter, expression_variables(expr)
         locals_ = {env.get(name, "None") for name in names}

@@ -123,7 +123,7 @@ class _RecordStatements:
     def _node(self, fields: Mapping[str, Any]) -> str | None:
         """Add the statements of a node object and return the node's text.
 
-        Returns None if its @id is no absolute IRI.
+        Returns None if the @id of the node is no absolute IRI.
         """
         quick = self._node_of(fields)
         if quick is not None:

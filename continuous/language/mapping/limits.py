@@ -45,7 +45,7 @@ class RecordWork(threading.local):
 
     Attributes:
         limits: the limits of text length, in the form that string functions expect.
-        since: the `perf_counter` time at which the current record began; a new value marks a new record.
+        since: the `perf_counter` time of the last `begin`; functions that count text see a new record by it.
         used: True after the current record has counted any work.
     """
 

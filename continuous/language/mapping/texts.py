@@ -31,7 +31,7 @@ def text_of(value: Value) -> str:
 def object_text(value: Maybe) -> str | None:
     """Return the text of a value as a statement's object.
 
-    None only for None, as every term may be an object.
+    The result is None only for the value None, because every term may be an object.
     """
     if value is None:
         return None
