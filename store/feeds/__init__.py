@@ -1,1 +1,1 @@
-"""Feeds: what queries tell, numbered and kept for those who read it, in front of the result log."""
+"""Feeds: numbered events of queries, with a bounded history that subscribers read."""

@@ -1,9 +1,10 @@
-"""Step 7 of 8: a query's feed. Events with ids, a bounded history, subscribers that never miss one.
+"""A query's feed: events with ids, a bounded history, and subscribers that miss no event.
 
-Ids are decimal integers from 1, strictly growing, on insert, delete, answer and error events only; progress
-and reset events stand between them. A subscriber attaches atomically: what it gets first (history after an
-id, the current answer) and what comes later neither overlap nor leave a gap. One that is too slow for its
-buffer is disconnected, never skipped: it resumes from the last id it saw.
+Event ids are strictly growing decimal integers from 1; only insert, delete, answer and error events have an
+id, progress and reset events have none. A subscriber attaches atomically: its first events (the history after
+an id, or the current answer) and the events published later neither overlap nor leave a gap. A subscriber
+whose buffer is full is disconnected instead of losing events; the client resumes after the last id that it
+received.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from .subscription import NUMBERED, EventKind, StoredEvent, Subscriber, Subscrip
 log = logging.getLogger(__name__)
 
 _NONE: list[Any] = []
-"""What waits in a feed without news; nobody adds to it."""
+"""An empty list shared by all feeds without unpublished events; never modified."""
 _FORGOTTEN_AT_ONCE = 10
-"""The result log may have this fraction of the history more: it forgets many events at a time."""
+"""Old events are deleted from the result log in batches of one tenth of the history's size."""
 
 
 class FeedHistory:
@@ -35,17 +36,20 @@ class FeedHistory:
     The feed's lock guards it, except for reads of a single attribute.
 
     Attributes:
-        limit: the maximum number of kept events.
-        events: the kept events, oldest first.
-        kept_characters: characters of the kept events.
-        characters: characters of all events that were published so far.
-        last_id: the newest published id, 0 before the first.
-        epoch_id: the last id of the previous epoch, 0 in the first epoch.
-        incomplete: True when the result log had lost events of the history; who resumes there gets a reset.
+        limit: the maximum number of events in the history.
+        events: the events in the history, oldest first.
+        kept_characters: the number of characters of all events in the history.
+        characters: the number of characters of all events published since the feed was created.
+        last_id: the newest published event id; at first the epoch's last id.
+        epoch_id: the last event id before the newest reset; 0 if the feed had no reset.
+        incomplete: True if recovery found events of the history missing in the result log.
     """
 
     def __init__(self, limit: int, most_characters: int, epoch: int) -> None:
-        """Begin empty; ids begin after ``epoch``, and the newest event is kept whatever its characters."""
+        """Create an empty history whose event ids begin after ``epoch``.
+
+        The newest event stays, however long it is.
+        """
         self.limit = limit
         self._most_characters = most_characters
         self.events: deque[StoredEvent] = deque()
@@ -57,7 +61,7 @@ class FeedHistory:
 
     @property
     def earliest_id(self) -> int:
-        """The oldest id that a subscriber can still get; the next id when no event is kept."""
+        """The oldest event id that a subscriber can still receive; the next id if the history is empty."""
         return self._dropped_to + 1
 
     def keep(self, events: Sequence[StoredEvent]) -> None:
@@ -84,14 +88,18 @@ class FeedHistory:
         self.kept_characters = size
 
     def restore(self, events: Sequence[StoredEvent], last_id: int) -> None:
-        """Keep recovered events; ids go on after ``last_id`` when none of the events has an id."""
+        """Store recovered events in the history.
+
+        If none of the events has an id, ids continue after ``last_id``.
+        """
         self._dropped_to = next((event.id - 1 for event in events if event.id is not None), last_id)
         self.last_id = self._dropped_to
         self.keep(events)
 
     def reaches(self, after_id: int) -> bool:
-        """True when a subscriber that has seen the events up to ``after_id`` can resume without a gap."""
-        # The last event before a reset is of another epoch than the events after the reset.
+        """Return True if a subscriber can resume after ``after_id`` without a gap."""
+        # Ids up to the newest reset belong to earlier results of the query, so a subscriber cannot resume
+        # there.
         if 0 < after_id < self._dropped_to or 0 < after_id <= self.epoch_id:
             return False
         if after_id <= self._dropped_to:
@@ -100,7 +108,7 @@ class FeedHistory:
         return place > 0 and self.events[-place].id == after_id
 
     def after(self, after_id: int) -> list[StoredEvent]:
-        """Return the kept events after ``after_id``: numbered ones by id, others by their place."""
+        """Return the history's events after ``after_id``; events without an id count by their position."""
         if not after_id:
             return list(self.events)
         number = self._count_after(after_id)
@@ -109,7 +117,7 @@ class FeedHistory:
         return list(islice(reversed(self.events), number))[::-1]
 
     def _count_after(self, after_id: int) -> int:
-        """Count the kept events from the first one whose id is greater."""
+        """Count the events of the history from the first event with an id above ``after_id``."""
         number = 0
         for place, event in enumerate(reversed(self.events), 1):
             if event.id is not None:
@@ -123,11 +131,12 @@ class Feed:
     """The events of one registered query.
 
     Attributes:
-        name: the query's.
-        created_ms: when the query was registered; ids of one registered later begin anew.
-        number: names the feed in the result log; 0 until the query begins.
+        name: the name of the query.
+        created_ms: the time at which the query was registered, in milliseconds since 1970.
+        number: the number of the feed in the result log; 0 until the query begins.
         history: the newest published events, from which subscribers resume.
-        written: events by place that were written before a crash and are computed again by the replay.
+        written: events that the result log had before a crash, by their position in the feed; replay
+            publishes these events again.
     """
 
     def __init__(
@@ -140,33 +149,35 @@ class Feed:
         waiting: dict[Feed, None] | None = None,
         epoch: int = 0,
     ) -> None:
-        """Make an empty feed.
+        """Create an empty feed.
 
         Args:
             name: the query's name.
-            history: how many events are kept for those who resume.
-            history_bytes: how many characters these have at most, but for the last one.
-            subscriber_buffer: how many events may wait for one subscriber.
-            waiting: the feed puts itself there when something waits to be written; nobody sees it before
-                `release`. Without, what is published is seen at once.
-            epoch: ids begin behind it.
+            history: the maximum number of events from which subscribers can resume.
+            history_bytes: the maximum number of characters in the history; the newest event is always stored.
+            subscriber_buffer: the maximum number of events queued for one subscriber.
+            waiting: the set to which the feed adds itself when unwritten events exist; subscribers receive
+                these events only after `release`. If None, `publish` makes events visible immediately.
+            epoch: event ids begin after this number.
         """
         self.name = name
         self.created_ms = 0
         self.number = 0
         self._waiting = waiting
-        # Events that nobody sees yet, what of them is not written, and the answer behind them.
+        # Unpublished events, their rows for the result log, and the function that makes the answer after
+        # them.
         self._held: list[StoredEvent] = _NONE
         self._rows: list[EventRow] = []
         self._next: Callable[[], str | None] | None = None
         self.written: dict[int, StoredEvent] = {}
-        # The id and the place given last, and where the query began anew.
+        # The newest id, the number of ids skipped by epochs, the newest position, and the position of the
+        # last reset.
         self._assigned = self._skipped = epoch
         self._place = 0
         self._reset_place = 0
-        # The place up to which the result log has forgotten events.
+        # The position up to which events were deleted from the result log.
         self._forgotten = 0
-        # What is published, guarded by the lock.
+        # The lock guards the published state below.
         self._lock = threading.Lock()
         self.history = FeedHistory(history, history_bytes, epoch)
         self._buffer = subscriber_buffer
@@ -176,22 +187,22 @@ class Feed:
 
     @property
     def subscribers(self) -> int:
-        """How many are attached."""
+        """The number of attached subscribers."""
         return sum(each.members for each in self._subscribers)
 
     @property
     def events(self) -> int:
-        """How many ids were given."""
+        """The number of event ids that this feed has assigned."""
         return self._assigned - self._skipped
 
-    # --- what turns publish ---------------------------------------------------------------------
+    # --- publishing -----------------------------------------------------------------------------
 
     def publish(
         self, events: Sequence[tuple[EventKind, str]], current: Callable[[], str | None] | None = None
     ) -> list[int]:
-        """Append events, kinds and lines of JSON, atomically with the new current answer; the ids given.
+        """Append events and replace the current answer atomically; return the ids assigned to the events.
 
-        ``current`` makes the line of the current answer from now on; called when somebody asks for it.
+        Each event is a kind and one line of JSON. ``current`` returns the current answer's line when called.
         """
         given = self._assigned
         made: list[StoredEvent] = []
@@ -223,7 +234,7 @@ class Feed:
         return ids
 
     def _as_written(self, made: Sequence[StoredEvent], place: int) -> list[StoredEvent]:
-        """Events behind a place, those that were written before a crash as they were then."""
+        """Replace new events by the events that the result log had at the same positions before a crash."""
         found = []
         for at, event in enumerate(made, place + 1):
             known = self.written.pop(at, None)
@@ -235,7 +246,7 @@ class Feed:
         return found
 
     def reset(self) -> None:
-        """The query begins anew under the same name: history is dropped, subscribers are told."""
+        """Clear the history and send a reset event: the query restarts under the same name."""
         self._reset_place, self.history.epoch_id = self._place, self._assigned
         self.history.incomplete = False
         self._held = [*self._held, reset_event(self._assigned + 1)]
@@ -243,12 +254,12 @@ class Feed:
         self.publish([])
 
     def begin_epoch(self, epoch: int) -> None:
-        """Ids go on behind ``epoch``: those between may be given by a server that has gone another way."""
+        """Continue event ids after ``epoch``: another copy of the folder may use the ids up to ``epoch``."""
         self._skipped += max(0, epoch - self._assigned)
         self._assigned = max(self._assigned, epoch)
 
     def unwritten(self) -> tuple[list[EventRow], list[tuple[int, int]]]:
-        """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
+        """Return unwritten rows for the result log, and (feed, position) of log rows to delete."""
         out = max(self._place - self.history.limit, self._reset_place)
         few = out - self._forgotten <= self.history.limit // _FORGOTTEN_AT_ONCE
         if few and self._reset_place <= self._forgotten:
@@ -257,7 +268,7 @@ class Feed:
         return self._rows, [(self.number, out)]
 
     def release(self) -> None:
-        """Let subscribers see what waits."""
+        """Publish the waiting events and the current answer to subscribers."""
         events, self._held = self._held, _NONE
         if self._rows:
             self._rows = []
@@ -278,15 +289,16 @@ class Feed:
     def subscribe(
         self, after_id: int | None = None, snapshot: bool = False, empty: str | None = None
     ) -> Subscription:
-        """Attach a subscriber.
+        """Attach a new subscriber and return its subscription.
 
         Args:
-            after_id: begin with the first event after this id; 0 with the oldest kept one; None with the next
-                event. An id that is older than what is kept (or newer than any) gets a reset event with the
-                earliest id, then the current answer and the error of a query that has failed.
-            snapshot: begin with the current answer, whose id is that of the last event; the events that
-                ``after_id`` asks for are contained in it.
-            empty: the line of the current answer before the first evaluation; None when there is no answer.
+            after_id: the id after which events begin; 0 begins with the oldest event of the history, None
+                with the next event. If the history does not contain the id, the subscriber receives a reset
+                event with the earliest id, then the current answer, and the error event if the query has
+                failed.
+            snapshot: begin with the current answer instead of the events after ``after_id``; the answer's id
+                is the id of the newest event.
+            empty: the answer's line before the query's first evaluation; None sends no answer then.
         """
         subscription = Subscription(self.leave, self._buffer)
         self.join(subscription, None, after_id, snapshot, empty)
@@ -300,7 +312,10 @@ class Feed:
         snapshot: bool = False,
         empty: str | None = None,
     ) -> bool:
-        """Attach a member of a subscriber, as `subscribe` does; False when the subscriber has ended."""
+        """Attach one member of a subscriber, as `subscribe` does.
+
+        Return False if the subscriber has ended.
+        """
         with self._lock:
             if not subscriber.welcome(member, self._first(after_id, snapshot, empty), self._ended):
                 return False
@@ -309,7 +324,7 @@ class Feed:
             return True
 
     def _first(self, after_id: int | None, snapshot: bool, empty: str | None) -> list[StoredEvent]:
-        """What a new subscriber gets at once; see `subscribe`."""
+        """Return the events that a new subscriber receives immediately; see `subscribe`."""
         first: list[StoredEvent] = []
         out_of_reach = after_id is not None and not self.history.reaches(after_id)
         if out_of_reach:
@@ -321,7 +336,7 @@ class Feed:
         return first
 
     def _answer(self, empty: str | None) -> list[StoredEvent]:
-        """The current answer, and behind it the error of a query that has failed."""
+        """Return the current answer as an event, followed by the error event if the query has failed."""
         history = self.history
         failed = [history.events[-1]] if history.events and history.events[-1].kind == "error" else []
         line = None if self._current is None else self._current()
@@ -331,7 +346,7 @@ class Feed:
         return answer + failed
 
     def leave(self, subscriber: Subscriber, *, when_empty: bool = False) -> None:
-        """Detach a subscriber. With ``when_empty`` it ends here unless it has got members again."""
+        """Detach a subscriber; ``when_empty`` ends a subscriber without members and keeps any other."""
         with self._lock:
             if when_empty and subscriber.members:
                 return
@@ -341,12 +356,12 @@ class Feed:
                 subscriber.end()
 
     def current(self) -> str | None:
-        """The line of the current answer, None before the query has one."""
+        """Return the current answer as one line of JSON; None before the query has an answer."""
         with self._lock:
             return self._current() if self._current is not None else None
 
     def close(self) -> None:
-        """End the feed: subscribers get what waits for them, then the end."""
+        """End the feed; subscribers can still read their queued events."""
         with self._lock:
             self._ended = True
             ending, self._subscribers = self._subscribers, []
@@ -356,7 +371,7 @@ class Feed:
     # --- recovery -------------------------------------------------------------------------------
 
     def figures(self) -> list[int]:
-        """Where the feed is, for a checkpoint; nothing may wait."""
+        """Return the feed's ids and positions for a checkpoint; no event may be unpublished."""
         place = [self._place, self._reset_place, self.history.epoch_id]
         return [self.number, self._assigned, *place, self._skipped]
 
@@ -364,16 +379,16 @@ class Feed:
         """Continue from a checkpoint.
 
         Args:
-            figures: what `figures` gave.
-            rows: (place, id, kind, data) of all events in the result log; those behind the checkpoint are
-                expected to be published again.
+            figures: the list that `figures` returned.
+            rows: (position, id, kind, data) of all events of this feed in the result log; replay publishes
+                the events after the checkpoint again.
         """
         self.number, self._assigned, self._place, self._reset_place, epoch_id, self._skipped = figures
         self.history.epoch_id = epoch_id
         kept: list[StoredEvent] = []
         last = None
         for place, number, kind, data in rows:
-            event = StoredEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
+            event = StoredEvent(number, kind, data)  # type: ignore[arg-type]  # kinds come from the log
             if place > self._place:
                 self.written[place] = event
             elif place > self._reset_place:
@@ -389,15 +404,18 @@ class Feed:
 
 
 def reset_event(earliest: int) -> StoredEvent:
-    """The event that tells subscribers that the feed begins anew."""
+    """Return a reset event, which tells subscribers that earlier events are invalid.
+
+    ``earliest`` is an id.
+    """
     return StoredEvent(None, "reset", one_line({"earliest": earliest}))
 
 
 class Outbox:
-    """What turns have made on its way out: into the result log, if there is one, then to subscribers.
+    """Unpublished events of all feeds: `write` stores them in the result log, if any, then publishes them.
 
     Attributes:
-        feeds: those with news; each puts itself here.
+        feeds: the feeds with unpublished events; each feed adds itself.
     """
 
     def __init__(self, journal: Journal | None) -> None:
@@ -407,30 +425,30 @@ class Outbox:
         self._then: list[Callable[[], None]] = []
 
     def name(self, feed: Feed, number: int) -> None:
-        """Give a new feed its number, that of the turn in which it begins."""
+        """Assign a new feed its number, the number of the task in which the feed begins."""
         if feed.number == 0:
             feed.number = number
             self._named.append((number, feed.name))
 
     def drop(self, feed: Feed) -> None:
-        """A feed's events need not be kept any more."""
+        """Delete a feed's events from the result log after the next write."""
         if self._journal is not None:
             self._then.append(partial(self._journal.results.drop, feed.number))
 
     def when_shown(self, work: Callable[[], None]) -> None:
-        """Do something when all that was published so far is written and shown."""
+        """Call ``work`` after all events published so far are written and visible."""
         self._then.append(work)
 
     @property
     def waits(self) -> bool:
-        """True when there is something to write."""
+        """True if events, feed names or callbacks wait for `write`."""
         return bool(self.feeds or self._then or self._named)
 
     def write(self, needed: int) -> None:
-        """Write what waits and let subscribers see it, once the inputs up to a record are durable.
+        """Write and publish all waiting events after the journal is durable up to record ``needed``.
 
         Raises:
-            StoreUnwritableError: not now; everything waits on.
+            StoreUnwritableError: the disk refuses the write; all events stay queued.
         """
         journal = self._journal
         if journal is not None:

@@ -1,4 +1,4 @@
-"""Feeds in a replay: events that had been published before, and are not computed again."""
+"""Feeds during replay: events that were published before the restart and are not computed again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from .feed import Feed, reset_event
 
 
 def keep_written(feed: Feed) -> None:
-    """Keep all that a feed had published before the restart: the replay does not compute it again.
+    """Publish again the events of before the restart, which replay does not compute.
 
-    Where events before these are gone, those who resume there get a reset.
+    If earlier events are missing in the result log, a reset event precedes the published events.
     """
     written = sorted(feed.written.items())
     feed.written.clear()
@@ -26,9 +26,10 @@ def keep_written(feed: Feed) -> None:
 
 
 def publish_error(feed: Feed, line: str) -> None:
-    """Publish why a query has failed, which ends its feed until it begins anew.
+    """Publish the error event of a query that failed.
 
-    A query that fails in a replay, where it had gone on before, keeps what it had published.
+    If the query fails only during replay, the events that it published before the restart are published
+    first.
     """
     following = feed.written.get(feed._place + 1)
     if following is not None and following.kind != "error":
@@ -37,10 +38,12 @@ def publish_error(feed: Feed, line: str) -> None:
 
 
 def end_of_replay(feed: Feed) -> bool:
-    """True when every event that had been written came again; otherwise ids go on behind the last one.
+    """Return True if replay published every event of the result log.
 
-    Events can be missing when the input log lost its tail: their ids are never given again, and those who
-    resume get a reset.
+    Otherwise reset the feed and return False.
+
+    Replay lacks events if the input log lost its newest records. The ids of these events are never assigned
+    again, and subscribers that resume receive a reset event.
     """
     written = feed.written
     if not written:

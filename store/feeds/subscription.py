@@ -1,4 +1,4 @@
-"""Events of a feed, and what a subscriber has in front of it: a bounded queue of them."""
+"""Events of a feed, and the bounded queue of events that each subscriber has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMBERED: frozenset[EventKind] = frozenset({"insert", "delete", "answer", "error
 
 
 class StoredEvent(NamedTuple):
-    """One event: ``data`` is one line of JSON, ``id`` is None for progress and reset."""
+    """One event of a feed: ``data`` is one line of JSON; ``id`` is None for progress and reset events."""
 
     id: int | None
     kind: EventKind
@@ -25,36 +25,44 @@ made_event = partial(tuple.__new__, StoredEvent)
 
 
 class Subscriber(Protocol):
-    """One or many to whom a feed offers each event once, under the feed's lock; ``members``: how many."""
+    """A receiver of a feed's events, called under the feed's lock.
+
+    ``members`` is the number of its clients.
+    """
 
     members: int
 
     def welcome(self, member: Any, first: Sequence[StoredEvent], ended: bool) -> bool:
-        """A new member gets ``first``, then what is offered later; False when this has ended."""
+        """Add a member that receives the events ``first``, then offered events.
+
+        False if the subscriber has ended.
+        """
         ...
 
     def offer(self, events: Sequence[StoredEvent]) -> bool:
-        """Events for all members; False when they do not fit or this has ended."""
+        """Enqueue events for all members; return False if the queue is full or the subscriber has ended."""
         ...
 
     def end(self) -> None:
-        """No more events."""
+        """End the subscriber; the feed offers no further events."""
         ...
 
 
 class Subscription:
     """One subscriber's bounded queue of events.
 
-    Give `listen` a callback that wakes your thread or loop, and drain with `take`. ``closed`` says that no
-    event will be added, as when the subscriber was too slow.
+    Pass `listen` a callback that wakes the reading thread or event loop, then dequeue events with `take`.
+    ``closed`` is True if the feed adds no further events, for instance because the subscriber was too slow.
     """
 
     members = 1
 
     def __init__(self, leave: Callable[[Subscription], None], limit: int) -> None:
-        """Begin empty; ``leave`` detaches it from its feed, ``limit`` is how many events may wait.
+        """Create an empty queue of at most ``limit`` events.
 
-        What is read next does not count, however much it is: what was asked for at first, or came at once.
+        ``leave`` detaches the subscription from its feed.
+
+        The initial events, and a batch that arrives at an empty queue, do not count towards the limit.
         """
         self._leave = leave
         self._limit = limit
@@ -65,7 +73,7 @@ class Subscription:
         self.closed = False
 
     def take(self) -> list[StoredEvent]:
-        """All waiting events, without waiting."""
+        """Dequeue and return all queued events without blocking."""
         with self._lock:
             events = list(self._events)
             self._events.clear()
@@ -73,9 +81,11 @@ class Subscription:
             return events
 
     def listen(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` whenever events were added or the feed ended; at once if that is so already.
+        """Call ``callback`` whenever events were added or the feed ended.
 
-        It is called in the engine's thread and must only wake another one.
+        Immediately if either happened before.
+
+        The engine's thread calls ``callback``, which therefore must only wake another thread.
         """
         with self._lock:
             self._wake = callback
@@ -84,20 +94,20 @@ class Subscription:
             callback()
 
     def close(self) -> None:
-        """Detach from the feed."""
+        """Detach the subscription from its feed and end it."""
         self._leave(self)
         self.end()
 
     @property
     def exhausted(self) -> bool:
-        """True when the feed has ended and everything was read."""
+        """True if the subscription has ended and all its events were read."""
         with self._lock:
             return self.closed and not self._events
 
     # --- called by the feed ---------------------------------------------------------------------
 
     def welcome(self, member: None, first: Sequence[StoredEvent], ended: bool) -> bool:
-        """Add what the subscriber asked for at first, whatever its limit."""
+        """Enqueue the subscriber's initial events, even if they exceed the limit."""
         with self._lock:
             self._events.extend(first)
             self._uncounted = len(first)
@@ -105,7 +115,7 @@ class Subscription:
         return True
 
     def offer(self, events: Sequence[StoredEvent]) -> bool:
-        """Add events; False when so many wait already that the subscriber is too slow."""
+        """Enqueue events; return False if the queue is full or the subscription has ended."""
         with self._lock:
             if self.closed or len(self._events) - self._uncounted >= self._limit:
                 return False
@@ -116,7 +126,7 @@ class Subscription:
         return True
 
     def end(self) -> None:
-        """No more events; those waiting can still be read."""
+        """End the subscription; queued events can still be read."""
         with self._lock:
             self.closed = True
         self._wake()
