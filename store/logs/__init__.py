@@ -1,1 +1,1 @@
-"""Durable logs: what the store committed."""
+"""Durable logs of commits, accepted inputs and emitted events."""

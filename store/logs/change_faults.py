@@ -1,4 +1,4 @@
-"""What can be wrong with a change log: found before it is used, and told as errors."""
+"""Checks of a change log before its first use, and the errors for its faults."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
 
 FACTS = ("version", "checkpoint", "bytes", "bulk", "identity")
-"""What the table ``meta`` says; with the check sum of these, `EARLIEST` and beginnings of epochs. Version,
-bytes and the counts of graphs are those of the commit at which they were written last, see `facts_of`."""
+"""Names in the table ``meta`` that every log has; `EARLIEST`, the check sum and epochs are further names.
+
+The stored version, bytes and counts of graphs may be some commits old; `facts_of` brings them up to date."""
 EARLIEST = "earliest"
-"""The oldest commit kept, 0 for none."""
+"""The name of the fact that holds the version of the oldest commit in the log; 0 if there is none."""
 PARTED = "parted "
-"""Before the version behind which an epoch began, in the names of such facts."""
+"""Prefix of the facts of epochs; the last version before the epoch follows in the name."""
 
 
 def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
-    """Look at a change log before it is used.
+    """Check that a change log is complete and undamaged.
 
     Raises:
-        OlderFormatError: it was written before `OLDEST`.
-        StoreFormatError: it is damaged, or lacks the version that was durable.
-        sqlite3.Error, LookupError, ValueError, TypeError: so damaged that it cannot be looked at.
+        OlderFormatError: the log was written before `OLDEST`.
+        StoreFormatError: the log is damaged, or lacks a commit that was durable.
+        sqlite3.Error, LookupError, ValueError, TypeError: the log is too damaged to be read.
     """
     meta = stored_facts(db)
     written = meta["version"]
-    # A new log whose process was killed has neither commits nor these two facts.
+    # If the process was killed while it created the log, there are no commits, check sum and earliest
+    # version.
     if not meta.keys() >= {"check", EARLIEST} and (written or "check" in meta):
         raise OlderFormatError(f"the change log {path}")
     if "check" in meta:
@@ -58,7 +60,7 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
 
 
 def faults_of_rows(db: sqlite3.Connection) -> Iterator[str]:
-    """What is wrong with commits and counts: rows that nobody wrote, versions that are missing."""
+    """Yield the faults of commits and counts: wrong check sums and missing versions."""
     parted = parted_of(facts_of(db))
     expected = None
     for *row, digest in db.execute(f"SELECT {COLUMNS}, digest FROM commits ORDER BY version"):
@@ -73,7 +75,7 @@ def faults_of_rows(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def facts_of(db: sqlite3.Connection) -> dict[str, int]:
-    """What is known of a log: versions, sizes, which history it is."""
+    """Return the facts of a log, with its version and size in bytes up to the newest commit."""
     facts = stored_facts(db)
     behind_them = "SELECT max(version), sum(bytes) FROM commits WHERE version > ?"
     newest, size = db.execute(behind_them, (facts["version"],)).fetchone()
@@ -81,29 +83,29 @@ def facts_of(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def stored_facts(db: sqlite3.Connection) -> dict[str, int]:
-    """What a log says of itself, as of the commit at which it was written."""
+    """Return the facts in the log's table ``meta``, which may be older than the newest commit."""
     return {str(name): int(value) for name, value in db.execute("SELECT name, value FROM meta")}
 
 
 def sum_of(meta: Mapping[str, int]) -> int:
-    """The check sum of what a log says of itself."""
+    """Return the check sum of a log's facts."""
     parted = [each for pair in sorted(parted_of(meta).items()) for each in pair]
     return check_sum([meta[name] for name in FACTS] + parted + [meta[EARLIEST]])
 
 
 def parted_of(meta: Mapping[str, int]) -> dict[int, int]:
-    """The versions behind which epochs began, each with the first one of its epoch."""
+    """Return the last version before each epoch, mapped to the first version of the epoch."""
     return {int(name.removeprefix(PARTED)): first for name, first in meta.items() if name.startswith(PARTED)}
 
 
 def _commits_between(oldest: int, newest: int, parted: Mapping[int, int]) -> int:
-    """How many commits there are from one version to another: no version lies between two epochs."""
+    """Return the number of commits between two versions, without the unused versions between epochs."""
     gaps = [first - before - 1 for before, first in parted.items() if oldest <= before < first <= newest]
     return newest - oldest + 1 - sum(gaps)
 
 
 def gone(version: int, earliest: int) -> GoneError:
-    """The error for a reader that is behind retention."""
+    """Return the error for a reader whose next commit was deleted by retention."""
     return GoneError(
         f"the change log begins after version {earliest - 1}, version {version} was asked for",
         earliest=earliest - 1,
@@ -112,15 +114,15 @@ def gone(version: int, earliest: int) -> GoneError:
 
 
 def missing(path: Path, version: int, earliest: int, parted: Mapping[int, int]) -> ReportedError:
-    """The error where the commit behind a version cannot be read."""
-    # Trimmed while it was read, or a version of a line from which this one has parted?
+    """Return the error for a log that lacks the commit after ``version``."""
+    # The commit was trimmed during the read, or the version lies between two epochs.
     if version + 1 < earliest or any(before < version < first for before, first in parted.items()):
         return gone(version, earliest)
     return damaged(path, f"it has no commit behind version {version}")
 
 
 def behind(path: Path, version: int, durable: int) -> StoreFormatError:
-    """The error for a log that has lost its newest commits."""
+    """Return the error for a log that lost its newest durable commits."""
     return StoreFormatError(
         f"the change log {path} ends at version {version}, version {durable} was durable: the file or its "
         "write-ahead log is damaged, gone, or of another time",
@@ -129,12 +131,12 @@ def behind(path: Path, version: int, durable: int) -> StoreFormatError:
 
 
 def damaged(path: Path, what: str) -> StoreFormatError:
-    """The error for a log that cannot be believed."""
+    """Return the error for a damaged log; ``what`` states the fault."""
     return StoreFormatError(f"the change log {path} is damaged: {what}", hint=DAMAGED)
 
 
 def log_error(path: Path, error: Exception) -> StoreError:
-    """The error for what SQLite says, or for what came out of it."""
+    """Return the error for an exception that occurred while the log was read or written."""
     text = str(error)
     if (
         "not a database" in text
@@ -143,7 +145,7 @@ def log_error(path: Path, error: Exception) -> StoreError:
         or "no such table" in text
         or "Could not decode" in text
     ):
-        # What is no database at all was put there by somebody.
+        # A file that is no database at all was not written by this program, so only a backup helps.
         hint = "restore the data folder from a backup" if "not a database" in text else DAMAGED
         return StoreFormatError(f"the change log {path} is damaged: {text}", hint=hint)
     if "closed database" in text:

@@ -1,15 +1,17 @@
-"""The change log: every commit, durable before it is made in the quad store.
+"""The change log: every commit becomes durable in the log before the quad store applies it.
 
     log (fsync)  ->  apply to the quads  ->  now and then: flush the quads, checkpoint the log
 
-A commit is in the log before any reader sees it. The quad store (RocksDB, not synced) survives a killed
-process but may lose its newest commits with the power; opening makes every commit after the checkpoint once
-more, in order, which changes nothing where it had been made (`store.recovery`). One SQLite file in WAL mode;
-``synchronous=FULL`` is one fsync per group of commits. A group is its rows and nothing else: figures and the
-counts of graphs follow from them, and are written now and then. Nothing is trimmed that recovery may need.
+A commit is in the log before any reader sees the commit. The quad store (RocksDB without sync) survives a
+killed process but may lose its newest commits in a power failure. Opening the store therefore applies every
+commit after the checkpoint again, in order; a commit that the quad store already has changes nothing
+(`store.recovery`). The log is one SQLite file in WAL mode, and ``synchronous=FULL`` costs one fsync per group
+of commits. A group usually writes only the rows of its commits; sizes and counts of graphs follow from the
+rows and are written less often. Commits that recovery may need are never trimmed.
 
-SQLite takes a damaged end of its write-ahead log for one that was never written, and does not look into the
-values of its pages. So the newest version is marked beside the file (`marks`), and rows have check sums.
+SQLite treats a damaged end of its write-ahead log as never written, and does not verify the values in its
+pages. A file next to the log therefore marks the newest durable version (`marks`), and each row has a check
+sum.
 """
 
 from __future__ import annotations
@@ -77,13 +79,13 @@ class SqliteChangeLog:
         self._path = path
         self._retention = retention
         self._durable = durable
-        # Readers use connections of their own: WAL lets them read beside the writer.
+        # Each reader has a separate connection, because WAL mode allows reads during a write.
         self._readers: list[sqlite3.Connection] = []
         self._closed = False
         self._readers_lock = threading.Lock()
         self._marked: tuple[int, str] | None = None
-        self._oldest_ms: int | None = None  # the time of the oldest commit, where it is known
-        # Counts of graphs that are not written yet.
+        self._oldest_ms: int | None = None  # the oldest commit's time, if known
+        # Quad counts of graphs that changed since the counts were last written to the file.
         self._due: dict[str, int | None] = {}
         with ExitStack() as undo:
             self._mark = LogMark(LogMark.beside(path))
@@ -107,10 +109,10 @@ class SqliteChangeLog:
                 raise log_error(path, error) from error
             self._earliest = self.version + 1 if earliest is None else int(earliest)
             self.parted: Mapping[int, int] = parted_of(self._meta)
-            # Nothing lies between the last version of one line and the first of the next.
+            # No commit exists between the last version of one epoch and the first version of the next epoch.
             following = {first: before + 1 for before, first in self.parted.items()}
             self._earliest = following.get(self._earliest, self._earliest)
-            # A killed process leaves counts as they were some commits ago.
+            # After a killed process the stored counts lack the newest commits, so these commits are added.
             behind_them = self.after(stored_facts(self._db)["version"], listed=False)
             counts = counts_after(counts_of_keys(self.counts()), behind_them)
             self._due = {graph_key(name): count for name, count in counts.items()}
@@ -120,7 +122,7 @@ class SqliteChangeLog:
         """Return the facts that the log states of itself; a new log gets its identity first."""
         meta = facts_of(self._db)
         if "check" not in meta:
-            # The identity of this history: other files that are derived from the dataset name it.
+            # A random identity of this history; files derived from the dataset refer to the identity.
             self._meta = {"identity": secrets.randbits(62), **meta}
             with self._changing(identity=self._meta["identity"], earliest=0):
                 pass
@@ -271,7 +273,7 @@ class SqliteChangeLog:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
         except sqlite3.Error:
-            pass  # the first error is the one to tell
+            pass  # the caller reports the first error
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -296,8 +298,9 @@ class SqliteChangeLog:
     def mark(self, version: int) -> str | None:
         """See `ChangeLog.mark`.
 
-        Two histories of one folder that parted, as after a backup was restored, have different marks from
-        their first different commit on: the mark is made from the commit as it is stored, time and quads.
+        The mark is a hash of the log's identity and the stored commit, its time and quads included. Two
+        copies of one folder that diverged, for instance after a restore, have different marks from the first
+        different commit.
         """
         known = self._marked
         if known is not None and known[0] == version:
@@ -308,7 +311,7 @@ class SqliteChangeLog:
         digest = hashlib.sha256(str(self._meta["identity"]).encode())
         for value in rows[0][:-1]:
             digest.update(b"|" + (value if isinstance(value, bytes) else str(value).encode()))
-        # Whoever asks asks again and again of the same commit, which may be large and never changes.
+        # Callers ask for the same commit repeatedly, and hashing a large commit is slow.
         self._marked = version, digest.hexdigest()
         return self._marked[1]
 
@@ -362,6 +365,6 @@ class SqliteChangeLog:
 
 
 def _insert(db: sqlite3.Connection, rows: list[tuple[object, ...]]) -> None:
-    """Insert rows of commits by one statement: it is a transaction, unless it stands in one."""
+    """Insert rows of commits by one SQL statement, which is a transaction unless one is open."""
     values = ",".join(["(?,?,?,?,?,?,?,?,?,?)"] * len(rows))
     db.execute(f"INSERT INTO commits VALUES {values}", [*chain.from_iterable(rows)])

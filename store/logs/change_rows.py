@@ -1,4 +1,4 @@
-"""A commit as a row of the change log, with a check sum; quads as N-Quads, compressed where that pays."""
+"""Commits as rows of the change log: N-Quads, compressed from 512 bytes on, and a check sum."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
 from ..documents.stored_lines import parse_stored_quads
 
 COLUMNS = "version, at_ms, exact, cause, graphs, names, added, removed"
-"""What a commit is made of, in the order of `commit_of`; behind them stand their size and their check sum."""
+"""The columns of a commit in the order of `commit_of`; the columns ``bytes`` and ``digest`` follow."""
 _COMPRESS_FROM = 512
 
 
 def check_sum(values: Sequence[object]) -> int:
-    """The check sum of the values of a row."""
+    """Return the check sum of the values of a row."""
     check = 0
     others: list[object] = []
     for value in values:
@@ -31,7 +31,7 @@ def check_sum(values: Sequence[object]) -> int:
 
 
 def row_of(commit: Commit) -> tuple[object, ...]:
-    """The row of a commit, its size in bytes and its check sum."""
+    """Return the row of a commit, which ends with its size in bytes and its check sum."""
     counted = {key: (change.added, change.removed) for key, change in commit.graphs.items()}
     graphs = orjson.dumps(counted).decode()
     names = None
@@ -44,7 +44,7 @@ def row_of(commit: Commit) -> tuple[object, ...]:
 
 
 def commit_of(row: tuple[object, ...], *, listed: bool = True) -> Commit:
-    """The commit of a row; not ``listed``: its quads are counted only, as those of a bulk load."""
+    """Return the commit of a row; without ``listed``, the commit has counts of quads but no quads."""
     version, at_ms, exact, cause, graphs, names, added, removed = row
     created, dropped = json.loads(str(names)) if names else ([], [])
     return Commit(
@@ -66,7 +66,7 @@ def _names(keys: list[str]) -> tuple[NamedNode | BlankNode, ...]:
 
 
 def _pack(quads: tuple[Quad, ...]) -> bytes | None:
-    """N-Quads, compressed from half a kilobyte on; the first byte tells (N-Quads never begin with ``x``)."""
+    """Return quads as N-Quads, compressed from 512 bytes on; only compressed data begins with ``x``."""
     if not quads:
         return None
     data = serialize(quads, format=RdfFormat.N_QUADS) or b""
@@ -76,6 +76,6 @@ def _pack(quads: tuple[Quad, ...]) -> bytes | None:
 def _unpack(data: object) -> tuple[Quad, ...]:
     if not isinstance(data, bytes):
         return ()
-    if data[:1] == b"x":  # a zlib header; a line begins with < or _
+    if data[:1] == b"x":  # a zlib header; N-Quads begin with < or _
         data = zlib.decompress(data)
     return tuple(parse_stored_quads(data))

@@ -1,6 +1,6 @@
-"""The file of a checkpoint: a head with a check sum, a packed state, and N-Quads that it refers to.
+"""The checkpoint file: a header with a check sum, a packed state, and the N-Quads used by the state.
 
-It is written whole beside the old one and then takes its place.
+A new checkpoint is written to a separate file, which then replaces the old checkpoint atomically.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAGIC = b"quadrill"
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint holds; ``version`` is that of the format of ``packed``."""
+    """The content of a checkpoint file; ``version`` is the format version of ``packed``."""
 
     version: int
     packed: bytes | memoryview
@@ -27,10 +27,10 @@ class Checkpoint(NamedTuple):
 
 
 def write_checkpoint(draft: Path, checkpoint: Checkpoint) -> int:
-    """Write a checkpoint to a file of its own and sync it; its size in bytes.
+    """Write and sync a checkpoint to the file ``draft``; return the size in bytes.
 
     Raises:
-        OSError: it cannot be written; nothing of it is left.
+        OSError: the checkpoint cannot be written; the draft was deleted.
     """
     version, packed, quads = checkpoint
     check = zlib.crc32(quads, zlib.crc32(packed))
@@ -48,20 +48,20 @@ def write_checkpoint(draft: Path, checkpoint: Checkpoint) -> int:
 
 
 def publish(draft: Path, path: Path) -> None:
-    """Let a draft take the place of the checkpoint, as a whole.
+    """Replace the checkpoint at ``path`` by a draft, atomically.
 
     Raises:
-        OSError: the old checkpoint, if any, is still there.
+        OSError: the replacement or the sync of the folder failed.
     """
     os.replace(draft, path)
     sync_folder(path.parent)
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint in a file, None when there is none.
+    """Read the checkpoint in a file; return None if the file does not exist.
 
     Raises:
-        StoreFormatError: it is damaged.
+        StoreFormatError: the checkpoint is damaged or cannot be read.
     """
     try:
         data = path.read_bytes()

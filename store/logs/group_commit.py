@@ -8,7 +8,7 @@ from collections.abc import Sized
 
 
 class GroupCommitDelay:
-    """The wait for further records before a log writes a group. The caller holds the log's lock in all of it.
+    """The wait for further records before a log writes a group; callers of its methods hold the log's lock.
 
     Attributes:
         expected: number of records that the next group waits for.
@@ -26,9 +26,9 @@ class GroupCommitDelay:
         self.waiters = 0
 
     def gather(self, records: Sized, synced_at: float) -> None:
-        """Wait a moment for others: threads that waited for the last group may append again.
+        """Wait until ``records`` has the expected length or the interval since the last sync has passed.
 
-        ``records`` grows meanwhile; ``synced_at`` is the monotonic time of the last sync.
+        Other threads append to ``records`` during the wait; ``synced_at`` is the last sync's monotonic time.
         """
         until = synced_at + self._interval_s
         self.gathering = True

@@ -1,4 +1,4 @@
-"""The history of changes that a store keeps, as the store uses it: on disk (`change_log`) or in memory."""
+"""The interface of the change log, implemented on disk (`change_log`) and in memory (`memory_log`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Retention:
     """The limits on the history that the change log keeps; the newest commit always stays.
 
     Attributes:
-        max_bytes: of stored change sets.
-        max_age_ms: since the commit.
+        max_bytes: the maximum size of the stored change sets in bytes.
+        max_age_ms: the maximum age of a stored commit in milliseconds.
     """
 
     max_bytes: int = 256 * 1024 * 1024
@@ -26,78 +26,86 @@ class Retention:
 class ChangeLog(Protocol):
     """The change log as the store uses it, on disk or in memory.
 
-    Methods are called under the writer lock, `after` from any thread.
+    The caller of a method holds the writer lock, except for `after`, which any thread may call.
     """
 
     on_disk: bool
     """True when commits survive the process; the quads must then be flushed before a checkpoint is noted."""
 
     parted: Mapping[int, int]
-    """The versions at which this folder was a copy of another one, each with the next version since then."""
+    """The last version before each new epoch, mapped to the first version of that epoch.
+
+    An epoch begins when a copy or a restored backup of a data folder is opened."""
 
     @property
     def version(self) -> int:
-        """The version of the newest commit; it never goes back."""
+        """The version of the newest commit, which never decreases."""
         ...
 
     @property
     def bulk_pending(self) -> bool:
-        """True when a bulk load was begun and not ended: the stored counts may be wrong."""
+        """True if a bulk load began and did not end, so that the stored counts may be wrong."""
         ...
 
     @property
     def checkpoint(self) -> int:
-        """The quads on disk hold every commit up to this version for certain."""
+        """The version up to which the quads on disk contain every commit."""
         ...
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
         """Make the commits durable together, with the new quad count of each graph they touch (None: gone).
 
         Raises:
-            StoreUnwritableError: nothing was logged.
+            StoreUnwritableError: the log cannot be written; no commit was logged.
         """
         ...
 
     def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
-        """The commits after ``version``, oldest first; not ``listed``: their quads are counted only.
+        """Return the commits after ``version``, oldest first; without ``listed``, commits have no quads.
 
         Raises:
-            GoneError: history does not reach back so far.
+            GoneError: the log no longer has the commit after ``version``, or the store is at a lower version.
         """
         ...
 
     def trim(self, now_ms: int) -> None:
-        """Forget what is beyond retention; commits that recovery may need stay."""
+        """Delete commits that exceed the retention limits, except commits that recovery may need."""
         ...
 
     def mark_checkpoint(self, version: int) -> None:
-        """Note that the quads on disk hold every commit up to ``version`` for certain."""
+        """Record that the quads on disk contain every commit up to ``version``."""
         ...
 
     def begin_bulk(self) -> None:
-        """Note that a bulk load begins; should it be cut off, opening counts the quads anew."""
+        """Record that a bulk load begins.
+
+        After an interrupted load, opening the store counts all quads again.
+        """
         ...
 
     def end_bulk(self) -> None:
-        """Note that a bulk load ended without a change."""
+        """Record that a bulk load ended without a change."""
         ...
 
     def counts(self) -> dict[str, int]:
-        """The stored quad count of each listed graph."""
+        """Return the number of quads of each listed graph."""
         ...
 
     def mark(self, version: int) -> str | None:
-        """Names this history up to a version; None when the commit of that version is not in the log."""
+        """Return a name of the history up to ``version``; None if the log lacks the commit of ``version``."""
         ...
 
     def backup(self, target: Path) -> None:
-        """Write a copy of the log as it is now."""
+        """Write a copy of the log's present state to ``target``."""
         ...
 
     def begin_epoch(self, version: int) -> None:
-        """The next commit has this version, if it is behind the present one: see ``parted``."""
+        """Begin an epoch: the next commit gets ``version``, if greater than the present one.
+
+        See ``parted``.
+        """
         ...
 
     def close(self) -> None:
-        """Close; the log is not used afterwards."""
+        """Close the log, which cannot be used afterwards."""
         ...

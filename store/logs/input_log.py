@@ -1,14 +1,14 @@
-"""The input log: what the engine accepted, in one order, durable before it is answered.
+"""The input log: inputs accepted by the engine, in one order, durable before clients get an answer.
 
     folder/00000000000000000001.log    records 1 ... n
-    folder/0000000000000000<n+1>.log   records n+1 ...      the number is that of the first record
+    folder/0000000000000000<n+1>.log   records n+1 ...      a file is named after its first record
 
-Records are collected in memory and written by whoever waits first (group commit): everything collected by
-then shares one write and one fsync. Who waits alone syncs at once; where several wait, half as many are
-waited for a moment. A record is whole or absent; a tail torn by a crash is put aside when
-the log is opened, and said so, but only where nothing shows that it was durable. A failed write leaves the
-file as it was and the records in memory, to be written when there is space again; until then the log says
-that it cannot be written.
+Records are collected in memory, and the first waiting thread writes all of them with one write and one fsync
+(group commit). A single waiting thread syncs immediately; if several threads waited before, the writer first
+waits briefly for half as many records. Each record in the log is complete. A partial record at the end, left
+by a crash, is moved to another folder and reported when the log is opened, unless the mark shows that the
+record was durable. A failed write leaves the file unchanged and the records in memory until the disk has
+space again; until then, `SegmentedLog.failure` states why the log cannot be written.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ SPACE = "Make space on the disk, or mend what made it read-only; nothing else ha
 
 
 class SegmentFiles:
-    """The files of a log, of which the last one is open for writing.
+    """The files of an input log, of which the last one is open for writing.
 
-    One thread at a time writes; the log's lock guards changes of ``firsts``.
+    Only one thread writes at a time; the log's lock guards changes of ``firsts``.
 
     Attributes:
-        folder: holds the files.
+        folder: the folder of the files.
         firsts: the number of the first record of each file, oldest first.
-        length: bytes of whole records in the last file.
-        file: the descriptor of the last file.
-        segment_bytes: length from which on the last file is full.
-        torn: whether the last file may hold a part of a group that could not be written.
+        length: the number of bytes of complete records in the last file.
+        file: the descriptor of the last file, negative before it is opened.
+        segment_bytes: the length in bytes from which the last file is full.
+        torn: True if the last file may contain part of a group of records whose write failed.
     """
 
     def __init__(self, folder: Path, segment_bytes: int) -> None:
-        """Find the files of a folder, which is made when it is not there; none is opened yet."""
+        """List the files of a folder without opening them; a missing folder is created."""
         self.folder = folder
         self.segment_bytes = segment_bytes
         self.torn = False
@@ -63,25 +63,25 @@ class SegmentFiles:
         self._remove_unused()
 
     def _remove_unused(self) -> None:
-        """Delete an empty last file whose records are in the one before it, which grew on."""
+        """Delete an empty last file if the file before it contains the records of the same numbers."""
         if len(self.firsts) > 1 and self.path(self.firsts[-1]).stat().st_size == 0:
             _, last = whole_part(self.path(self.firsts[-2]))
             if last >= self.firsts[-1]:
                 self.path(self.firsts.pop()).unlink()
 
     def path(self, first: int) -> Path:
-        """The path of the file whose first record has this number."""
+        """Return the path of the file whose first record has the number ``first``."""
         return self.folder / f"{first:020d}.log"
 
     def cut_torn(self) -> None:
-        """Leave the file as it was before a write that failed; its pages may be anything then."""
+        """Truncate the file to its length before a failed write, which may have written arbitrary bytes."""
         os.ftruncate(self.file, self.length)
         self.torn = False
 
     def begin(self, first: int, *, synced: bool) -> bool:
-        """Begin a new file, when the last one is full; whether it did. The caller adds it to ``firsts``.
+        """Create a new last file; return False if the disk refuses. The caller adds the number to ``firsts``.
 
-        ``synced``: False where the full file has to be synced before it is closed.
+        ``synced``: False if the previous file has to be synced before it is closed.
         """
         path = self.path(first)
         file = -1
@@ -89,7 +89,7 @@ class SegmentFiles:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             sync_folder(self.folder)
         except OSError:
-            # No space for a new file: the present one grows on, and an empty one must not follow it.
+            # Without space for a new file, records go to the present file; an empty file must not follow it.
             if file >= 0:
                 os.close(file)
             with contextlib.suppress(OSError):
@@ -103,13 +103,13 @@ class SegmentFiles:
 
 
 class SegmentedLog:
-    """An append-only log of numbered records in files of bounded size. Every method may be called anywhere.
+    """An append-only log of numbered records in files of bounded size, safe to use from any thread.
 
     Attributes:
-        cut_bytes: bytes of a torn tail that opening cut away.
-        failure: why nothing can be written now, None when all is well.
-        waiting_bytes: what is not written yet.
-        appended_bytes: what was put behind the last record since the log was opened.
+        cut_bytes: the number of bytes of a partial record that opening the log cut off.
+        failure: why the last write failed; None if it succeeded.
+        waiting_bytes: the number of bytes of records that are not written yet.
+        appended_bytes: the number of bytes of all records appended since the log was opened.
     """
 
     def __init__(
@@ -123,23 +123,23 @@ class SegmentedLog:
         aside: Path | None = None,
         reached: Callable[[str], None] | None = None,
     ) -> None:
-        """Open or make a log.
+        """Open or create an input log.
 
         Args:
-            folder: holds the files; made when it is not there.
+            folder: the folder of the files, created if missing.
             sync: ``always`` is one fsync per group at once; ``interval`` waits for half as many records as
                 waited before, at most ``interval_ms`` from one fsync to the next; ``off`` leaves it to the
                 operating system: a killed process loses nothing, a power cut may.
-            interval_ms: see above.
-            segment_bytes: a file that has grown so large is followed by a new one.
-            marked: what is durable is noted beside the folder, unless ``sync`` is ``off``: a log that lacks
-                some of it is refused.
-            aside: where what is cut away is kept; by default a folder ``damaged`` in that of the log.
-            reached: told the name of each step; for tests of crashes.
+            interval_ms: the maximum wait with ``interval``, in milliseconds.
+            segment_bytes: the size in bytes from which a new file follows.
+            marked: write the durable record numbers to a mark next to the folder, unless ``sync`` is ``off``;
+                opening refuses a log that lacks marked records.
+            aside: the folder for partial records that opening cuts off; by default ``damaged`` in ``folder``.
+            reached: receives the name of each step; for tests of crashes.
 
         Raises:
-            StoreUnwritableError: the folder cannot be made or written.
-            StoreFormatError: records that were durable are damaged or missing; nothing was changed.
+            StoreUnwritableError: the folder cannot be created or written.
+            StoreFormatError: durable records are damaged or missing; no file was changed.
         """
         self._sync = sync
         self._aside = aside or folder / "damaged"
@@ -183,11 +183,12 @@ class SegmentedLog:
         self._note_durable(self.last)
 
     def _require_durable(self, path: Path) -> None:
-        """Raise StoreFormatError where records that were durable are missing or damaged."""
+        """Raise StoreFormatError if durable records are missing or damaged."""
         torn = path.exists() and path.stat().st_size > self._files.length
         damage = damage_of(path) if torn else None
         if self._mark is None or self._mark.last == 0:
-            # Nothing is known: what is whole was durable, and with it what is before that.
+            # Without a mark, a complete record after the damage shows that the damaged record was durable,
+            # too.
             if damage is not None and damage.behind:
                 raise damaged(damage)
             return
@@ -198,7 +199,7 @@ class SegmentedLog:
             raise _missing(self._files.folder, first, self._files.firsts[0] - 1)
 
     def _cut_tail(self, path: Path) -> None:
-        """Cut away what was being written when the process or the machine ended; a copy is kept."""
+        """Cut off the partial record that a crash left at the end of the file, and keep a copy."""
         tail = path.read_bytes()[self._files.length :]
         self.cut_bytes = len(tail)
         kept = self._aside / f"{time.strftime('%Y%m%dT%H%M%S')}-{path.name}-{self._files.length}"
@@ -217,7 +218,7 @@ class SegmentedLog:
         os.ftruncate(self._files.file, self._files.length)
 
     def _note_durable(self, last: int) -> bool:
-        """Write the mark; False where the disk refuses: it stays behind, harmless while no file goes."""
+        """Write the mark; False if the disk refuses, which is harmless as long as no file is deleted."""
         if self._mark is not None:
             first = self._files.firsts[0]
             try:
@@ -229,7 +230,7 @@ class SegmentedLog:
     # --- writing --------------------------------------------------------------------------------
 
     def append(self, payload: bytes) -> int:
-        """Put a record behind the last one; its number. It is durable once `wait` has returned."""
+        """Append a record and return its number; the record is durable when `wait` has returned."""
         with self._lock:
             self.last += 1
             number = self.last
@@ -245,10 +246,10 @@ class SegmentedLog:
         return number
 
     def wait(self, number: int) -> None:
-        """Return when every record up to ``number`` is durable as the sync policy has it.
+        """Block until every record up to ``number`` is written and, unless ``sync`` is ``off``, synced.
 
         Raises:
-            StoreUnwritableError: it cannot be written now; it stays in line and may become durable later.
+            StoreUnwritableError: the write failed; the records stay queued and may become durable later.
         """
         while True:
             with self._lock:
@@ -270,22 +271,22 @@ class SegmentedLog:
                     self._state.notify_all()
 
     def neglected(self, seconds: float) -> bool:
-        """True when records wait and nobody has written any for this long."""
+        """Return True if records are queued and no write has happened for ``seconds``."""
         waits = self.durable < self.last and not self._writing
         return waits and time.monotonic() - self._synced_at >= seconds
 
     def sync(self) -> None:
-        """Make every record so far survive a power failure, whatever the policy.
+        """Sync every appended record to disk, even if the sync policy is ``off``.
 
         Raises:
-            StoreUnwritableError: not now.
+            StoreUnwritableError: the records cannot be written now.
         """
         self.wait(self.last)
         if self._sync == "off":
             os.fdatasync(self._files.file)
 
     def _write_group(self) -> None:
-        """Only one thread at a time is here."""
+        """Write the queued records as one group; only one thread runs this method at a time."""
         files = self._files
         with self._lock:
             if self._sync == "interval" and len(self._waiting) < self._delay.expected:
@@ -311,7 +312,7 @@ class SegmentedLog:
         except OSError as error:
             with self._lock:
                 self._waiting[:0] = group
-            # What cannot be cut away now is cut away before the next write.
+            # If the partial write cannot be cut off now, the next write cuts it off first.
             if files.torn:
                 with contextlib.suppress(OSError):
                     files.cut_torn()
@@ -325,7 +326,7 @@ class SegmentedLog:
             self._note_durable(last)
             self.durable = last
             self.waiting_bytes -= written
-            # While one half of the waiting threads is written, the other half can get ready.
+            # The records of half of the waiting threads are written while the other threads prepare records.
             self._delay.expected = (1 + self._delay.waiters) // 2
         if files.length >= files.segment_bytes and files.begin(last + 1, synced=self._sync != "off"):
             with self._lock:
@@ -335,23 +336,23 @@ class SegmentedLog:
 
     @property
     def earliest(self) -> int:
-        """The number of the oldest record kept; that of the next one when there is none."""
+        """The number of the oldest record in the log; if the log is empty, the number of the next record."""
         return self._files.firsts[0]
 
     def size(self) -> int:
-        """Size of all files in bytes."""
+        """Return the size of all files in bytes."""
         total = 0
         for first in list(self._files.firsts):
-            # A file may just be forgotten in another thread.
+            # Another thread may have deleted the file.
             with contextlib.suppress(FileNotFoundError):
                 total += self._files.path(first).stat().st_size
         return total
 
     def read(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """The durable records behind number ``after``, oldest first.
+        """Yield the durable records after number ``after``, oldest first.
 
         Raises:
-            StoreFormatError: a record is damaged.
+            StoreFormatError: a record is damaged or missing.
         """
         segments = list(self._files.firsts)
         for place, first in enumerate(segments):
@@ -370,9 +371,10 @@ class SegmentedLog:
                 raise _missing(self._files.folder, end + 1, following - 1)
 
     def trim(self, before: int) -> bool:
-        """Delete the files that hold only records before number ``before``; False where some must stay.
+        """Delete the files that hold only records before ``before``; False if the mark cannot be written.
 
-        A file stays while the mark cannot say that it goes: the next start would miss it.
+        A file is deleted only after the mark states the new first record; otherwise the next start would
+        report missing records.
         """
         while len(self._files.firsts) > 1 and self._files.firsts[1] <= before:
             with self._lock:
@@ -381,7 +383,7 @@ class SegmentedLog:
                 if not noted:
                     self._files.firsts.insert(0, gone)
             if noted and self._mark is not None:
-                # Also after a power failure nobody may look for what is deleted here.
+                # The mark must be durable before the deletion, even if a power failure follows.
                 try:
                     self._mark.sync()
                 except OSError:
@@ -404,7 +406,7 @@ class SegmentedLog:
                 return
 
     def close(self) -> None:
-        """Write what waits and close the files."""
+        """Write the queued records and close the files."""
         try:
             self.wait(self.last)
         finally:
@@ -417,7 +419,7 @@ class SegmentedLog:
 
 
 def damaged(damage: Damage) -> StoreFormatError:
-    """The error for records that cannot be read and may not be cut away."""
+    """Return the error for durable records that cannot be read."""
     return StoreFormatError(f"the input log {damage}", hint=DAMAGED)
 
 

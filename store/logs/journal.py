@@ -1,14 +1,14 @@
-"""The journal: everything that moves an engine, in the order in which it is worked off, durable.
+"""The journal: every input of an engine, durable and in the order of execution.
 
     data folder/engine/
         input/*.log         the journal's records (input_log.py)
-        results.sqlite      the events of the feeds (result_log.py)
+        results.sqlite      the events of all feeds (result_log.py)
         tables.sqlite       rows of static parts (store/blobs/blob_store.py)
-        grammars            those of the dialects as lark has built them
-        analyses            what the texts of queries mean
-        checkpoint          the state after some record (checkpoint_file.py)
+        grammars            the parsers of the dialects, as built by the library lark
+        analyses            the analyses of query texts
+        checkpoint          the engine's state after one record (checkpoint_file.py)
 
-A record is one line of JSON and N-Quads behind it.
+A record is one line of JSON, followed by N-Quads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _line_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class JournalRecord:
-    """One record read back. ``members`` are those of its JSON line, ``body`` the N-Quads behind it."""
+    """One record read from the journal: ``members`` of its JSON line, and N-Quads in ``body``."""
 
     number: int
     kind: str
@@ -40,15 +40,15 @@ class JournalRecord:
 
 @dataclass(slots=True, eq=False)
 class Journal:
-    """The durable side of an engine. `note` is called under the ingest lock, so that order is one."""
+    """The durable files of an engine; callers of `note` hold the ingest lock, which fixes one order."""
 
     folder: Path
     log: SegmentedLog
     results: ResultLog
-    keep_bytes: int  # what is kept for ``start`` beyond what recovery needs, at most
-    copy_from: int  # quads in windows from which a checkpoint is written by a copy of the process
+    keep_bytes: int  # maximum bytes kept for the member ``start`` beyond the needs of recovery
+    copy_from: int  # number of quads in windows from which a forked process writes checkpoints
     on_step: Callable[[str], None] | None  # receives the name of each step, for tests of crashes
-    silent: bool = False  # nothing is written, as the past is replayed
+    silent: bool = False  # True during replay, when nothing is written
 
     @classmethod
     def open(
@@ -62,10 +62,11 @@ class Journal:
         copy_from: int = 5_000,
         reached: Callable[[str], None] | None = None,
     ) -> Journal:
-        """Open or make the journal of a data folder; the first two and the size of one file are of the log.
+        """Open or create the journal in ``folder``; `SegmentedLog` describes the parameters of the input log.
 
         Raises:
-            StoreUnwritableError, StoreFormatError: the folder cannot be used.
+            StoreUnwritableError: the folder cannot be written.
+            StoreFormatError: a file in the folder is damaged.
         """
         log = SegmentedLog(
             folder / "input",
@@ -79,28 +80,28 @@ class Journal:
         return cls(folder, log, ResultLog(folder / "results.sqlite"), keep_bytes, copy_from, reached)
 
     def reached(self, point: str) -> None:
-        """Report to a test of crashes, if one runs, that a step is reached."""
+        """Report a reached step to the crash test that runs, if any."""
         if self.on_step is not None:
             self.on_step(point)
 
     def note(self, kind: str, members: dict[str, Any]) -> int:
-        """Put a record without quads behind the last one; its number."""
+        """Append a record without quads; return the number of the record."""
         document = {"kind": kind, **members}
         try:
             line = orjson.dumps(document)
-        except TypeError:  # numbers of more than 64 bits, and keys that are numbers
+        except TypeError:  # orjson rejects integers over 64 bits and keys that are numbers
             line = _line_of(document).encode()
         return self.log.append(line + b"\n")
 
     def read(self) -> Iterator[JournalRecord]:
-        """All records, oldest first."""
+        """Read all durable records, oldest first."""
         for number, payload in self.log.read():
             head, _, body = payload.partition(b"\n")
             members = json.loads(head)
             yield JournalRecord(number, members.pop("kind"), members, body)
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the input log and the result log."""
         try:
             self.log.close()
         finally:
@@ -108,7 +109,7 @@ class Journal:
 
 
 def held_files(folder: Path) -> PinnedFiles:
-    """What a backup keeps of a journal and the state beside it, as they are now."""
+    """Open the journal's files for a backup, which copies their present content."""
     digest = "[0-9a-f]" * 64
     files = ("checkpoint", "input.mark", "input/*.log", f"sources/{digest}")
     return PinnedFiles(folder, files, ("results.sqlite",))

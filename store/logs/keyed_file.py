@@ -1,7 +1,7 @@
-"""A file of values by key that can be made again: what is damaged in it is as good as not there.
+"""A cache file of values by key; damaged values count as missing and are computed again.
 
-Nothing is synced and nobody is told of a disk that is full. Each value has a digest, so that one that was cut
-off or changed is never taken; those behind it are made again. A file of another stamp is begun anew.
+The file is never synced, and a full disk raises no error. Each value has a digest, so a truncated or changed
+value is never used; values after a damaged value are ignored, too. A file with another stamp is overwritten.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _MAGIC = b"quadrill values\n"
 
 
 class KeyedFile:
-    """Values that are read once, at the start, and added to; one thread at a time adds.
+    """Values that are read once at the start, and a file to which one thread at a time adds values.
 
     Attributes:
-        values: those that were there at the start, for whoever takes them from here.
-        known: the keys that have a value in the file.
+        values: the values in the file when it was opened; callers may remove values.
+        known: the keys whose values are in the file.
     """
 
     def __init__(self, path: Path, stamp: bytes, *, most_bytes: int = 256 << 20) -> None:
-        """Read a file.
+        """Read the values of a file.
 
         Args:
-            path: the file; it is made when there is a value.
-            stamp: whose values these are; those of others are not taken.
-            most_bytes: nothing is added to a file that is larger.
+            path: the file, which the first added value creates.
+            stamp: identifies the version of the values; a file with another stamp is ignored.
+            most_bytes: no value is added to a file larger than this number of bytes.
         """
         self._path = path
         self._head = _MAGIC + _digest(stamp)
@@ -52,7 +52,7 @@ class KeyedFile:
         self.known = set(self.values)
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Put a value behind the others, or leave it where that fails."""
+        """Append a value to the file; if a write fails, the file gets no further values."""
         if key in self.known or self._end > self._most:
             return
         record = _HEAD.pack(key, _digest(key + value), len(value)) + value
@@ -69,7 +69,7 @@ class KeyedFile:
         self.known.add(key)
 
     def keep_only(self, keys: Collection[bytes]) -> None:
-        """Write the file anew with these values alone, where most others have gone."""
+        """Rewrite the file with the values of ``keys`` alone if they are less than half of its values."""
         kept = self.known.intersection(keys)
         if self._most < 0 or len(self.known) <= 2 * len(kept) + KEY_BYTES:
             return
@@ -99,7 +99,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def _records(data: bytes, at: int) -> Iterator[tuple[bytes, bytes, int]]:
-    """Keys, values and where these end, up to the first that is not whole."""
+    """Yield (key, value, end offset) of the records before the first damaged record."""
     while at + _HEAD.size <= len(data):
         key, digest, length = _HEAD.unpack_from(data, at)
         at += _HEAD.size

@@ -1,9 +1,10 @@
-"""How much of the list of its files RocksDB had made durable, so that one that is cut short is not believed.
+"""A mark of RocksDB's durable list of files, so that a truncated list is detected.
 
-RocksDB takes a MANIFEST that ends early for one that never was longer, and opens an older set of files: quads
-are gone without a word. A manifest only grows, until the next start begins another one with a higher number.
-So its number, size and check sum are marked beside the database whenever that is opened or flushed: what
-comes later lists either commits behind the checkpoint, which are made again, or files whose absence is told.
+RocksDB accepts a truncated MANIFEST file and opens an older set of files, so quads are lost without an error.
+A MANIFEST file only grows, until the next start begins a new MANIFEST file with a higher number. A mark next
+to the database therefore holds the number, size and check sum of the MANIFEST file at the last open or flush.
+Entries after the marked size are either commits after the checkpoint, which recovery applies again, or files
+whose absence RocksDB reports.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _NAME = "MANIFEST-"
 
 
 def note_manifest(database: Path) -> None:
-    """Mark the list of files that a database has now; where the disk refuses, the mark stays behind."""
+    """Mark the database's present MANIFEST file; if the disk refuses the write, an older mark stays."""
     with suppress(OSError):
         number = _number(database)
         if number is None:
             return
         with _path(database, number).open("rb") as file:
             size, check = _sum(file.fileno(), os.fstat(file.fileno()).st_size)
-            os.fsync(file.fileno())  # the mark is never ahead of it
+            os.fsync(file.fileno())  # the file must be durable before its mark
         data = _MARK.pack(number, size, check)
         mark = os.open(LogMark.beside(database), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
@@ -40,13 +41,13 @@ def note_manifest(database: Path) -> None:
 
 
 def require_manifest(database: Path) -> None:
-    """Compare the list of files of a database that is not open with what was marked.
+    """Compare the MANIFEST file of a closed database with its mark.
 
-    A mark that is damaged says nothing. A list with a higher number was begun by a start that ended before it
-    could mark it.
+    A missing or damaged mark is ignored. A MANIFEST file with a number above the marked number is accepted,
+    because a process may have ended between creating and marking the file.
 
     Raises:
-        StoreFormatError: it lost what was durable, or it is another one.
+        StoreFormatError: the MANIFEST file lost durable bytes, or is not the marked file.
     """
     try:
         data = LogMark.beside(database).read_bytes()
@@ -74,7 +75,7 @@ def require_manifest(database: Path) -> None:
 
 
 def _number(database: Path) -> int | None:
-    """The number of the list that is in force."""
+    """Return the number of the current MANIFEST file; None if it is unknown."""
     try:
         name = (database / "CURRENT").read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -88,7 +89,7 @@ def _path(database: Path, number: int) -> Path:
 
 
 def _sum(file: int, size: int) -> tuple[int, int]:
-    """How many of the first bytes there are, and their check sum."""
+    """Return how many of the first ``size`` bytes of a file exist, and their check sum."""
     check = done = 0
     while chunk := os.pread(file, min(_CHUNK, size - done), done):
         check, done = zlib.crc32(chunk, check), done + len(chunk)

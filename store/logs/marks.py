@@ -1,8 +1,8 @@
-"""A mark beside a log: which of its numbers were durable, so that a log that lost its end is not believed.
+"""A mark next to a log holds the durable record numbers, so that a truncated log is detected.
 
-A log alone cannot tell a file that lost its newest records from one that never had them. The mark is written
-behind each sync of its log and hardly ever synced itself: a killed process leaves an exact one, a power
-failure perhaps an older one, and nothing leaves one that is ahead of its log.
+A log alone cannot show whether its newest records were lost or never existed. The mark is written after each
+sync of its log, and is rarely synced. After a killed process the mark is exact; after a power failure the
+mark may be older than its log; the mark is never newer than its log.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import struct
 from pathlib import Path
 
 MARK = struct.Struct("<QQQ")
-"""First, last, and both by exclusive or: a mark that is damaged says nothing."""
+"""The first number, the last number, and their exclusive or, which detects a damaged mark."""
 
 
 class LogMark:
-    """The first and the last number that a log is known to hold, as they were when the mark was opened.
+    """The file that marks the first and the last durable record number of a log.
 
     Attributes:
-        first: the oldest number kept; 0 when that is not known.
-        last: the newest durable one; 0 when nothing is known.
-        file: the open file; negative where it cannot be opened.
+        first: the log's oldest record number when the mark was opened; 0 if unknown.
+        last: the newest durable record number when the mark was opened; 0 if unknown.
+        file: the descriptor of the mark's file; negative if the file is not open.
     """
 
     def __init__(self, path: Path, *, write: bool = True) -> None:
-        """Open or make a mark; one that cannot be opened says nothing, and nothing is noted there.
+        """Open or create a mark; if the file cannot be opened, `note` has no effect.
 
-        ``write``: False only looks at one.
+        ``write``: False opens an existing mark for reading only.
         """
         self._path = path
         self.first = self.last = 0
@@ -43,31 +43,31 @@ class LogMark:
 
     @staticmethod
     def beside(path: Path) -> Path:
-        """The path of the mark of a log."""
+        """Return the path of a log's mark."""
         return path.with_name(f"{path.name}.mark")
 
     def note(self, last: int) -> None:
-        """Write what is durable now; where the disk refuses, the mark stays behind, which is harmless."""
+        """Write the newest durable number; if the disk refuses, the older mark stays, which is harmless."""
         try:
             os.pwrite(self.file, MARK.pack(0, last, last), 0)
         except OSError:
             return
 
     def sync(self) -> None:
-        """Let the mark survive a power failure.
+        """Sync the mark, so that it survives a power failure.
 
         Raises:
-            OSError: the disk refuses; what was noted may be lost, and is noted anew before the next time.
+            OSError: the disk refuses the sync; the newest marked number may be lost.
         """
         os.fsync(self.file)
 
     def remove(self) -> None:
-        """Delete the mark: from now on nothing is known."""
+        """Close and delete the mark, so that no durable number is known any more."""
         self.close()
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of the mark."""
         if self.file >= 0:
             os.close(self.file)
             self.file = -1

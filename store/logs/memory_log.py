@@ -1,4 +1,4 @@
-"""The change log of a store in memory: the same history and retention, nothing durable."""
+"""The change log of a store in memory: the same history and retention as on disk, but not durable."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..errors import GoneError, UnsupportedError
 from .change_faults import gone
 from .history import Retention
 
-# What one quad of a kept commit costs in memory, roughly, beside the texts of its subject and object.
+# Approximate bytes in memory of one quad of a stored commit, without the texts of its subject and object.
 _QUAD_BYTES = 350
 
 
 class MemoryChangeLog:
-    """A bounded history of commits. What the log on disk notes for recovery is not kept."""
+    """A bounded history of commits in memory, without the facts that recovery needs."""
 
     on_disk = False
     bulk_pending = False
@@ -33,7 +33,7 @@ class MemoryChangeLog:
 
     @property
     def checkpoint(self) -> int:
-        """The newest version: quads in memory are never behind their log."""
+        """The newest version, because the quads in memory always contain every commit."""
         return self.version
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
@@ -85,14 +85,14 @@ class MemoryChangeLog:
         return dict(self._counts)
 
     def mark(self, version: int) -> str | None:
-        """A history that ends with the process has no name."""
+        """Return None, because a history in memory ends with the process."""
         return None
 
     def begin_epoch(self, version: int) -> None:
-        """See `ChangeLog.begin_epoch`; nobody copies memory."""
+        """Do nothing, because a store in memory cannot be copied."""
 
     def backup(self, target: Path) -> None:
-        """Refuse: there are no files to copy."""
+        """Raise UnsupportedError, because a store in memory has no files to copy."""
         raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Files of a folder as they are at one moment, held open so that they can be copied while it goes on."""
+"""Open files of a folder whose content at one moment can be copied while writers continue."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ..folder import keep_private
 from .reading import reading
 
 _SMALL = 4096
-"""Marks are written in place."""
+"""Files of at most this many bytes are read at once, because marks are overwritten in place."""
 
 
 class PinnedFiles(contextlib.ExitStack):
-    """Open files and databases of a folder, whoever deletes or writes them afterwards; closed at the end.
+    """Open files and databases of a folder, readable as they were even after later writes or deletions.
 
-    Small files are read at once. Others grow at their end only or are replaced as a whole: what they held at
-    that moment stays readable. A database is read in one transaction, which sees it as it was.
+    Small files are read immediately. Larger files only grow at their end or are replaced as a whole, so their
+    content at that moment stays readable. Each database is read in one transaction, which sees a fixed state.
     """
 
     def __init__(self, folder: Path, files: Sequence[str], databases: Sequence[str]) -> None:
-        """Take hold of files; nobody may write them meanwhile.
+        """Open the files; no thread may write them during this call.
 
         Args:
-            folder: where they are.
-            files: patterns of their names.
-            databases: names of SQLite files, each in use or not.
+            folder: the folder of the files.
+            files: glob patterns of file names.
+            databases: names of SQLite files, which may be in use or missing.
 
         Raises:
-            StoreUnwritableError: one cannot be read.
+            StoreUnwritableError: a file cannot be read.
         """
         super().__init__()
         self._files: list[tuple[str, IO[bytes], int]] = []
@@ -58,7 +58,7 @@ class PinnedFiles(contextlib.ExitStack):
             raise StoreUnwritableError(f"the files in {folder} cannot be read: {error}") from error
 
     def copy_to(self, target: Path) -> None:
-        """Write all of them into another folder, and through to its disk.
+        """Copy all files and databases into another folder; files are synced.
 
         Raises: StoreUnwritableError.
         """
@@ -78,7 +78,7 @@ class PinnedFiles(contextlib.ExitStack):
 
 
 def copy_database(source: sqlite3.Connection, target: Path) -> None:
-    """A copy of a SQLite database as a connection sees it.
+    """Copy a SQLite database, as a connection sees it, to ``target``.
 
     Raises: StoreUnwritableError.
     """

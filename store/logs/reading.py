@@ -1,4 +1,4 @@
-"""Looks at a SQLite file without writing to it: closing the last other connection would tidy damage away."""
+"""Read-only access to SQLite files: a writable connection might hide damage when it is closed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """A connection that reads a file and the write-ahead log beside it, and leaves both as they are.
+    """Open a read-only connection to a SQLite file and its write-ahead log; the caller closes it.
 
     Raises:
-        sqlite3.DatabaseError: the file is gone, or no database.
+        sqlite3.DatabaseError: the file does not exist, or is no database.
     """
     url = f"file:{quote(str(path.absolute()))}?mode=ro"
     return sqlite3.connect(url, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
@@ -21,17 +21,17 @@ def read_only(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads a file and the write-ahead log beside it, and leaves both as they are.
+    """Open a read-only connection to a SQLite file and its write-ahead log for a ``with`` block.
 
     Raises:
-        sqlite3.DatabaseError: the file is gone, or no database.
+        sqlite3.DatabaseError: the file does not exist, or is no database.
     """
     with closing(read_only(path)) as database:
         yield database
 
 
 def faults_of(database: sqlite3.Connection, most: int = 1) -> list[str]:
-    """What is wrong with the pages of a file; nothing when they are sound."""
+    """Return at most ``most`` faults in the pages of a SQLite file; an empty list if there is none."""
     found = [
         str(row[0]).removeprefix("*** in database main ***\n")
         for row in database.execute(f"PRAGMA integrity_check({most:d})")

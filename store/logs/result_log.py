@@ -1,9 +1,11 @@
-"""The result log: the events of every feed, so that subscribers resume over restarts and crashes.
+"""The result log: events of every feed on disk, so that subscribers resume after restarts and crashes.
 
-An event is here before a subscriber sees it. It is not synced one by one: after a power failure the missing
-ones are computed again from the input log, which is; `sync` makes all durable before a checkpoint lets the
-input log forget. One SQLite file in WAL mode. ``feed`` is the number of a feed: a name that is dropped and
-taken again has another one.
+An event is written to the result log before a subscriber receives the event. Events are not synced one by
+one: after a power failure, missing events are computed again from the durable input log. `sync` makes all
+    events durable before
+a checkpoint allows the input log to be trimmed. The result log is one SQLite file in WAL mode. ``feed`` is
+the number of a feed; a query that is deleted and registered again under the same name has a feed with another
+number.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ..folder import keep_private
 log = logging.getLogger("quadrill.store")
 
 EventRow = tuple[int, int, int | None, str, str]
-"""(feed, place in the feed, id, kind, data)"""
+"""A row of the result log: (feed number, position in the feed, event id, kind, data)."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
@@ -34,7 +36,7 @@ _INSERT = "INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?)"
 
 
 class ResultLog:
-    """Events by feed and place. Used by one thread at a time."""
+    """Events by feed and position in the feed, used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,14 +55,14 @@ class ResultLog:
             raise _unwritable(path, error) from error
 
     def append(self, rows: Sequence[EventRow], forget: Sequence[tuple[int, int]] = ()) -> None:
-        """Write events, and delete those of a feed up to a place, as one.
+        """Write events, and delete events up to a position for each (feed, position), in one transaction.
 
         Raises:
-            StoreUnwritableError: nothing was written.
+            StoreUnwritableError: the disk refuses the write; no row was changed.
         """
         try:
             if len(rows) == 1 and not forget:
-                # One statement is a transaction of its own: of the ordinary small push the cheapest.
+                # A single statement needs no explicit transaction, which is cheapest for small pushes.
                 self._db.execute(_INSERT, (*rows[0], check_sum(rows[0])))
                 return
             summed = [(*row, check_sum(row)) for row in rows]
@@ -74,14 +76,14 @@ class ResultLog:
             raise _unwritable(self._path, error) from error
 
     def name(self, feed: int, name: str) -> None:
-        """Note whose feed it is."""
+        """Store the name of the query that a feed number belongs to."""
         try:
             self._db.execute("INSERT OR REPLACE INTO feeds VALUES (?,?)", (feed, name))
         except sqlite3.Error as error:
             raise _unwritable(self._path, error) from error
 
     def events(self, feed: int) -> list[tuple[int, int | None, str, str]]:
-        """(place, id, kind, data) of all events kept, in order, without those that are damaged."""
+        """Return (position, id, kind, data) of a feed's undamaged events, by position."""
         query = "SELECT feed, place, id, kind, data, digest FROM events WHERE feed = ? ORDER BY place"
         try:
             rows = self._db.execute(query, (feed,)).fetchall()
@@ -93,7 +95,7 @@ class ResultLog:
         return whole
 
     def newest(self, name: str) -> tuple[int, int, int] | None:
-        """(feed, greatest place, greatest id) of the newest feed under a name that has events."""
+        """Return (feed, last position, last id) of the newest feed with events under a name, or None."""
         query = (
             "SELECT f.feed, max(e.place), max(e.id) FROM feeds f JOIN events e ON e.feed = f.feed "
             "WHERE f.name = ? GROUP BY f.feed ORDER BY f.feed DESC LIMIT 1"
@@ -102,14 +104,14 @@ class ResultLog:
         return None if row is None else (row[0], row[1], row[2] or 0)
 
     def keep_only(self, feeds: Iterable[int]) -> None:
-        """Delete the events of every other feed."""
+        """Delete all feeds except ``feeds``, with their events."""
         kept = set(feeds)
         numbers = {row[0] for row in self._db.execute("SELECT feed FROM feeds")}
         for feed in numbers - kept:
             self.drop(feed)
 
     def drop(self, feed: int) -> None:
-        """Delete a feed."""
+        """Delete a feed and its events."""
         try:
             self._db.execute("DELETE FROM events WHERE feed = ?", (feed,))
             self._db.execute("DELETE FROM feeds WHERE feed = ?", (feed,))
@@ -117,15 +119,15 @@ class ResultLog:
             raise _unwritable(self._path, error) from error
 
     def size(self) -> int:
-        """Size of the files in bytes."""
+        """Return the size of the database and its write-ahead log in bytes."""
         files = (self._path, self._path.with_name(self._path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def sync(self) -> None:
-        """Make everything written so far survive a power failure; may be called in any thread.
+        """Sync all written events to disk; any thread may call this method.
 
-        What SQLite has moved from its log to the main file is synced by SQLite before the log is used anew,
-        so the log itself is what remains. No lock of the database hangs on that file.
+        Only the write-ahead log is synced, because SQLite syncs the main file before it overwrites the
+        write-ahead log. Closing the write-ahead log's file releases no lock of the database.
         """
         try:
             with self._path.with_name(self._path.name + "-wal").open("rb") as log:
@@ -139,12 +141,12 @@ class ResultLog:
             ) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database file."""
         self._db.close()
 
 
 def check_sum(row: EventRow) -> int:
-    """The check sum of an event."""
+    """Return the check sum of an event's row."""
     feed, place, number, kind, data = row
     return zlib.crc32(f"{feed} {place} {number} {kind} {data}".encode())
 

@@ -1,8 +1,8 @@
-"""Room in the write-ahead log of a SQLite file, made beforehand.
+"""Preallocation of the write-ahead log of a SQLite file.
 
-A sync of a file that grew has to write where its new blocks are, too, which may take milliseconds; what is
-written over takes a fraction of one. SQLite writes its log over from the beginning after each checkpoint, and
-takes zeros, like all that is left of earlier rounds, for nothing.
+Syncing a file that grew also writes metadata of its new blocks, which may take milliseconds; syncing
+overwritten blocks takes a fraction of a millisecond. SQLite overwrites its write-ahead log from the beginning
+after each checkpoint, and ignores zeros and frames of earlier rounds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 
 _FRAMES = 1_000 + 24
-"""SQLite begins a checkpoint at a thousand frames; the commit that reaches them may have some more."""
+"""Number of preallocated frames: SQLite begins a checkpoint after 1,000 frames, and the last commit adds
+some.
+"""
 _FRAME_BYTES = 4096 + 24
 
 
 def make_room(database: Path) -> None:
-    """Let the log of an open database be as large as it gets; without space on the disk it grows."""
+    """Extend an open database's write-ahead log with zeros to its usual maximum size."""
     with suppress(OSError):
         file = os.open(f"{database}-wal", os.O_WRONLY)
         try:

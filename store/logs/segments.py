@@ -1,4 +1,4 @@
-"""The files of the input log: numbered records one behind the other, and what is readable of a damaged file.
+"""The file format of the input log: consecutive numbered records, and readable parts of damaged files.
 
 record = length (u32) | crc32 (u32) | number (u64) | payload        little endian
 """
@@ -17,20 +17,20 @@ from ..folder import sync_folder, write_whole
 HEAD = struct.Struct("<IIQ")
 _MAX_RECORD = 1 << 30
 _LOW = 3
-"""Bytes of a number that differ between the records of one search; the others are what is searched for."""
+"""Number of low bytes in which record numbers of one file may differ; a search compares the upper bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A place from which a file cannot be read.
+    """The first damaged record of a file, and the readable records after it.
 
     Attributes:
-        path: the file.
-        offset: where the first record that is not whole begins.
-        number: the number that it should have.
-        behind: how many whole records are readable behind it.
-        next: the number of the first of these; 0 without any.
-        last: the number of the last of these; that before ``number`` without any.
+        path: the damaged file.
+        offset: the byte at which the first damaged record begins.
+        number: the number of the first damaged record.
+        behind: the number of undamaged records after the damage.
+        next: the number of the first undamaged record after the damage; 0 if there is none.
+        last: the number of the last undamaged record in the file.
     """
 
     path: Path
@@ -46,17 +46,17 @@ class Damage:
 
 
 def record_of(number: int, payload: bytes) -> bytes:
-    """A record as it is written."""
+    """Return a record in the format of the file."""
     return HEAD.pack(len(payload), zlib.crc32(payload, number & 0xFFFFFFFF), number) + payload
 
 
 def first_number(path: Path) -> int:
-    """The number of a file's first record, which is its name."""
+    """Return the number of a file's first record, which is the name of the file."""
     return int(path.stem)
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
-    """(number, payload, end in the file) up to the first record that is not whole."""
+    """Yield (number, payload, end offset) of the records before the first damaged record."""
     expected, end = first_number(path), 0
     with path.open("rb") as file:
         while len(head := file.read(HEAD.size)) == HEAD.size:
@@ -72,7 +72,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
 
 
 def whole_part(path: Path) -> tuple[int, int]:
-    """Length of the whole records of a file, and the last one's number."""
+    """Return the length in bytes and the last number of the records before any damage."""
     length, last = 0, first_number(path) - 1
     for number, _, end in records(path):
         length, last = end, number
@@ -80,7 +80,7 @@ def whole_part(path: Path) -> tuple[int, int]:
 
 
 def damage_of(path: Path) -> Damage | None:
-    """Where a file cannot be read, and what is readable behind that; None when it is whole."""
+    """Return the damage of a file; None if the file is undamaged."""
     offset, last = whole_part(path)
     data = path.read_bytes()
     if len(data) <= offset:
@@ -92,10 +92,10 @@ def damage_of(path: Path) -> Damage | None:
 
 
 def records_behind(data: bytes, offset: int, number: int) -> Iterator[tuple[int, bytes]]:
-    """Whole records (number, payload) behind a place at which the record of a number is not whole.
+    """Yield (number, payload) of undamaged records after the damaged record ``number`` at ``offset``.
 
-    Their heads are searched for byte by byte: by the upper bytes of numbers that may follow, then by their
-    check sums.
+    The search looks at every byte offset for the upper bytes of possible record numbers, and then verifies
+    the check sum of the candidate record.
     """
     most = number + (len(data) - offset) // HEAD.size
     offset += 1
@@ -119,16 +119,16 @@ def _whole_at(data: bytes, offset: int, least: int, most: int) -> tuple[int, byt
 
 
 def _next_place(data: bytes, offset: int, least: int, most: int) -> int:
-    """The next place at which the head of a record with such a number may stand."""
+    """Return the next offset at which a record with a number in the given range may begin."""
     uppers = {each >> 8 * _LOW for each in (least, most)}
     choices = b"|".join(re.escape(upper.to_bytes(8 - _LOW, "little")) for upper in sorted(uppers))
-    # No record has the number 0, so that a stretch of zeros is no place.
+    # No record has the number 0, so a run of zeros is no candidate.
     pattern = re.compile(rb"(?=(?!\0{8}).{%d}(?:%s))" % (_LOW, choices), re.DOTALL)
     hit = pattern.search(data, offset + 8)
     return len(data) if hit is None else hit.start() - 8
 
 
 def write_records(path: Path, payloads: Mapping[int, bytes]) -> None:
-    """Write a file anew, as a whole: for repairs."""
+    """Replace a file atomically by the given records; used by repairs."""
     write_whole(path, b"".join(record_of(number, payloads[number]) for number in sorted(payloads)))
     sync_folder(path.parent)
