@@ -197,7 +197,7 @@ class PatternTranslator:
         name = self.triples.name(element.name)
         if self._inside is not None and self._inside not in ("GRAPH", "SERVICE"):
             self.context.missing(
-                f"SERVICE inside {self._inside}", element.at, "Put it beside the block: it means the same."
+                f"SERVICE inside {self._inside}", element.at, "Put it next to the block: it means the same."
             )
         with self._within("SERVICE"):
             call = a.Service(name, self.group(element.group), element.silent)

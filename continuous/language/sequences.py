@@ -50,9 +50,9 @@ def step_of(
     if any(has_exists(each) for each in later):
         context.missing("EXISTS over variables of an earlier step of SEQ", step.at, "Bind them in the step.")
     if any(isinstance(each, (a.Graph, a.Service)) for each in all_nodes(pattern)):
-        context.missing("GRAPH or SERVICE in a step of SEQ", step.at, "Put it beside the SEQ block.")
+        context.missing("GRAPH or SERVICE in a step of SEQ", step.at, "Put it next to the SEQ block.")
     if any(_is_volatile(each) for each in (*later, *_expressions(pattern))):
-        context.missing("NOW, RAND, UUID or BNODE in a step of SEQ", step.at, "Put it beside the SEQ block.")
+        context.missing("NOW, RAND, UUID or BNODE in a step of SEQ", step.at, "Put it next to the SEQ block.")
     if step.negated and (at is not None or step.repeat is not None):
         context.fault("a NOT step binds nothing", step.at, "Leave AT and REPEAT out.")
     repeat = 1

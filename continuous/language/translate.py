@@ -160,7 +160,7 @@ def _once_per(unit: s.Unit, root: Algebra, context: Context) -> OncePer | None:
     if once is None:
         return None
     if unit.query.form not in ("select", "construct"):
-        hint = "An ASK query tells its boolean whenever that changes."
+        hint = "An ASK query emits its boolean whenever the boolean changes."
         context.fault(f"ONCE PER needs SELECT or CONSTRUCT, not {unit.query.form.upper()}", once.at, hint)
         return None
     in_scope_variables = in_scope(root)

@@ -70,7 +70,9 @@ def _check(unit: s.Unit, context: Context, bound: set[str]) -> None:
         )
         return
     if query.datasets:
-        context.fault("a mapping reads records, it has no FROM and no clause beside it", query.at, _HINT)
+        context.fault(
+            "a mapping reads records, so it has no FROM and no other dataset clause", query.at, _HINT
+        )
     modifiers = query.modifiers
     if modifiers != s.Modifiers():
         place = next(

@@ -153,7 +153,9 @@ def _define(made: JsonLdContext, name: str, pending: dict[str, Any], defined: di
 
     reverse = "@reverse" in members
     if reverse and ("@id" in members or members.get("@container", "@set") not in ("@set", None)):
-        raise InputError(f"the term {name} of the context has @reverse, beside which it cannot have the rest")
+        raise InputError(
+            f"the term {name} of the context has @reverse, so it can have no @id and no @container but @set"
+        )
     given = members.get("@reverse" if reverse else "@id", name)
     if given is None:
         made.terms[name] = None
