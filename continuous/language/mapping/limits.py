@@ -19,9 +19,9 @@ LONG = 128
 """Characters up to which a term's text is not counted by itself: the size of its row includes short texts."""
 ROW_BYTES, CELL_BYTES, STATEMENT_BYTES = 72, 8, 96
 """Approximate bytes of a solution's tuple, of one cell in the tuple, and of one statement."""
-_PATIENCE = 10
+_CLOCK_FACTOR = 10
 _NEVER = float("inf")
-_LOOK_S = 0.1
+_CLIENT_CHECK_S = 0.1
 """Seconds between two checks whether the client is still connected."""
 
 
@@ -57,7 +57,7 @@ class RecordWork(threading.local):
         self._text = (0, 0.0)
         self.used = False
         self._end = _NEVER
-        self._look = self._began = self._cpu = 0.0
+        self._next_check = self._began = self._cpu = 0.0
         self._bytes = 0
         self._counts: dict[int, int] = {}
 
@@ -69,7 +69,7 @@ class RecordWork(threading.local):
         self._bytes = 0
         self.used = False
         self._counts.clear()
-        if now > self._look:
+        if now > self._next_check:
             self._check_client(now)
 
     @property
@@ -99,7 +99,7 @@ class RecordWork(threading.local):
             self._start(now)
         if now > self._end:
             self._check_time(now)
-        if now > self._look:
+        if now > self._next_check:
             self._check_client(now)
 
     def row(self, node: int, size: int) -> None:
@@ -151,7 +151,7 @@ class RecordWork(threading.local):
         """
         seconds = self.most.seconds
         left = self._cpu + seconds - thread_time()
-        if left <= 0 or now - self._began > _PATIENCE * seconds:
+        if left <= 0 or now - self._began > _CLOCK_FACTOR * seconds:
             raise LimitError(
                 f"the mapping takes longer than {seconds:g} s for one record (max_record_time)",
                 limit=seconds,
@@ -159,5 +159,5 @@ class RecordWork(threading.local):
         self._end = now + max(left, 0.01)
 
     def _check_client(self, now: float) -> None:
-        self._look = now + _LOOK_S
+        self._next_check = now + _CLIENT_CHECK_S
         require_client()
