@@ -1,1 +1,1 @@
-"""Event streams: their writer process, the feeds of queries, the feed of changes."""
+"""Event streams: the writer process, the feeds of queries, and the change feed of the store."""

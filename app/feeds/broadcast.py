@@ -1,21 +1,21 @@
-"""The process that writes event streams: sockets and frames come in over one connection, bytes go out.
+"""Writer process of event streams: receives sockets and frames over one connection and serves the clients.
 
     server process                         this process, one thread
       ADOPT client, channel, first bytes     epoll --> 1,000 sockets
-      (the socket itself goes along)
-      PUBLISH channel, frames                one message a result, however many subscribers
+      (with the file descriptor of the socket)
+      PUBLISH channel, frames                one message per result for all subscribers
       FRAMES client, frames
-      PAGE client, frames            as FRAMES, and more waits until it has taken them
-      FINISH client / END channel            close when everything is written
-      REVOKE client                          close now: its token was removed
-    <-- GONE client                          it has left, was too slow or got everything
-    <-- TAKEN client                         a page
+      PAGE client, frames            as FRAMES; the sender then waits for TAKEN
+      FINISH client / END channel            close after everything is written
+      REVOKE client                          close now, because its token was removed
+    <-- GONE client                          the client left, was too slow or got everything
+    <-- TAKEN client                         the client received its page
     <-- FIGURES
 
-It shares no interpreter lock with the engine, so that subscribers are served while that computes. Run as a
-script by its path it needs the standard library alone and starts in some hundredths of a second;
-`Broadcaster.run` in a thread does the same work where processes cannot pass sockets on. It ends when the
-connection does: clients then connect again, with the id of the last event that they saw.
+The writer process shares no interpreter lock with the engine, so subscribers are served while the engine
+computes. This file runs as a script, imports only the standard library and starts in some 20 ms. Where
+processes cannot pass sockets, `Broadcaster.run` does the same work in a thread. The writer process ends when
+its connection to the server ends: clients then reconnect with the id of the last event that they received.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ from typing import NamedTuple
 ADOPT, PUBLISH, FRAMES, FINISH, END, STOP, PAGE, REVOKE = range(8)
 GONE, FIGURES, TAKEN = range(3)
 MESSAGE = struct.Struct("<BIId")
-"""Kind, number of a client or channel, length of what follows, and when it was news (monotonic clock)."""
+"""Head of a message: kind, number of a client or channel, length of the body, publication time (monotonic)."""
 WELCOME = struct.Struct("<IIII??")
-"""Of an ADOPT: the channel, the lengths of `Greeting.head`, ``first`` and ``heartbeat``; its two flags."""
+"""Start of an ADOPT body: channel, lengths of `Greeting.head`, ``first`` and ``heartbeat``, and two flags."""
 FIGURES_HEAD = struct.Struct("<QQ")
-"""Frames written to clients, bytes that wait for slow ones; then the seconds of each delivery, as doubles."""
+"""Frames written to clients, bytes buffered for slow clients; then the seconds of each delivery (doubles)."""
 TOO_SLOW = b"slow"
 HEARTBEAT_FRAME = b": still here\n"
-"""A comment without an empty line behind it: some clients take that for an event without data."""
+"""Heartbeat comment without an empty line, which some clients would read as an event without data."""
 LAST_CHUNK = b"0\r\n\r\n"
 PING_FRAME, GOODBYE, GOING_AWAY = b"\x89\x00", b"\x88\x02\x03\xe8", b"\x88\x02\x03\xe9"
-"""Of a WebSocket (RFC 6455, 5.5): a ping, and the two ways in which a feed ends."""
+"""WebSocket control frames (RFC 6455, 5.5): a ping, and the two close frames of a feed."""
 REVOKED = b"\x88\x02\x03\xf0"
-"""The close frame of a WebSocket whose token was removed: policy violation."""
+"""Close frame (policy violation) of a WebSocket whose token was removed."""
 
 _MAX_IOV = 64
 _READ_BYTES = 1 << 18
 _MAX_FDS = 64
 _CLOSE, _PING = 8, 9
 _MOST_SAID = 64 << 10
-"""A subscriber of a WebSocket has nothing to say: a longer frame ends its connection."""
+"""Maximum bytes of a frame from a WebSocket subscriber; a longer frame closes the connection."""
 
 
 class Greeting(NamedTuple):
-    """What a client gets before anything else, and how it gets the rest.
+    """First bytes for a new subscriber, and the framing of all later bytes.
 
     Attributes:
         head: status line and headers, sent at once.
-        first: stands before its first frame.
-        heartbeat: what it gets when it has got nothing for a while; nothing is sent when this is empty.
-        chunked: frames are chunks (RFC 9112, 7.1), and a last one tells the end.
-        messages: it is a WebSocket: frames are such, its pings are answered, and a goodbye tells the end.
-        permitted: whether the client may still read; asked in the server process from time to time.
+        first: bytes before the client's first frame.
+        heartbeat: bytes for a client that received nothing for a heartbeat period; empty disables heartbeats.
+        chunked: frames are chunks (RFC 9112, 7.1), and an empty chunk ends the answer.
+        messages: True for a WebSocket: the writer answers its pings and sends a close frame at the end.
+        permitted: returns whether the client may still read; called periodically in the server process.
     """
 
     head: bytes
@@ -77,14 +77,14 @@ class Greeting(NamedTuple):
     permitted: Callable[[], bool] | None = None
 
     def pack(self, channel: int, frames: bytes = b"") -> bytes:
-        """The body of an ADOPT; ``frames`` are sent at once, too."""
+        """Encode the body of an ADOPT message; ``frames`` are sent directly after the greeting."""
         lengths = len(self.head), len(self.first), len(self.heartbeat)
         welcome = WELCOME.pack(channel, *lengths, self.chunked, self.messages)
         return welcome + self.head + self.first + self.heartbeat + frames
 
 
 class _FeedSocket:
-    """A socket with what it has not taken yet."""
+    """A client's socket with its unsent bytes."""
 
     __slots__ = (
         "buffered",
@@ -108,7 +108,7 @@ class _FeedSocket:
         self.channel = channel
         self.first = self.heartbeat = b""
         self.chunked = False
-        # What a client of a WebSocket has said and is not read yet; None for others.
+        # Received bytes of a WebSocket client that are not parsed yet; None for other clients.
         self.said: bytearray | None = None
         self.frames: deque[bytes | memoryview] = deque()
         self.buffered = 0
@@ -136,7 +136,7 @@ class Broadcaster:
         self._stopping = False
 
     def run(self) -> None:
-        """Work until told to stop or the connection ends, then close everything."""
+        """Serve clients until a stop message arrives or the connection ends, then close everything."""
         self._control.setblocking(False)
         self._selector.register(self._control, selectors.EVENT_READ, None)
         interval = min(1.0, self._heartbeat / 3)
@@ -231,7 +231,7 @@ class Broadcaster:
             self._send(client, data[place:])
 
     def _answer(self) -> None:
-        """Tell the server process what has happened; a full connection keeps it for the next round."""
+        """Send pending reports to the server process; with a full connection they stay for the next round."""
         while self._answers:
             try:
                 sent = self._control.send(self._answers[0])
@@ -248,10 +248,10 @@ class Broadcaster:
     # --- clients ----------------------------------------------------------------------------------
 
     def _send(self, client: _FeedSocket, data: bytes) -> None:
-        """Write to a client what it takes at once and keep the rest.
+        """Write as many bytes to a client as its socket accepts, and buffer the others.
 
-        A client is too slow when something new meets more than the limit behind the message that it is just
-        taking: one that is larger than the limit by itself still gets through.
+        A client is too slow if a new message arrives while more bytes than the limit are buffered after the
+        message that the socket is accepting: a single message larger than the limit is still delivered.
         """
         if client.first and data is not client.heartbeat:
             data, client.first = client.first + data, b""
@@ -282,7 +282,7 @@ class Broadcaster:
         self._watch(client)
 
     def _write(self, client: _FeedSocket) -> None:
-        """The socket takes more."""
+        """Write buffered bytes to a socket that is writable again."""
         frames = client.frames
         try:
             while frames:
@@ -315,7 +315,7 @@ class Broadcaster:
             self._answers.append(MESSAGE.pack(TAKEN, client.number, 0, 0.0))
 
     def _watch(self, client: _FeedSocket) -> None:
-        """Ask for writability while something waits."""
+        """Register a socket for write events while it has unsent bytes."""
         if bool(client.frames) != client.writing:
             client.writing = bool(client.frames)
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.writing else 0)
@@ -336,7 +336,7 @@ class Broadcaster:
             self._drop(client)
 
     def _read(self, client: _FeedSocket) -> None:
-        """A subscriber has nothing more to say: what it sends is dropped, an end closes."""
+        """Discard the bytes that a subscriber sends; close the client at the end of its stream."""
         try:
             if data := client.sock.recv(4096):
                 if client.said is not None:
@@ -349,7 +349,7 @@ class Broadcaster:
         self._drop(client)
 
     def _hear(self, client: _FeedSocket, said: bytearray, data: bytes) -> None:
-        """Read the frames of a WebSocket: a ping is answered, a goodbye as well; the rest is dropped."""
+        """Read WebSocket frames: answer pings and close frames, and discard all others."""
         said += data
         while len(said) >= 2 and client.number in self._clients:
             opcode, size = said[0] & 15, said[1] & 127
@@ -387,7 +387,7 @@ class Broadcaster:
         self._answers.append(MESSAGE.pack(GONE, client.number, len(why), 0.0) + why)
 
     def _sweep(self) -> None:
-        """Heartbeats for the silent; a client that took nothing for three of them is gone."""
+        """Send heartbeats to idle clients; disconnect clients that accepted no bytes for three heartbeats."""
         now = time.monotonic()
         waiting = 0
         for client in list(self._clients.values()):
@@ -418,8 +418,9 @@ class Broadcaster:
 
 
 def main(arguments: list[str]) -> None:
-    """Arguments: number of the connection's file, seconds between heartbeats, bytes kept per client."""
-    # The server process ends this one, also where a terminal or a supervisor tells all processes.
+    """Run the writer; arguments: connection's file descriptor, heartbeat seconds, buffer bytes per client."""
+    # Ignore signals that a terminal or a supervisor sends to all processes: the server process ends the
+    # writer.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     control = socket.socket(fileno=int(arguments[0]))

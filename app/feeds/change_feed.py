@@ -1,7 +1,7 @@
-"""The store's commits as events: the newest from memory, older ones from the durable log.
+"""Change feed: the store's commits as events; the newest come from memory, older ones from the durable log.
 
-One subscription to the store serves all readers. Each reader has a position of its own (the version that it
-has seen) and asks for what lies behind it; the event of a commit is made once for all who want the same.
+One subscription to the store serves all readers. Each reader has a separate position (the last version that
+it received) and reads the commits after this version; readers with equal selections share the encoded event.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .sources import Write, frame
 RECENT_COMMITS = 256
 COMMITS_AT_A_TIME = 256
 PAGE_BYTES = 1 << 20
-"""A reader is sent so much at a time, and what the last commit of it has more."""
+"""Target bytes of a page of events for one reader; a page ends with a whole commit and may be larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selection of one reader: these graphs (all when empty), with or without the exact change set."""
+    """Graphs that one reader follows (empty: all), and whether its events have the exact change set."""
 
     graphs: frozenset[str]
     patch: bool
 
 
 class ChangeFeed:
-    """The subscription to the store, and the readers to wake."""
+    """Change feed of a store: one subscription to its commits, and the readers to wake."""
 
     def __init__(self, store: QuadStore) -> None:
         self.store = store
@@ -46,26 +46,26 @@ class ChangeFeed:
         self._unsubscribe = store.subscribers.subscribe(self._on_commit)
 
     def close(self) -> None:
-        """End every reader's stream."""
+        """Unsubscribe from the store and end every reader's stream."""
         self._unsubscribe()
         self.closed = True
         for reader in self._snapshot():
             reader.wake()
 
     def join(self, reader: ChangeSource) -> None:
-        """Wake this reader at every commit."""
+        """Register a reader, which is woken at every commit."""
         with self._lock:
             self._readers.add(reader)
 
     def leave(self, reader: ChangeSource) -> None:
-        """Forget a reader."""
+        """Unregister a reader."""
         with self._lock:
             self._readers.discard(reader)
 
     def commits_after(self, version: int) -> list[Commit]:
-        """The next commits behind ``version``, at most ``COMMITS_AT_A_TIME``.
+        """Return the next commits after ``version``, oldest first, at most ``COMMITS_AT_A_TIME``.
 
-        Raises: GoneError when the log does not reach back that far.
+        Raises: GoneError if the log no longer has these commits.
         """
         with self._lock:
             recent = list(self._recent)
@@ -74,7 +74,7 @@ class ChangeFeed:
         return list(self.store.commits_after(version, COMMITS_AT_A_TIME))
 
     def event_of(self, commit: Commit, selection: Selection, write: Write) -> bytes | None:
-        """The event of a commit, None when the selection has no part in it."""
+        """Return the event of a commit; None if the commit changed no selected graph."""
         return self._event(_ByVersion(commit.version, commit), selection, write)
 
     def _on_commit(self, commit: Commit) -> None:
@@ -89,7 +89,7 @@ class ChangeFeed:
 
 
 class ChangeSource:
-    """One reader's place in the change feed. ``after`` None: from the next commit on."""
+    """One reader's position in the change feed; with ``after`` None it starts at the next commit."""
 
     def __init__(
         self, feed: ChangeFeed, after: int | None, selection: Selection, write: Write = frame
@@ -103,7 +103,7 @@ class ChangeSource:
         feed.join(self)
 
     def take(self) -> list[bytes]:
-        """The events that are ready, as many as make a page."""
+        """Return the pending events, at most one page."""
         frames: list[bytes] = []
         size = 0
         current = self._feed.store.reader.version
@@ -132,26 +132,26 @@ class ChangeSource:
         return frames
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` when a commit was made."""
+        """Register the function to call after each commit."""
         self._wake = wake
 
     def wake(self) -> None:
-        """Called by the feed at each commit."""
+        """Notify the client's writer of a commit; called by the feed."""
         self._wake()
 
     def close(self) -> None:
-        """Leave the feed."""
+        """Unregister this reader from the feed."""
         self._feed.leave(self)
 
     def _reset(self, earliest: int, current: int) -> bytes:
-        """The position is gone: the reader has to read the store anew and goes on from now."""
+        """Return a `reset` event: the log no longer has the reader's position; continue at ``current``."""
         self._version = current
         return self._write("reset", json.dumps({"earliest": earliest, "version": current}), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ByVersion:
-    """A commit that is hashed by its version, not by its quads."""
+    """A commit hashed by its version, because hashing its quads is slow."""
 
     version: int
     commit: Commit

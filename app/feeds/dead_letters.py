@@ -1,4 +1,4 @@
-"""The dead letters of a stream as events: those that are kept, then what comes and goes."""
+"""Dead letters of a stream as events: first the stored letters, then every added and removed letter."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from quadrill.store.feeds.subscription import StoredEvent, Subscription
 from quadrill.store.results import one_line
 
 _WAITING = 10_000
-"""Letters that may wait for one who watches them."""
+"""Maximum number of dead letters queued for one subscriber."""
 
 
 def watch_dead_letters(engine: Engine, name_or_iri: str) -> Subscription:
-    """Follow the dead letters of a stream, beginning with those that are kept; raises NotFoundError."""
+    """Subscribe to the dead letters of a stream, the stored ones first; raises NotFoundError."""
 
     def watch(stream: StreamState, _: list[str]) -> Subscription:
         letters = stream.dead_letters

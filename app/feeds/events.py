@@ -1,4 +1,4 @@
-"""Answers that go on, events or lines: their sockets go to the fan-out."""
+"""Endless answers (Server-Sent Events, lines of JSON, WebSocket messages), served by the fan-out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LINES = "application/x-ndjson"
 
 
 def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
-    """`EVENT_STREAM` or `LINES`, where a client names one before what else there is; None otherwise."""
+    """Return `EVENT_STREAM` or `LINES` if the Accept header prefers it to all ``rivals``; None otherwise."""
     for form, other in ((EVENT_STREAM, LINES), (LINES, EVENT_STREAM)):
         if accepts(accept, form, (*rivals, Offer("other", other))):
             return form
@@ -34,14 +34,14 @@ def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
 
 
 def written_as(form: str) -> Write:
-    """What writes the events of a stream of this form."""
+    """Return the encoder of events for a content type."""
     return line if form == LINES else frame
 
 
 class EventStream(Takeover):
-    """An answer that never ends by itself: its head at once, then the events of a source.
+    """An answer without an end: the head immediately, then the events of a source.
 
-    The socket goes to the fan-out. Lines of JSON have no heartbeat: TCP asks whether the client is there.
+    The fan-out takes the socket. Lines of JSON have no heartbeat; TCP keep-alive detects dead clients.
     """
 
     def __init__(
@@ -54,22 +54,22 @@ class EventStream(Takeover):
         permitted: Callable[[], bool],
         first: bytes = b"",
     ) -> None:
-        """Make an answer.
+        """Create an answer.
 
         Args:
-            source: of the events.
-            fanout: takes the socket.
-            form: the content type; the source writes its events so, see `written_as`.
-            retry_ms: pause before a client of `EVENT_STREAM` connects again.
-            permitted: tells from time to time whether the client may still read.
-            first: stands before the first event of another form.
+            source: the source of the events.
+            fanout: the fan-out that takes over the socket.
+            form: the content type, in which the source encodes its events, see `written_as`.
+            retry_ms: milliseconds before a client of `EVENT_STREAM` reconnects.
+            permitted: returns whether the client may still read; called periodically.
+            first: bytes before the first event of a form other than `EVENT_STREAM`.
         """
         self._lines = form != EVENT_STREAM
         headers = {
             "Content-Type": form if self._lines else f"{EVENT_STREAM}; charset=utf-8",
             "Cache-Control": "no-store",
             "Vary": "Accept",
-            # Proxies such as nginx would collect events otherwise.
+            # Without this header proxies such as nginx buffer events.
             "X-Accel-Buffering": "no",
         }
         super().__init__(HTTPStatus.OK, headers)
@@ -81,7 +81,7 @@ class EventStream(Takeover):
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
     ) -> WholeAnswer | None:
-        """Hand the socket over; HEAD gets the head alone."""
+        """Hand the socket to the fan-out; a HEAD request gets only the head."""
         if request.head_only or self._fanout.full:
             if not isinstance(self._source, FeedSource):
                 self._source.close()
@@ -105,12 +105,12 @@ class EventStream(Takeover):
 
 
 class MessageStream(Takeover):
-    """A WebSocket that gets the events of a feed, each as a message."""
+    """A WebSocket that receives each event of a feed as one message."""
 
     def __init__(
         self, source: FeedSource, fanout: Fanout, handshake: bytes, permitted: Callable[[], bool]
     ) -> None:
-        """``source`` encodes its events as messages; ``handshake`` opens the WebSocket."""
+        """Create an answer; ``source`` encodes its events as messages, ``handshake`` is the 101 response."""
         super().__init__(HTTPStatus.SWITCHING_PROTOCOLS, {})
         self._source = source
         self._fanout = fanout
@@ -120,7 +120,7 @@ class MessageStream(Takeover):
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
     ) -> WholeAnswer | None:
-        """Hand the socket over."""
+        """Hand the socket to the fan-out."""
         if self._fanout.full:
             return _too_many(self._fanout)
         greeting = Greeting(self._handshake, heartbeat=PING_FRAME, messages=True, permitted=self._permitted)
@@ -134,7 +134,7 @@ def _too_many(fanout: Fanout) -> WholeAnswer:
 
 
 def look_for_client(sock: socket.socket, seconds: float) -> None:
-    """Let TCP ask after so many silent seconds whether the client is there; the dead are disconnected."""
+    """Enable TCP keep-alive after this many idle seconds, so that dead clients are disconnected."""
     with contextlib.suppress(OSError, AttributeError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, int(seconds)))

@@ -1,14 +1,14 @@
-"""Event streams: a subscriber costs a socket and a bounded buffer, in a process that has nothing else to do.
+"""Fan-out of event streams: a subscriber costs a socket and a bounded buffer in a separate writer process.
 
     worker thread --socket, first frames--> |        | --> clients
     engine --one frame per result---------> | writer |
     store, loads --frames per client------> |        |
 
-A request for ``text/event-stream`` is answered up to its headers in a worker thread, then its socket goes to
-the writer (broadcast.py). What happens in a feed is sent there once, for all its subscribers. A client that
-is too slow for its buffer is disconnected and resumes with ``Last-Event-ID``; no event is ever skipped. The
-writer is started with the first subscriber. Should it die, its clients are disconnected, connect again and
-find a new one.
+A worker thread handles a request for ``text/event-stream`` up to its headers, then the socket goes to the
+writer (broadcast.py). Each event of a feed is sent to the writer once for all subscribers. A client whose
+buffer overflows is disconnected and resumes with ``Last-Event-ID``; no event is skipped. The first subscriber
+starts the writer. If the writer dies, its clients are disconnected, and the next subscriber starts a new
+writer.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from .writer import StreamWriter
 log = logging.getLogger("quadrill.fanout")
 
 PROCESSES = hasattr(socket, "send_fds") and os.name == "posix"
-"""Whether sockets can be handed to another process here."""
+"""True if this system can pass sockets to another process."""
 _SHORT_LIFE_S = 2.0
 _SHORT_LIVES = 3
 
 
 class Channel(Protocol):
-    """One sequence of events for many subscribers; told when a client has left or the writer ended."""
+    """One sequence of events for many subscribers; notified when a client leaves or the writer ends."""
 
     def gone(self) -> None: ...  # noqa: D102
 
@@ -53,12 +53,12 @@ C = TypeVar("C", bound=Channel)
 
 @dataclass(slots=True)
 class FanoutFigures:
-    """The counts of a fan-out for metrics.
+    """Counters of a fan-out for metrics.
 
     Attributes:
-        dropped: number of subscribers that were disconnected because they were too slow.
+        dropped: number of subscribers disconnected because they were too slow.
         frames_sent: number of frames that clients have received.
-        buffered: bytes that wait for slow clients.
+        buffered: bytes buffered for slow clients.
         restarts: number of times that the writer ended without being stopped.
         latency: seconds from the publication of an event to its last byte in a socket's buffer.
     """
@@ -71,11 +71,11 @@ class FanoutFigures:
 
 
 class Fanout:
-    """The way to the writer. Units: ``heartbeat`` seconds, ``buffer_bytes`` bytes per client.
+    """Interface to the writer of event streams: hands over sockets and publishes frames.
 
     Attributes:
-        figures: the counts for metrics.
-        process: whether it is a process, else a thread.
+        figures: the counters for metrics.
+        process: True if the writer is a process, False if it is a thread.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class Fanout:
         process: bool = PROCESSES,
         script: str = broadcast.__file__,
     ) -> None:
-        """Make a fan-out; nothing runs before the first subscriber.
+        """Create a fan-out; the first subscriber starts the writer.
 
         Args:
             heartbeat: seconds between heartbeats.
-            buffer_bytes: bytes that are kept for a client.
-            max_clients: subscribers at most.
-            process: False writes in a thread of this process.
-            script: what the process runs.
+            buffer_bytes: maximum bytes buffered for one client.
+            max_clients: maximum number of subscribers.
+            process: False runs the writer in a thread of this process.
+            script: path of the writer's script.
         """
         self.heartbeat = heartbeat
         self.buffer_bytes = buffer_bytes
@@ -105,7 +105,7 @@ class Fanout:
         self._lock = threading.RLock()
         self._writer: StreamWriter | None = None
         self._numbers = 0
-        # Each subscriber is served by a source of its own or by a channel.
+        # Each subscriber has either a private source or a channel.
         self._sources: dict[int, EventSource] = {}
         self._members: dict[int, Channel] = {}
         self._permitted: dict[int, Callable[[], bool]] = {}
@@ -114,7 +114,7 @@ class Fanout:
         self._shared: dict[Hashable, Channel] = {}
         self._ready: deque[int] = deque()
         self._waiting: set[int] = set()
-        # Sources that have more as soon as their client has taken a page.
+        # Sources with more events, which wait until their client has received a page.
         self._paging: set[int] = set()
         self._stopped = False
         self._short_lives = 0
@@ -126,20 +126,20 @@ class Fanout:
 
     @property
     def full(self) -> bool:
-        """True when no further subscriber is taken."""
+        """True if the maximum number of subscribers is reached."""
         return self.clients >= self.max_clients
 
     @property
     def process_id(self) -> int | None:
-        """The number of the writer's process; None when there is none."""
+        """Process id of the writer; None if the writer is no process or is not running."""
         return None if self._writer is None else self._writer.process_id
 
     def start(self) -> None:
-        """Take subscribers."""
+        """Accept subscribers."""
         self._stopped = False
 
     def stop(self, timeout: float = 2.0) -> None:
-        """Write out what is ready, close every stream and end the writer."""
+        """Write pending frames, close every stream and end the writer within ``timeout`` seconds."""
         with self._lock:
             self._stopped = True
             writer = self._writer
@@ -149,7 +149,7 @@ class Fanout:
             writer.end(timeout)
 
     def adopt(self, sock: socket.socket, source: EventSource, greeting: Greeting) -> None:
-        """Take over a connected socket: greet it, then send the source's frames."""
+        """Take over a connected socket: send the greeting, then the source's frames."""
         with self._lock:
             writer = self._living(sock)
             if writer is None:
@@ -162,32 +162,32 @@ class Fanout:
         source.listen(lambda: self._mark(number))
         self._mark(number)
 
-    # --- channels: many subscribers get the same --------------------------------------------------
+    # --- channels: many subscribers of one feed --------------------------------------------------
 
     def open_channel(self, channel: Channel) -> int:
-        """A number for what many subscribers get alike."""
+        """Register a channel and return its number."""
         with self._lock:
             number = self._new_number()
             self._channels[number] = channel
             return number
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
-        """The channel of what ``key`` stands for, made when there is none."""
+        """Return the channel for ``key``; ``make`` creates it if it is missing."""
         with self._lock:
             if key not in self._shared:
                 self._shared[key] = make()
             return cast(C, self._shared[key])
 
     def forget(self, key: Hashable, channel: Channel) -> None:
-        """From now on another channel serves new subscribers."""
+        """Remove a channel from its key, so that new subscribers get another channel."""
         with self._lock:
             if self._shared.get(key) is channel:
                 del self._shared[key]
 
     def join(self, number: int, sock: socket.socket, greeting: Greeting, frames: bytes) -> bool:
-        """Hand a socket to a channel: it is greeted, gets ``frames``, then what is published later.
+        """Add a socket to a channel: it receives the greeting, ``frames``, and all frames published later.
 
-        False when the channel has ended: the socket is the caller's still.
+        Return False if the channel has ended; the caller then still owns the socket.
         """
         with self._lock:
             channel = self._channels.get(number)
@@ -202,7 +202,7 @@ class Fanout:
             return True
 
     def publish(self, number: int, frames: bytes) -> bool:
-        """Send frames to every client of a channel; False when it has ended."""
+        """Send frames to every client of a channel; return False if the channel has ended."""
         with self._lock:
             if self._writer is None or number not in self._channels:
                 return False
@@ -210,7 +210,7 @@ class Fanout:
             return True
 
     def close_channel(self, number: int) -> None:
-        """Its clients are disconnected when they have got everything."""
+        """Close a channel; its clients are disconnected after they received all frames."""
         with self._lock:
             if self._channels.pop(number, None) is not None and self._writer is not None:
                 self._writer.send(broadcast.END, number)
@@ -218,7 +218,7 @@ class Fanout:
     # --- sources of single clients ----------------------------------------------------------------
 
     def _mark(self, number: int) -> None:
-        """Called by a source, in any thread: there may be something to take."""
+        """Mark a source as possibly having events; called by the source in any thread."""
         with self._lock:
             if number in self._waiting or number not in self._sources:
                 return
@@ -229,7 +229,7 @@ class Fanout:
             writer.wake()
 
     def pump(self, writer: StreamWriter) -> None:
-        """Take what sources have ready, and end revoked streams. Called in the writer's thread."""
+        """Send the pending events of marked sources and end revoked streams; runs in the writer's thread."""
         if time.monotonic() >= self._next_check:
             self._next_check = time.monotonic() + CHECK_SECONDS
             self._revoke(writer)
@@ -255,7 +255,7 @@ class Fanout:
                 writer.send(broadcast.FINISH, number)
 
     def _watch(self, number: int, greeting: Greeting) -> None:
-        """Check from time to time whether a client may still read; called under the lock."""
+        """Register the periodic check whether a client may still read; called under the lock."""
         if greeting.permitted is not None:
             self._permitted[number] = greeting.permitted
 
@@ -267,14 +267,14 @@ class Fanout:
         for number in [number for number, each in permitted.items() if each in ended] if ended else ():
             writer.send(broadcast.REVOKE, number)
 
-    # --- the writer's life ------------------------------------------------------------------------
+    # --- start and end of the writer ------------------------------------------------------------------------
 
     def _new_number(self) -> int:
         self._numbers = self._numbers % 0xFFFFFFFF + 1
         return self._numbers
 
     def _living(self, sock: socket.socket) -> StreamWriter | None:
-        """The writer, started when there is none; the socket is closed when the fan-out is stopped."""
+        """Return the running writer, or start one; after the fan-out's stop, close the socket."""
         if self._stopped:
             sock.close()
             return None
@@ -288,7 +288,7 @@ class Fanout:
         return self._writer
 
     def told(self, kind: int, number: int, data: bytes) -> None:
-        """Take a message of the writer."""
+        """Handle a message of the writer."""
         if kind == broadcast.FIGURES:
             self.figures.frames_sent, self.figures.buffered = FIGURES_HEAD.unpack_from(data)
             count = (len(data) - FIGURES_HEAD.size) // 8
@@ -311,7 +311,7 @@ class Fanout:
             channel.gone()
 
     def ended(self, writer: StreamWriter, lived_s: float) -> None:
-        """The writer has ended after so many seconds: whoever was connected through it is gone."""
+        """Handle the end of the writer after ``lived_s`` seconds: remove all its clients."""
         with self._lock:
             if self._writer is not writer:
                 return

@@ -1,7 +1,7 @@
-"""Feeds in other forms than events: rows of CSV, and RDF Messages.
+"""Encoders of feeds in forms other than events: rows of CSV, and RDF Messages.
 
-A form is a content type, what stands before the first event, and how an event is written; all subscribers of
-a form share the bytes. Source of the messages: https://w3c-cg.github.io/rsp/spec/messages
+A form is a content type, the bytes before the first event, and the encoder of an event; all subscribers of
+a form share the encoded bytes. Source of the messages: https://w3c-cg.github.io/rsp/spec/messages
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MESSAGE_TYPES = {
 
 
 class FeedForm(NamedTuple):
-    """How a feed is written; ``first`` stands before its first event."""
+    """Content type and encoder of a feed; ``first`` are the bytes before the first event."""
 
     content_type: str
     first: bytes
@@ -41,10 +41,10 @@ class FeedForm(NamedTuple):
 
 
 def other_form(accept: str | None, follow: bool, query: dict[str, Any]) -> FeedForm | None:
-    """RDF Messages where the header names them, CSV where it does and the feed is to be followed; else None.
+    """Return RDF Messages or CSV if the Accept header names them; CSV only with ``follow``; else None.
 
-    Raises: HttpError 406 for a form that the query's results do not have; 409 while nobody has read its text,
-        as a start does not that pauses it.
+    Raises: HttpError 406 for a form that the query's results do not have; 409 if the query was not parsed,
+        for instance because the server started with the query paused.
     """
     messages = _messages(accept)
     rows = follow and accepts(accept, "text/csv", ())
@@ -74,7 +74,7 @@ def other_form(accept: str | None, follow: bool, query: dict[str, Any]) -> FeedF
 
 
 def _messages(accept: str | None) -> FeedForm | None:
-    """The form that a header names by a version label of RDF Messages, with the greatest quality."""
+    """Return the RDF Messages form (a media type with a version label) of greatest quality in a header."""
     best = None
     for media, quality in media_ranges(accept):
         label, rdf_format = media.parameters.get("version", ""), _MESSAGE_TYPES.get(media.essence)
@@ -94,9 +94,9 @@ def _not_acceptable(message: str, hint: str) -> HttpError:
 
 @cache
 def messages_in(rdf_format: RdfFormat) -> Encode:
-    """What writes an event as a message: a comment with its id and time, its quads, the delimiter.
+    """Return an encoder of events as RDF messages: a comment with id and time, the quads, the delimiter.
 
-    Formats without graphs have the triples. The delimiter comes with the event: it is complete then.
+    Formats without graphs get triples. The delimiter after an event marks the message as complete.
     """
 
     @lru_cache(maxsize=1024)
@@ -117,7 +117,7 @@ def messages_in(rdf_format: RdfFormat) -> Encode:
 
 
 def _remark(event: StoredEvent) -> bytes:
-    """An event that is no result: nothing of a progress, else a comment."""
+    """Encode an event that is no result: a comment, or no bytes for `progress`."""
     return b"" if event.kind == "progress" else f"# {event.kind} {event.data}\n".encode()
 
 
@@ -126,7 +126,7 @@ def _remark(event: StoredEvent) -> bytes:
 
 @lru_cache(maxsize=1024)
 def rows_of(columns: tuple[str, ...]) -> Encode:
-    """What writes an event as rows: its id, kind and time before the values of each solution.
+    """Return an encoder of events as CSV rows: id, kind and time, then the values of one solution.
 
     A reset or an error is a row without values.
     """
@@ -153,7 +153,7 @@ def _solutions(data: dict[str, Any], columns: tuple[str, ...]) -> Iterator[list[
 
 
 def _text(term: dict[str, Any] | None) -> str:
-    """A term as SPARQL's CSV has it."""
+    """Return a term in the CSV syntax of SPARQL results."""
     if term is None:
         return ""
     value = term["value"]

@@ -1,4 +1,4 @@
-"""Step 8 of 8: a query's feed as Server-Sent Events; all its subscribers share one channel of the fan-out."""
+"""Step 8 of 8: feed of a query as Server-Sent Events; all subscribers share one channel of the fan-out."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Encode: TypeAlias = Callable[[StoredEvent], bytes]
 
 @lru_cache(maxsize=1024)
 def encode(event: StoredEvent) -> bytes:
-    """The frame of an event, made once for all subscribers."""
+    """Return the Server-Sent Events frame of an event, encoded once for all subscribers."""
     return frame(event.kind, event.data, event.id)
 
 
 @lru_cache(maxsize=1024)
 def encode_line(event: StoredEvent) -> bytes:
-    """An event as a line of JSON, made once for all subscribers."""
+    """Return an event as a line of JSON, encoded once for all subscribers."""
     return line(event.kind, event.data, event.id)
 
 
 @lru_cache(maxsize=1024)
 def encode_message(event: StoredEvent) -> bytes:
-    """An event as a message of a WebSocket, made once for all subscribers."""
+    """Return an event as a WebSocket message, encoded once for all subscribers."""
     return message(event.kind, event.data, event.id)
 
 
 class FeedSource:
-    """One subscriber of a feed. It attaches when its socket is handed over, not before."""
+    """One subscriber of a feed, attached to the feed when its socket is handed over."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class FeedSource:
         empty: str | None = None,
         encode: Encode = encode,
     ) -> None:
-        """See `Feed.subscribe`; ``encode`` makes what is sent of an event."""
+        """Create a subscriber; `Feed.subscribe` explains the positions, ``encode`` encodes one event."""
         self._feed = feed
         self._encode = encode
         self._after_id = after_id
@@ -56,20 +56,20 @@ class FeedSource:
         self._empty = empty
 
     def hand_over(self, fanout: Fanout, sock: socket.socket, greeting: Greeting) -> None:
-        """Let the feed's channel serve a socket: the greeting, then what this subscriber asked for."""
+        """Add a socket to the feed's channel: the greeting, then the events from the requested position."""
         feed, encode = self._feed, self._encode
         while True:
             relay = fanout.shared((feed, encode), lambda: Relay(fanout, feed, encode))
             if feed.join(relay, (sock, greeting), self._after_id, self._snapshot, self._empty):
                 return
-            # It has just lost its last member, or the writer; the next one is new.
+            # The channel has just lost its last member or the writer, so the next attempt creates a channel.
 
 
 class Relay:
-    """A feed's channel: one subscriber to the feed, which offers each event once, a channel to the fan-out.
+    """Channel of a feed: one subscriber of the feed, whose events the fan-out sends to many clients.
 
-    The order in which the feed calls is that in which the writer gets the messages, so a member's first
-    frames and what is published later neither overlap nor leave a gap.
+    The writer receives messages in the order of the feed's calls, so the first frames of a member and the
+    frames published later neither overlap nor leave a gap.
     """
 
     def __init__(self, fanout: Fanout, feed: Feed, encode: Encode) -> None:
@@ -86,7 +86,7 @@ class Relay:
     def welcome(
         self, member: tuple[socket.socket, Greeting], first: Sequence[StoredEvent], ended: bool
     ) -> bool:
-        """A member is a socket and what it is greeted with; see `Subscriber`."""
+        """Add a member (a socket and its greeting) with its first events; see `Subscriber`."""
         sock, greeting = member
         if self._ended:
             return False
@@ -100,13 +100,13 @@ class Relay:
         return True
 
     def offer(self, events: Sequence[StoredEvent]) -> bool:
-        """Events for all members."""
+        """Publish events to all members."""
         frames = b"".join(map(self._encode, events))
-        # Not every form has something for every event, and an empty chunk would be the end.
+        # Some forms encode an event as no bytes, and an empty chunk would end the answer.
         return not frames or self._fanout.publish(self._number, frames)
 
     def end(self) -> None:
-        """Members are disconnected when they have got everything."""
+        """End the channel; its members are disconnected after they received all events."""
         self._ended = True
         self._fanout.close_channel(self._number)
         self._fanout.forget((self._feed, self._encode), self)
@@ -114,7 +114,7 @@ class Relay:
     # --- called by the fan-out --------------------------------------------------------------------
 
     def gone(self) -> None:
-        """One of the members has left."""
+        """Handle a member that has left; without members, detach from the feed."""
         with self._lock:
             self.members -= 1
             empty = self.members <= 0
@@ -122,7 +122,7 @@ class Relay:
             self._feed.leave(self, when_empty=True)
 
     def lost(self) -> None:
-        """The writer has ended, and with it every member's connection."""
+        """Handle the end of the writer, which ends every member's connection."""
         self._ended = True
         self.members = 0
         self._fanout.forget((self._feed, self._encode), self)

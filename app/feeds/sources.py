@@ -1,4 +1,4 @@
-"""Sources of event streams, and how events are written."""
+"""Sources of event streams, and encoders of events."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Protocol, TypeAlias
 
 
 class EventSource(Protocol):
-    """A subscriber's place in a feed, drained without waiting.
+    """A subscriber's position in a feed; reading never waits.
 
-    ``take`` gives the frames that are ready, in order; then ``more`` is True when others are ready as well,
-    which are taken when the client has got these, and ``finished`` when none will follow. ``listen``
-    registers the function to call, from any thread, when there may be something to take.
+    ``take`` returns the pending frames in order. After ``take``, ``more`` is True if further frames are
+    pending for the time when the client has received these, and ``finished`` if no frames will follow.
+    ``listen`` registers a function, called in any thread, that signals possible new frames.
     """
 
     @property
@@ -28,24 +28,24 @@ class EventSource(Protocol):
 
 
 Write: TypeAlias = Callable[[str | None, str, int | None], bytes]
-"""What is sent of an event, of its kind, its data and its id."""
+"""Encoder of an event: returns the bytes for its kind, data and id."""
 
 
 def frame(kind: str | None, data: str, event_id: int | None = None) -> bytes:
-    """One Server-Sent Event; ``data`` must be one line."""
+    """Encode one Server-Sent Event; ``data`` must be one line."""
     number = "" if event_id is None else f"id: {event_id}\n"
     named = "" if kind is None else f"event: {kind}\n"
     return f"{number}{named}data: {data}\n\n".encode()
 
 
 def line(kind: str | None, data: str, event_id: int | None = None) -> bytes:
-    """One event as a line of JSON, ``{"id", "event", "data"}``; its data is JSON."""
+    """Encode one event as a line of JSON, ``{"id", "event", "data"}``; ``data`` is JSON."""
     number = "null" if event_id is None else event_id
     return f'{{"id": {number}, "event": "{kind or "message"}", "data": {data}}}\n'.encode()
 
 
 def message(kind: str | None, data: str, event_id: int | None = None) -> bytes:
-    """One event as a text message of a WebSocket (RFC 6455, 5.2), the same as `line` says."""
+    """Encode one event as a WebSocket text message (RFC 6455, 5.2) with the JSON of `line`."""
     text = line(kind, data, event_id)[:-1]
     size = len(text)
     if size < 126:

@@ -1,4 +1,4 @@
-"""The server's side of the process that writes event streams: its connection, and the thread that listens."""
+"""Server side of the writer process of event streams: the connection, and the thread that reads it."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from .broadcast import MESSAGE, Broadcaster
 log = logging.getLogger("quadrill.fanout")
 
 _BACKLOG_BYTES = 64 << 20
-"""A writer that is so far behind is ended: its clients resume."""
+"""Maximum bytes queued for the writer; above it the server ends the writer, and clients reconnect."""
 _POLL_S = 1.0
 
 
 class WriterOwner(Protocol):
-    """The owner of a writer as the writer calls it, in the writer's thread."""
+    """Callbacks to the owner of a writer, called in the writer's thread."""
 
     def pump(self, writer: StreamWriter) -> None:
-        """Send what is ready."""
+        """Send the pending frames to the writer."""
 
     def told(self, kind: int, number: int, data: bytes) -> None:
-        """Take a message of the writer."""
+        """Handle a message of the writer."""
 
     def ended(self, writer: StreamWriter, lived_s: float) -> None:
-        """Learn that the writer has ended after so many seconds."""
+        """Handle the end of the writer, which ran for ``lived_s`` seconds."""
 
 
 class StreamWriter:
-    """One life of the writer, a process or a thread: its connection, and a thread here that listens to it.
+    """A running writer (process or thread): its connection, and the server's thread that reads it.
 
-    What does not fit into the connection waits in order; sockets wait with their message.
+    Messages that do not fit into the connection are queued in order, each with its socket.
     """
 
     def __init__(
         self, owner: WriterOwner, *, script: str | None, heartbeat: float, buffer_bytes: int
     ) -> None:
-        """Start a writer.
+        """Start a writer process or thread.
 
         Args:
-            owner: who it works for.
-            script: what the process runs; None writes in a thread of this process.
+            owner: receives the callbacks of `WriterOwner`.
+            script: path of the writer's script; None runs the writer in a thread of this process.
             heartbeat: seconds between heartbeats.
-            buffer_bytes: bytes that are kept for one client.
+            buffer_bytes: maximum bytes buffered for one client.
         """
         self._owner = owner
         self._control, theirs = socket.socketpair()
@@ -68,7 +68,7 @@ class StreamWriter:
         self._child: subprocess.Popen[bytes] | None = None
         if script is not None:
             given = (theirs.fileno(), heartbeat, buffer_bytes)
-            # Isolated and without site packages: it needs nothing but the standard library.
+            # Isolated and without site packages, because the script imports only the standard library.
             command = [sys.executable, "-I", "-S", script, *map(str, given)]
             try:
                 self._child = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
@@ -83,7 +83,7 @@ class StreamWriter:
 
     @property
     def process_id(self) -> int | None:
-        """The number of its process; None when it is a thread."""
+        """Process id of the writer; None if the writer is a thread."""
         return None if self._child is None else self._child.pid
 
     def send(
@@ -95,7 +95,7 @@ class StreamWriter:
         *,
         news: float | None = None,
     ) -> None:
-        """Send a message, in the order of the calls; a socket goes along and is closed here."""
+        """Queue a message, sent in the order of calls; an attached socket is passed, then closed here."""
         message = MESSAGE.pack(kind, number, len(data), time.monotonic() if news is None else news) + data
         with self._lock:
             if self._broken:
@@ -106,7 +106,7 @@ class StreamWriter:
             self._backlog_bytes += len(message)
             if len(self._backlog) == 1:
                 self._flush()
-            # What it is just taking does not count: a client that resumes would get the same again.
+            # The message being sent does not count: a resuming client would get the same large message again.
             if self._backlog and self._backlog_bytes - len(self._backlog[0][0]) > _BACKLOG_BYTES:
                 log.error("the writer of event streams is %d bytes behind and is ended", self._backlog_bytes)
                 self._break()
@@ -115,14 +115,14 @@ class StreamWriter:
             self.wake()
 
     def wake(self) -> None:
-        """Let the thread look for what is ready."""
+        """Wake the thread, which then calls `WriterOwner.pump`."""
         if not self._woken:
             self._woken = True
             with contextlib.suppress(OSError):
                 os.write(self._wake_writer, b"\0")
 
     def end(self, timeout: float) -> None:
-        """Wait for the end that was asked for, then insist."""
+        """Wait up to ``timeout`` seconds for the writer to end, then kill it."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             with self._lock:
@@ -131,7 +131,7 @@ class StreamWriter:
             self._thread.join(timeout)
 
     def _flush(self) -> None:
-        """Send what waits, as far as the connection takes it. Called under the lock."""
+        """Send queued messages until the connection is full; called under the lock."""
         backlog = self._backlog
         while backlog:
             data, sock = backlog[0]
@@ -154,7 +154,7 @@ class StreamWriter:
             backlog.popleft()
 
     def _break(self) -> None:
-        """End the connection, and with it the writer. Called under the lock."""
+        """Close the connection, which ends the writer; called under the lock."""
         if self._broken:
             return
         self._broken = True
@@ -167,7 +167,7 @@ class StreamWriter:
         if self._child is not None:
             self._child.kill()
 
-    # --- the thread that listens to the writer ----------------------------------------------------
+    # --- the thread that reads the writer's messages ----------------------------------------------------
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -182,7 +182,8 @@ class StreamWriter:
                     if key.fileobj == self._wake_reader:
                         with contextlib.suppress(BlockingIOError):
                             os.read(self._wake_reader, 4096)
-                        # Cleared before queues are read: a mark that comes later writes to the pipe again.
+                        # The flag is cleared before queues are read, so a later `wake` writes to the pipe
+                        # again.
                         self._woken = False
                     else:
                         open_ = self._read(incoming)
@@ -192,7 +193,7 @@ class StreamWriter:
         self._close()
 
     def _read(self, incoming: bytearray) -> bool:
-        """Take the writer's messages; False when the connection has ended."""
+        """Handle the writer's messages; return False after the end of the connection."""
         try:
             data = self._control.recv(1 << 18)
         except (BlockingIOError, InterruptedError):
@@ -220,6 +221,6 @@ class StreamWriter:
         with self._lock:
             self._control.close()
             os.close(self._wake_reader)
-            # Whoever still wakes this thread must not write to a file that has the number by then.
+            # A late `wake` must not write to another file that has reused this descriptor.
             self._woken = True
             os.close(self._wake_writer)
