@@ -35,7 +35,7 @@ from typing import NamedTuple
 ADOPT, PUBLISH, FRAMES, FINISH, END, STOP, PAGE, REVOKE = range(8)
 GONE, FIGURES, TAKEN = range(3)
 MESSAGE = struct.Struct("<BIId")
-"""Head of a message: kind, number of a client or channel, length of the body, publication time (monotonic)."""
+"""Head of a message: kind, number of a client or channel, body length, publication time (monotonic)."""
 WELCOME = struct.Struct("<IIII??")
 """Start of an ADOPT body: channel, lengths of `Greeting.head`, ``first`` and ``heartbeat``, and two flags."""
 FIGURES_HEAD = struct.Struct("<QQ")
