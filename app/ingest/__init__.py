@@ -1,1 +1,1 @@
-"""Long-lived pushes: lines of a body as they come, and messages of a WebSocket, all in one thread."""
+"""Long-lived pushes: lines of a chunked body and messages of a WebSocket, all served by one thread."""

@@ -1,4 +1,4 @@
-"""A chunked body whose lines are taken as they come, and answered at its end or line by line."""
+"""Push of a chunked body, whose lines are processed on arrival and answered per batch or at the end."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _BATCH_BYTES = 256 << 10
 
 
 class LineReply(NamedTuple):
-    """How the push of a body's lines is answered.
+    """Form of the answer to a push of lines.
 
     Attributes:
-        headers: those that every answer carries.
-        acknowledges: the client wants an acknowledgement of each batch.
-        keeps: the connection may have further requests.
+        headers: the headers that every answer has.
+        acknowledges: True if the client wants an acknowledgement of each batch.
+        keeps: True if the connection stays open for further requests.
     """
 
     headers: dict[str, str]
@@ -46,10 +46,10 @@ class LineReply(NamedTuple):
 
 
 class LinePush(LivePush):
-    """The lines of one body. Each is an element; a line that is wrong ends the push, those before it stay.
+    """Push of the lines of one body, each an element; an invalid line ends the push, earlier lines stay.
 
-    Where the client wants acknowledgements the answer is lines, too: one for each batch of lines that is
-    durable, a problem document in place of what is wrong, and at last the totals.
+    If the client wants acknowledgements, the answer is lines, too: one for each durable batch of lines, a
+    problem document for an invalid line, and finally the totals.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class LinePush(LivePush):
         chunks: ChunkedBody,
         reply: LineReply,
     ) -> None:
-        """Make one.
+        """Create a push of lines.
 
         Args:
-            connection: of the client.
-            home: where it goes afterwards.
-            streams: what takes the elements.
-            call: the push that each batch of lines is; ``durable`` where the answer waits for a log.
-            limits: of the push.
-            chunks: the decoder, with what was received so far.
-            reply: how the push is answered.
+            connection: the client's connection.
+            home: the owner that gets the connection back afterwards.
+            streams: the service that accepts the elements.
+            call: the parameters of each batch's push; ``durable`` if the answer waits for the input log.
+            limits: the limits of the push.
+            chunks: the chunk decoder, with the bytes received so far.
+            reply: the form of the answer.
         """
         super().__init__(connection, home, streams, call, limits)
         self._chunks = chunks
@@ -87,19 +87,19 @@ class LinePush(LivePush):
             self._start(HTTPStatus.OK, {"Content-Type": NDJSON, "Transfer-Encoding": "chunked"})
 
     def feed(self, data: bytes) -> None:
-        """Decode chunks."""
+        """Decode received chunks into lines."""
         chunks = self._chunks
         if data:
             try:
                 chunks.feed(data)
             except RefusedError as error:
-                # What came before it is whole.
+                # Lines before the damaged chunk are complete.
                 self._broken = HttpError(error.status, error.detail, code="bad-body")
         self._lines += chunks.decoded
         chunks.decoded.clear()
 
     def next_message(self) -> PushMessage | None:
-        """Whole lines; at the end of the body the last one need not end."""
+        """Return the complete lines; the last line of the body may lack its line end."""
         if self._one_by_one:
             return PushMessage(self._one_by_one.pop(0), self._call, self._done)
         lines, most = self._lines, self.limits.message_bytes
@@ -120,7 +120,7 @@ class LinePush(LivePush):
         return None
 
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
-        """Lines are in the log."""
+        """Count lines that the input log has."""
         for each in answer.get("bad", ()):
             _move(each, ("element", "error"), each.get("line", 1), self._done)
         self._done += message.body.count(b"\n")
@@ -131,7 +131,7 @@ class LinePush(LivePush):
             self._untold.append(acknowledgement(answer))
 
     def refused(self, message: PushMessage, error: Exception) -> None:
-        """One of some lines is wrong: those before it are taken, one by one."""
+        """Handle an invalid line in a batch: push the lines before it one by one."""
         lines = message.body.splitlines(keepends=True)
         if len(lines) > 1:
             self._one_by_one = lines
@@ -145,19 +145,19 @@ class LinePush(LivePush):
         self.ended = True
 
     def after_work(self) -> None:
-        """The end of the body is the end of the push."""
+        """End the push at the end of the body."""
         if self._broken is not None and not self.ended:
             self._fail(self._broken)
         elif self._chunks.ended and not self._lines and not self._one_by_one:
             self.ended = True
 
     def framed(self, document: dict[str, Any]) -> bytes:
-        """A chunk with a line."""
+        """Encode a document as a chunk with one line."""
         line = line_of(document)
         return b"%x\r\n%b\r\n" % (len(line), line)
 
     def told(self) -> None:
-        """At the end of the push: its answer, or what was wrong, with what was accepted in any case."""
+        """Send the final answer: the totals or the error, both with the counts of accepted elements."""
         if not self.ended or self._answered or self.lost:
             return
         self._answered = True
@@ -184,26 +184,26 @@ class LinePush(LivePush):
         self.unsent += head_of(status, given)
 
     def cut_off(self) -> None:
-        """The body ends early: what came of it stays."""
+        """Handle a body that ends early: its complete lines stay."""
         self._fail(HttpError(400, "the body of the request ends early", code="bad-body"))
 
     def fail(self, error: BaseException) -> None:
-        """What was not told is not known to be durable."""
+        """End the push with an error; elements without an acknowledgement may not be durable."""
         self._untold.clear()
         self.totals.lose()
         self.number = 0
         self._fail(error)
 
     def revoke(self) -> None:
-        """End a push whose token was removed; all that was taken is durable."""
+        """End a push whose token was removed; all accepted elements are durable."""
         self._fail(RevokedError())
 
     def too_slow(self) -> None:
-        """End who says nothing."""
+        """End the push of a client that was silent for too long."""
         self._fail(HttpError(408, "the body of the request came too slowly", code="request-timeout"))
 
     def leave(self) -> None:
-        """The connection may have further requests, unless its body was not read to the end."""
+        """Return the connection for further requests, or close it if its body was not read to the end."""
         if self._reply.keeps and self._failure is None:
             self.connection.data = self._chunks.rest
             self._home.put(self.connection)
@@ -212,7 +212,7 @@ class LinePush(LivePush):
 
 
 def _move(document: dict[str, Any], texts: tuple[str, ...], line: int, lines_before: int) -> None:
-    """Have a document name a line of the body, also in its texts, instead of that line of a message."""
+    """Replace the line number within a message by that of the body, also in the document's texts."""
     document["line"] = line + lines_before
     for name in texts:
         if isinstance(text := document.get(name), str):

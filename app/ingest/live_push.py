@@ -1,10 +1,11 @@
-"""A long-lived push: what is common to the lines of a body and the messages of a WebSocket.
+"""Long-lived push: common base of the pushes of lines of a body and of WebSocket messages.
 
-    bytes received -> messages -> StreamService.take -> (durable) -> what the client is told
+    bytes received -> messages -> StreamService.take -> (durable) -> acknowledgement
 
-`read` takes what has come and gives it to the engine; the loop (loop.py) waits until the input log has what
-all of its connections gave, once for all of them, and then lets each one `tell`. While the engine's queue is
-full, or the client does not take what it is told, nothing is read: the client waits in its own send.
+`read` passes received bytes as messages to the engine. The loop (loop.py) waits once until the input log has
+the messages of all its connections, and then calls each connection's `tell`. While the engine's queue is
+full, or the client does not read its acknowledgements, the server reads no bytes: the client blocks in its
+send.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from ..server.connection_owner import ConnectionOwner
 
 NDJSON = "application/x-ndjson"
 PAUSE_SECONDS = 0.02
-"""After this time the engine is asked again whether there is room."""
+"""Seconds until a push that met a full queue of the engine is tried again."""
 _MOST_UNSENT = 256 << 10
 _RECEIVED_AT_ONCE = 128 << 10
 _MOST_BAD = 10_000
-"""Of the wrong elements of a push so many are listed at its end."""
+"""Maximum number of invalid elements listed at the end of a push."""
 _COUNTS = ("accepted", "late", "dropped", "skipped")
 
 
 class PushLimits(NamedTuple):
-    """Of one long-lived push.
+    """Limits of one long-lived push.
 
     Attributes:
-        message_bytes: longest line, or message of a WebSocket.
-        idle_seconds: how long a client may say nothing.
+        message_bytes: maximum length of a line or a WebSocket message.
+        idle_seconds: maximum time without data from the client.
         ping_seconds: the time between two pings of a WebSocket.
-        grant: the token by which it was opened; None for none.
+        grant: the token that opened the push; None without authentication.
     """
 
     message_bytes: int = 1 << 20
@@ -50,7 +51,7 @@ class PushLimits(NamedTuple):
 
 
 class PushMessage(NamedTuple):
-    """One push for the engine, and how many lines came before it."""
+    """Body of one push to the engine, and the number of lines before it."""
 
     body: bytes
     call: PushCall
@@ -58,9 +59,9 @@ class PushMessage(NamedTuple):
 
 
 class PushTotals:
-    """What all pushes of one connection gave, in the members of the answer to a push.
+    """Totals of all pushes of one connection, with the same members as the answer to one push.
 
-    ``lists_bad`` is True where the client does not get the wrong elements of each push.
+    ``lists_bad`` is True if only the totals list invalid elements, not the answer to each push.
     """
 
     def __init__(self, stream: str) -> None:
@@ -69,7 +70,7 @@ class PushTotals:
         self._members: dict[str, Any] = {}
 
     def add(self, answer: dict[str, Any]) -> None:
-        """Count the answer to one push."""
+        """Add the answer to one push."""
         members = self._members
         for name, value in answer.items():
             if name in _COUNTS:
@@ -82,27 +83,27 @@ class PushTotals:
                 members[name] = value if value is not None else members.get(name)
 
     def document(self, *, durable: bool) -> dict[str, Any]:
-        """The answer to all; ``durable`` is given where there was no push."""
+        """Return the totals as a document; ``durable`` is the value if there was no push."""
         nothing = {"stream": self._stream, "first_seq": None, "last_seq": None}
         return nothing | {"accepted": 0, "late": 0, "durable": durable, "dropped": 0} | self._members
 
     def lose(self) -> None:
-        """Say that not all of it is known to be durable."""
+        """Mark the totals as not durable, because some elements may be lost."""
         self._members["durable"] = False
 
 
 class LivePush:
-    """One connection that pushes again and again. Used by one thread.
+    """One connection that pushes many messages; used by one thread.
 
     Attributes:
-        connection: of the client.
-        number: what `tell` has to wait for, by `TurnQueue.wait_durable`; 0 for nothing.
-        unsent: what the client has not taken yet.
-        totals: of all that was accepted.
-        ended: nothing more is read; when all is sent the connection goes home.
-        resumes: when it is read again, in a pause.
-        heard: when something came last, or was taken.
-        lost: the client is gone.
+        connection: the client's connection.
+        number: number of the input-log record that must be durable before `tell`; 0 for none.
+        unsent: answer bytes that the client has not received yet.
+        totals: the totals of all accepted pushes.
+        ended: True if no bytes are read any more; the connection is returned after all answers are sent.
+        resumes: time at which a paused connection is read again.
+        heard: time at which bytes were last received or accepted by the client.
+        lost: True if the client has disconnected.
     """
 
     def __init__(
@@ -133,17 +134,17 @@ class LivePush:
 
     @property
     def reads(self) -> bool:
-        """True while more is wanted of the client."""
+        """True while the server wants more bytes from the client."""
         return not self.ended and self._held is None and len(self.unsent) < _MOST_UNSENT
 
     def open(self, now: float) -> None:
-        """Begin: take what came with the request."""
+        """Start the push with the bytes received along with the request."""
         self.heard = now
         self.feed(b"")
         self.work(now)
 
     def read(self, now: float) -> None:
-        """Take what has come."""
+        """Read received bytes and process them."""
         try:
             piece = self.connection.socket.recv(_RECEIVED_AT_ONCE)
         except (BlockingIOError, InterruptedError):
@@ -159,7 +160,7 @@ class LivePush:
         self.work(now)
 
     def work(self, now: float) -> None:
-        """Give the engine what is whole, until it has no room."""
+        """Pass complete messages to the engine until its queue is full."""
         self.resumes = 0.0
         while not self.ended or self._held is not None:
             message, self._held = self._held or self.next_message(), None
@@ -180,7 +181,7 @@ class LivePush:
         self.after_work()
 
     def tell(self) -> None:
-        """What was accepted is durable: say so."""
+        """Acknowledge the accepted messages, which are durable."""
         self.number = 0
         told, self._untold = self._untold, []
         for document in told:
@@ -188,7 +189,7 @@ class LivePush:
         self.told()
 
     def send(self) -> None:
-        """Send what the client takes; once all is sent and nothing more comes the connection goes home."""
+        """Send pending answers; after the last answer of an ended push, return the connection."""
         try:
             while self.unsent:
                 sent = self.connection.socket.send(self.unsent)
@@ -200,51 +201,52 @@ class LivePush:
             self.lose()
 
     def lose(self) -> None:
-        """The client is gone."""
+        """Discard pending answers of a client that has disconnected."""
         self.ended = self.lost = True
         self.resumes = 0.0
         self._held = None
         self._untold.clear()
         self.unsent.clear()
 
-    # --- what the two kinds do ------------------------------------------------------------------------------
+    # --- implemented by the two kinds of pushes
+    # ------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Decode bytes of the client."""
         raise NotImplementedError
 
     def next_message(self) -> PushMessage | None:
-        """What is whole and was not given yet."""
+        """Return the next complete message; None if there is none."""
         raise NotImplementedError
 
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
-        """A message is in the log, and will be durable."""
+        """Handle the answer to a message that the engine accepted and will make durable."""
         raise NotImplementedError
 
     def refused(self, message: PushMessage, error: Exception) -> None:
-        """A message is not."""
+        """Handle the error of a message that the engine rejected."""
         raise NotImplementedError
 
     def after_work(self) -> None:
-        """Everything that is whole was given."""
+        """Called after all complete messages were passed to the engine."""
 
     def framed(self, document: dict[str, Any]) -> bytes:
-        """A document for the client."""
+        """Encode a document for the client."""
         raise NotImplementedError
 
     def told(self) -> None:
-        """Everything that was accepted was told."""
+        """Called after all accepted messages were acknowledged."""
 
     def cut_off(self) -> None:
-        """The client has ended its side of the connection."""
+        """Handle the client's end of its side of the connection."""
         raise NotImplementedError
 
     def fail(self, error: BaseException) -> None:
-        """Nothing can go on: what was not told is not known to be durable."""
+        """End the push with an error; messages without an acknowledgement may not be durable."""
         raise NotImplementedError
 
     def look(self, now: float) -> None:
-        """Look at the clock, now and then: who neither sends nor takes anything is too slow."""
+        """Check the timeouts: a client that neither sends nor receives bytes is too slow."""
         grant = self.limits.grant
         if grant is not None and not self.ended and now >= self._next_check:
             self._next_check = now + CHECK_SECONDS
@@ -263,29 +265,29 @@ class LivePush:
         self.fail(RevokedError())
 
     def too_slow(self) -> None:
-        """The client has said nothing for too long."""
+        """Handle a client that was silent for too long."""
         raise NotImplementedError
 
     def go_home(self) -> None:
-        """All is said: the connection goes back or ends."""
+        """Return or close the connection after the last answer."""
         if self.lost:
             self._home.close(self.connection)
         else:
             self.leave()
 
     def leave(self) -> None:
-        """Give the connection back, or end it."""
+        """Return the connection to its owner, or close it."""
         self._home.drain(self.connection)
 
 
 def acknowledgement(answer: dict[str, Any]) -> dict[str, Any]:
-    """What a client is told of a message: the answer to a push, led by the last seq."""
+    """Return the acknowledgement of a message: the answer to a push, with the last seq first."""
     members = {name: value for name, value in answer.items() if name not in ("stream", "last_seq")}
     return {"acknowledged": answer["last_seq"], **members}
 
 
 class EndingError(ReportedError):
-    """The server stops."""
+    """The error of a push that ends because the server stops."""
 
     code = "closed"
 
@@ -294,17 +296,17 @@ class EndingError(ReportedError):
 
 
 class RevokedError(HttpError):
-    """The token by which a push was opened was removed."""
+    """The error of a push whose token was removed."""
 
     def __init__(self) -> None:
         super().__init__(401, "the token of this connection was removed", code="unauthorised")
 
 
 def line_of(document: dict[str, Any]) -> bytes:
-    """A document as one line."""
+    """Encode a document as one line."""
     return json.dumps(document, ensure_ascii=False, default=str).encode() + b"\n"
 
 
 def too_long(what: str, limit: int) -> HttpError:
-    """The error of a line or message that is over its limit."""
+    """Return the error of a line or message that is longer than its limit."""
     return HttpError(413, f"{what} may have {limit} bytes, this one has more", code="body-too-large")

@@ -1,4 +1,4 @@
-"""The thread that serves all long-lived pushes: however many there are, they share each sync of the log."""
+"""Thread that serves all long-lived pushes, which share each sync of the input log."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LOOK_SECONDS = 1.0
 
 
 class PushLoop:
-    """Reads, gives to the engine, waits for the log, tells. Its thread begins with the first push.
+    """Loop of all long-lived pushes: read, process, wait for the log, acknowledge.
 
     Attributes:
-        pushes: those that are open.
+        pushes: the open pushes.
     """
 
     def __init__(self, tasks: TaskQueue) -> None:
@@ -40,7 +40,7 @@ class PushLoop:
         self._paused: set[LivePush] = set()
 
     def adopt(self, push: LivePush) -> bool:
-        """Serve a push from now on; False when the server stops."""
+        """Add a push to the loop; return False if the server is stopping."""
         with self._lock:
             if self._ending:
                 return False
@@ -52,7 +52,7 @@ class PushLoop:
         return True
 
     def close(self) -> None:
-        """Take nothing more; what was accepted is told, then every connection ends."""
+        """Stop reading, acknowledge all accepted messages, then end every connection."""
         with self._lock:
             self._ending = True
             thread = self._thread
@@ -89,7 +89,7 @@ class PushLoop:
                 push.go_home()
 
     def _round(self, selector: selectors.BaseSelector) -> None:
-        """What is ready now: all that it gives to the engine shares one wait for the log."""
+        """Process all ready connections; their messages share one wait for the input log."""
         busy: list[LivePush] = []
         ready = selector.select(self._pause())
         now = time.monotonic()
@@ -117,7 +117,7 @@ class PushLoop:
         return max(0.0, until - time.monotonic()) if until else LOOK_SECONDS
 
     def _complete_round(self, selector: selectors.BaseSelector, busy: list[LivePush]) -> None:
-        """Wait for the log, tell, send."""
+        """Wait for the input log, then acknowledge messages and send answers."""
         number = max((push.number for push in busy), default=0)
         failure = None
         if number:

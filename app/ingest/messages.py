@@ -1,4 +1,4 @@
-"""A WebSocket (RFC 6455) whose messages are pushes, each answered by a message."""
+"""Push over a WebSocket (RFC 6455): each message is a push and gets one message as its answer."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from .live_push import (
 
 N_QUADS = "application/n-quads"
 _PINGS = 3
-"""A client that has answered none of so many is gone."""
+"""Number of unanswered pings after which a client counts as disconnected."""
 
 
 class MessagePush(LivePush):
-    """The messages of one WebSocket, each a push by itself, all or nothing; a wrong one ends nothing."""
+    """Push of WebSocket messages, each accepted or rejected as a whole; the connection stays open."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class MessagePush(LivePush):
         limits: PushLimits,
         handshake: bytes,
     ) -> None:
-        """Make one; ``handshake`` is what the client is answered first."""
+        """Create a push; ``handshake`` is the response that opens the WebSocket."""
         super().__init__(connection, home, streams, call, limits._replace(idle_seconds=limits.ping_seconds))
         self.unsent += handshake
         self._frames = Frames(ConnectionType.SERVER)
@@ -60,14 +60,14 @@ class MessagePush(LivePush):
         self._written = FrameProtocol(client=False, extensions=[])
 
     def open(self, now: float) -> None:
-        """Begin: what came behind the request are frames."""
+        """Start the push; the bytes received after the request are frames."""
         data, self.connection.data = bytes(self.connection.data), b""
         self.heard = now
         self.feed(data)
         self.work(now)
 
     def feed(self, data: bytes) -> None:
-        """Take frames."""
+        """Decode received frames into messages."""
         self._pings = 0
         try:
             self._frames.receive_data(data)
@@ -104,44 +104,44 @@ class MessagePush(LivePush):
             self._messages.append(PushMessage(body, self._call._replace(media_type=media_type)))
 
     def next_message(self) -> PushMessage | None:
-        """The next message."""
+        """Return the next complete message; None if there is none."""
         return self._messages.popleft() if self._messages else None
 
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
-        """A message is in the log."""
+        """Queue the acknowledgement of a message that the engine accepted."""
         self._count_of_messages += 1
         self._untold.append({**acknowledgement(answer), "message": self._count_of_messages})
 
     def refused(self, message: PushMessage, error: Exception) -> None:
-        """A message is wrong: the client is told, and may go on."""
+        """Send the error of a rejected message; the connection stays open."""
         self._count_of_messages += 1
         self._untold.append({**problem(error), "message": self._count_of_messages})
 
     def after_work(self) -> None:
-        """After a goodbye nothing is read."""
+        """End the push after a close frame."""
         if self._goodbye is not None:
             self.ended = True
 
     def told(self) -> None:
-        """The goodbye comes behind the answers to the messages before it."""
+        """Send the close frame after the answers to all earlier messages."""
         if self.ended and not self.lost and self._goodbye is not None:
-            with contextlib.suppress(LocalProtocolError):  # it is closed already
+            with contextlib.suppress(LocalProtocolError):  # the connection is already closed
                 self.unsent += self._frames.send(self._goodbye)
             self._goodbye = None
 
     def framed(self, document: dict[str, Any]) -> bytes:
-        """A message with a document."""
+        """Encode a document as a text message."""
         if self._frames.state not in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
             return b""
-        # RFC 6455 section 5.5.1: until its own goodbye a server may send, which wsproto does not.
+        # RFC 6455, 5.5.1: a server may send until its own close frame, but wsproto does not.
         return bytes(self._written.send_data(line_of(document).decode().rstrip("\n")))
 
     def cut_off(self) -> None:
-        """The client is gone without a goodbye."""
+        """Handle a client that disconnected without a close frame."""
         self.ended = True
 
     def fail(self, error: BaseException) -> None:
-        """Say why, and end."""
+        """Send a close frame with the reason, and end the push."""
         self._untold.clear()
         self.number = 0
         self.unsent += self.framed(problem(error))
@@ -152,13 +152,13 @@ class MessagePush(LivePush):
             code = CloseReason.POLICY_VIOLATION
         told = isinstance(error, EndingError | RevokedError | StoreUnwritableError)
         reason = str(error)[:120] if told else ""
-        self.ended = True  # what the client still sends is not read
+        self.ended = True  # later bytes of the client are not read
         self._goodbye = None
         if self._frames.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
             self.unsent += self._frames.send(CloseConnection(code=code, reason=reason))
 
     def too_slow(self) -> None:
-        """Ask a silent client whether it is there."""
+        """Send a ping to a silent client."""
         self._pings += 1
         if self._pings > _PINGS:
             self.lose()
@@ -166,5 +166,5 @@ class MessagePush(LivePush):
             self.unsent += self._frames.send(Ping())
 
     def _close_later(self, code: int, reason: str) -> None:
-        """Say goodbye when the messages that came before are answered."""
+        """Schedule a close frame after the answers to all earlier messages."""
         self._goodbye = CloseConnection(code=code, reason=reason[:120])

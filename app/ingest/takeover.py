@@ -1,4 +1,4 @@
-"""Pushes that take their connection over: it goes to the thread of long-lived pushes."""
+"""Hand-over of a request's connection to the thread of long-lived pushes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .live_push import EndingError, LivePush
 from .loop import PushLoop
 
 MakePush = Callable[[Connection, ConnectionOwner, dict[str, str]], LivePush]
-"""Makes the push of a connection; gets the headers that every answer has, too."""
+"""Creates the push of a connection; its last argument are the headers of every answer."""
 
 
 class LongPush(Takeover):
-    """An answer that a long-lived push writes, from its first byte."""
+    """An answer written entirely by a long-lived push."""
 
     def __init__(self, loop: PushLoop, make: MakePush, status: int) -> None:
         super().__init__(status, {})
@@ -28,7 +28,7 @@ class LongPush(Takeover):
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
     ) -> WholeAnswer | None:
-        """Hand the connection to the thread of pushes."""
+        """Hand the connection over to the thread of long-lived pushes."""
         push = self._make(connection, home, self.headers)
         request.lent = True
         if self._loop.adopt(push):
