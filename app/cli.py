@@ -52,15 +52,15 @@ COMMANDS = {
     },
     "The program": {"version": "version", "completion": "completion"},
 }
-"""The commands in the order of the help, and the module of the package ``commands`` that has each."""
+"""Commands by heading, in the order of the help text; each value is the command's module in ``commands``."""
 _MODULES = {command: module for group in COMMANDS.values() for command, module in group.items()}
 _COMPLETING = "_ARGCOMPLETE"
-"""The variable that a shell sets which asks how a line can go on."""
+"""Environment variable that a shell sets when it requests completions of a command line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    # The HTTP library would load a command line of its own, and half of what makes it is unused here.
+    """Run the command line and return the exit code."""
+    # httpx would import its own command line, whose dependencies no command of quadrill uses.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     if _COMPLETING in os.environ:
         from .commands.completing import complete
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return OK
     except BrokenPipeError:
-        # The reader, `head` for instance, has enough. What Python would flush at exit has nowhere to go.
+        # The reader of the pipe, `head` for instance, has exited: Python would fail to flush stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
@@ -94,10 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build_parser(asked: str) -> argparse.ArgumentParser:
-    """The parser of the module that has the command that is asked for, else of all.
+    """Build a parser for the module of the command ``asked``, or for all modules if no such command exists.
 
-    A command begins what it needs when it runs: a client needs no store and no engine, and importing them
-    takes longer than its work.
+    A command imports its dependencies when the command runs: a client command needs neither the store nor the
+    engine, and importing these two packages takes longer than the work of a client command.
     """
     parser = argparse.ArgumentParser(
         prog="quadrill",
@@ -112,7 +112,7 @@ def build_parser(asked: str) -> argparse.ArgumentParser:
     for module in dict.fromkeys([_MODULES[asked]] if asked in _MODULES else _MODULES.values()):
         import_module(f".commands.{module}", __package__).add_commands(commands)
     for command in commands.choices.values():
-        # What a command does not know is told with its own usage, not with the list of all commands.
+        # An unknown option is reported with the usage of its command, not with the list of all commands.
         command.set_defaults(parser=command)
     if asked not in _MODULES:
         parser.epilog = _overview(commands)
@@ -120,7 +120,7 @@ def build_parser(asked: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Prints the version; other commands do not read it from the metadata of the distribution."""
+    """Option that prints the version; the version is read from the distribution metadata only then."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **further: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **further)
@@ -133,7 +133,7 @@ class _Version(argparse.Action):
 
 
 def _overview(commands: Any) -> str:
-    """All commands by what they are about, with a sentence each."""
+    """Return the list of all commands by heading, with a one-sentence summary of each command."""
     lines = []
     for group, names in COMMANDS.items():
         lines.append(f"{group}:")
@@ -145,7 +145,7 @@ def _overview(commands: Any) -> str:
 
 
 def _refuse(parser: argparse.ArgumentParser, asked: str) -> NoReturn:
-    """There is no such command: name those that are written like it."""
+    """Report an unknown command, suggest commands of similar spelling, and exit with code 2."""
     near = get_close_matches(asked, _MODULES, n=2, cutoff=0.5)
     meant = f"Did you mean {' or '.join(near)}? " if near else ""
     print(

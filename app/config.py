@@ -2,7 +2,8 @@
 
 A setting has one name everywhere: ``query_timeout`` in a TOML file, ``QUADRILL_QUERY_TIMEOUT`` in the
 environment, ``settings.query_timeout`` in code. The command line overrides the environment, which overrides
-the file. A name that the table does not know stops the start, since a misspelt limit is no limit.
+the file. An unknown setting name prevents the start of the server, since a misspelt limit would have no
+effect.
 """
 
 from __future__ import annotations
@@ -358,14 +359,15 @@ class Settings:
 
     @property
     def in_memory(self) -> bool:
-        """True when nothing is kept on disk."""
+        """True if the server stores no data on disk."""
         return self.data == MEMORY
 
     @property
     def data_folder(self) -> Path | None:
-        """The absolute path of the data folder, None in memory.
+        """Absolute path of the data folder, or None for a store in memory.
 
-        Workers of a Spark cluster have another current folder than the process that names a relative one.
+        The path is absolute because workers of a Spark cluster have another working directory than the
+        server.
         """
         if self.in_memory:
             return None
@@ -387,12 +389,12 @@ _BY_NAME = {row.name: row for row in SETTINGS}
 
 
 def names_data_folder(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the environment names the data folder."""
+    """Return whether an environment variable names the data folder."""
     return bool(environment.get(f"{ENVIRONMENT_PREFIX}DATA"))
 
 
 def default_data_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """``quadrill`` in the user's data directory, after the XDG Base Directory Specification."""
+    """Return the path of ``quadrill`` in the user's data directory, as XDG Base Directory specifies."""
     base = environment.get("XDG_DATA_HOME") or ""
     root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share"
     return root / "quadrill"
@@ -404,7 +406,7 @@ def load_settings(
     environment: Mapping[str, str] = os.environ,
     file: Path | None = None,
 ) -> Settings:
-    """Settings from a TOML file, the environment and ``overrides``, the later winning.
+    """Load settings from a TOML file, the environment and ``overrides``, in increasing precedence.
 
     Raises:
         SettingsError: a name is unknown or a value does not fit its type.

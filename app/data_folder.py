@@ -1,4 +1,4 @@
-"""Opens what a data folder holds: the store and the registry."""
+"""Functions that open the store and the registry of a data folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def open_store(
     clock_ms: Callable[[], int] = system_clock_ms,
     analyse_update: AnalyseUpdate = no_analysis,
 ) -> QuadStore:
-    """The quad store of the data folder; its commits get the time of ``clock_ms``.
+    """Open the quad store of the data folder; the function ``clock_ms`` gives the time of each commit.
 
-    ``analyse_update`` gives what is known of updates that differ in constants alone.
+    ``analyse_update`` returns the shared analysis of updates that differ only in constants.
 
     Raises:
         StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
@@ -65,7 +65,7 @@ def open_store(
 
 
 def open_registry(settings: Settings) -> Registry:
-    """The registry database, migrated."""
+    """Open the registry database and migrate its schema to the current version."""
     folder = settings.data_folder
     if settings.registry_url:
         return Registry.open(settings.registry_url)
@@ -79,9 +79,9 @@ def open_registry(settings: Settings) -> Registry:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a data folder that only its user can read.
+    """Create a data folder that only its owner can read.
 
-    Raises: StoreUnwritableError.
+    Raises: StoreUnwritableError if the folder cannot be created.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

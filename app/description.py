@@ -26,7 +26,7 @@ _FORMAT_NAMES = {
     "trig": "TriG",
 }
 MAX_GRAPHS = 1000
-"""A description of more graphs than this names only the default graph: it must stay a small document."""
+"""Maximum number of named graphs in a description; beyond it, only the default graph is described."""
 
 PREFIXES = {"sd": SD, "void": VOID, "formats": _FORMATS}
 
@@ -38,13 +38,13 @@ def describe(
     updates: bool,
     federated: bool,
 ) -> Iterator[Triple]:
-    """The triples that describe the service at ``endpoint``.
+    """Yield the triples that describe the service at ``endpoint``.
 
     Args:
         endpoint: absolute address of the query endpoint.
-        graphs: triples per graph.
-        updates: whether updates are possible (false in read-only mode).
-        federated: whether SERVICE may reach any host.
+        graphs: number of triples of each graph.
+        updates: whether the server accepts updates (False in read-only mode).
+        federated: whether queries may use SERVICE.
     """
     service, dataset, default = NamedNode(endpoint), BlankNode(), BlankNode()
     yield Triple(service, _TYPE, _sd("Service"))

@@ -1,4 +1,4 @@
-"""Figures of store, engine and event streams for Prometheus, read when somebody scrapes."""
+"""Prometheus metrics of the store, the engine and event streams, computed at each scrape."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .upkeep.huge_pages import HugePages
 
 
 class ServiceFigures(Collector):
-    """The figures of store, engine and fan-out; nothing here counts quads one by one."""
+    """Prometheus collector for the store, the engine and the fan-out; a scrape never iterates over quads."""
 
     def __init__(
         self, store: QuadStore, engine: Engine, endpoint: SparqlEndpoint, fanout: Fanout, pages: HugePages
@@ -35,11 +35,11 @@ class ServiceFigures(Collector):
         self._endpoint = endpoint
         self._fanout = fanout
         self._pages = pages
-        # Memory, CPU time and open files of the process, under the names that all programs have.
+        # Memory, CPU time and open files of the process, under the standard names of Prometheus clients.
         self._process = ProcessCollector(registry=None)
 
     def collect(self) -> Iterable[Metric]:
-        """The figures of this moment."""
+        """Yield the current value of every metric."""
         fanout = self._fanout
         streamed = fanout.figures
         counts = self._store.reader.graph_counts()
@@ -85,7 +85,7 @@ class ServiceFigures(Collector):
 
 
 def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
-    """The way of an input: decode, log, queue, process, results, deliver; once per input or group."""
+    """Return the histogram of stage times: decode, log, queue, process, results and deliver."""
     metric = HistogramMetricFamily(
         "quadrill_stage_seconds", "Time that inputs and results spend in a stage.", labels=("stage",)
     )
@@ -96,7 +96,7 @@ def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
 
 
 def _of_graphs(rates: Mapping[str, Rate]) -> Iterable[Metric]:
-    """The graphs that change most often."""
+    """Return commit rates and commit sizes of the graphs that change most often."""
     commits = GaugeMetricFamily(
         "quadrill_graph_commits_per_hour", "How often a graph changes.", labels=("graph",)
     )

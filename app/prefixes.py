@@ -1,4 +1,4 @@
-"""The server's prefixes: kept in the registry, held in memory for every answer that is written with them."""
+"""The server's prefixes: stored in the registry, and cached in memory for the serializers of answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_PREFIXES = 1000
 
 
 class PrefixTable:
-    """Prefix -> IRI; safe to use from any thread. Only Turtle, TriG and RDF/XML have a use for them."""
+    """Thread-safe map from prefixes to IRIs, used by the serializers of Turtle, TriG and RDF/XML."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -28,11 +28,11 @@ class PrefixTable:
         )
 
     def all(self) -> Mapping[str, str]:
-        """Every prefix with its IRI; the mapping does not change."""
+        """Return an immutable map from every prefix to its IRI."""
         return self._known
 
     def put(self, prefix: str, iri: str) -> None:
-        """Keep a prefix.
+        """Store a prefix.
 
         Raises: HttpError 400 for a name that no Turtle text can use, for a relative IRI, or for too many.
         """
@@ -56,9 +56,9 @@ class PrefixTable:
             self._known = MappingProxyType({**self._known, prefix: iri})
 
     def remove(self, prefix: str) -> None:
-        """Forget a prefix.
+        """Delete a prefix.
 
-        Raises: NotFoundError.
+        Raises: NotFoundError if the prefix is unknown.
         """
         with self._lock:
             self._registry.prefixes.remove(prefix)

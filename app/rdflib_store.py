@@ -1,10 +1,11 @@
 """An rdflib store over a running server: ``Graph(store="Quadrill")``, ``Dataset(store="Quadrill")``.
 
-Writes are collected and sent together: before any read, at ``commit()`` and ``close()``, when many are
-waiting, and when the program ends. ``rollback()`` forgets what was not sent.
+Added triples are buffered. The store sends the buffer as one request before any read, at ``commit()`` and
+``close()``, when the buffer has ``BATCH`` triples without blank nodes, and when the program ends.
+``rollback()`` discards the buffer.
 
-Blank nodes keep their identity within what is sent together; the server gives them labels of its own. Blank
-nodes that came from the server can be looked up, but not removed: no update can name one.
+Blank nodes keep their identity within one request; the server assigns new labels to blank nodes. Blank nodes
+that the server returned can be looked up, but not removed, since no SPARQL update can name a blank node.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ Pattern: TypeAlias = "tuple[Any, Any, Any]"
 
 
 class QuadrillStoreError(Exception):
-    """The server refused a request, or cannot be reached."""
+    """Error that the server rejected a request, or that the server cannot be reached."""
 
 
 class _BufferedClient:
-    """The client and the quads that wait; apart from the store, which may be gone when the program ends."""
+    """HTTP client and buffered quads; a separate object, because it has to outlive a collected store."""
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -42,7 +43,7 @@ class _BufferedClient:
         self.with_blank = False
 
     def send(self, path: str, body: str, media_type: str, **parameters: str) -> httpx.Response:
-        """POST, with problems as exceptions."""
+        """Send a POST request; an error response raises QuadrillStoreError."""
         headers = {"Content-Type": media_type, "Accept": _ACCEPT}
         try:
             answer = self.client.post(path, content=body.encode(), headers=headers, params=parameters)
@@ -58,7 +59,7 @@ class _BufferedClient:
         raise QuadrillStoreError(f"{answer.status_code}: {problem.get('detail')}{hint}")
 
     def flush(self) -> None:
-        """Send what waits, as one commit."""
+        """Send the buffered quads as one commit."""
         if self.waiting:
             self.send("store", "".join(self.waiting), "application/n-quads")
             self.forget()
@@ -74,9 +75,9 @@ class _BufferedClient:
 
 
 class QuadrillStore(Store):
-    """See the module. The configuration is the server's address, or a mapping with url, token, timeout.
+    """rdflib store of one server; ``configuration`` is its address, or a dict with url, token, timeout.
 
-    Raises: QuadrillStoreError from every method that asks the server.
+    Raises: QuadrillStoreError from every method that sends a request.
     """
 
     context_aware = True
@@ -95,7 +96,7 @@ class QuadrillStore(Store):
     # --- life ---------------------------------------------------------------------------------
 
     def open(self, configuration: Any, create: bool = False) -> int | None:
-        """Connect to a server; ``create`` has no meaning here."""
+        """Set up the client of a server; ``create`` is ignored."""
         self.close()
         options: dict[str, Any] = (
             {"url": configuration} if isinstance(configuration, str) else dict(configuration)
@@ -108,7 +109,7 @@ class QuadrillStore(Store):
         return VALID_STORE
 
     def close(self, commit_pending_transaction: bool = True) -> None:
-        """Send what waits, unless told otherwise, and disconnect."""
+        """Disconnect; buffered quads are sent before, unless ``commit_pending_transaction`` is False."""
         if self._connection is not None:
             if not commit_pending_transaction:
                 self._connection.forget()
@@ -116,11 +117,11 @@ class QuadrillStore(Store):
             self._finalizer()
 
     def commit(self) -> None:
-        """Send what waits: one atomic commit of the server."""
+        """Send the buffered quads, which the server applies as one atomic commit."""
         self._server().flush()
 
     def rollback(self) -> None:
-        """Forget what was not sent yet."""
+        """Discard the buffered quads."""
         self._server().forget()
 
     # --- writing ------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ class QuadrillStore(Store):
         graph = _graph_of(context)
         server.waiting.append(" ".join(map(_text, (*triple, *([graph] if graph else [])))) + " .\n")
         server.with_blank |= any(isinstance(term, BNode) for term in triple)
-        # Blank nodes of one document must go together: they would become different ones otherwise.
+        # Blank nodes must be sent in one request: the server would give each request different blank nodes.
         if len(server.waiting) >= BATCH and not server.with_blank:
             server.flush()
 
@@ -141,7 +142,7 @@ class QuadrillStore(Store):
             self.add((subject, predicate, object_), context)
 
     def remove(self, triple: Pattern, context: Any = None) -> None:
-        """Remove what matches, from one graph or without ``context`` from all."""
+        """Remove the matching triples from the graph ``context``; None removes them from all graphs."""
         if any(isinstance(term, BNode) for term in triple):
             raise QuadrillStoreError("a blank node of the server cannot be named in an update")
         pattern = _pattern(triple)
@@ -152,12 +153,12 @@ class QuadrillStore(Store):
             self.update(f"DELETE WHERE {{ {_within(pattern, context)} }}")
 
     def add_graph(self, graph: Any) -> None:
-        """List a graph, also an empty one."""
+        """Create a graph, which exists even while it has no triples."""
         if (name := _graph_of(graph)) is not None:
             self.update(f"CREATE SILENT GRAPH {name.n3()}")
 
     def remove_graph(self, graph: Any) -> None:
-        """Drop a graph; the default graph is emptied."""
+        """Drop a named graph, or delete all triples of the default graph."""
         name = _graph_of(graph)
         self.update("DROP DEFAULT" if name is None else f"DROP SILENT GRAPH {name.n3()}")
 
@@ -169,7 +170,7 @@ class QuadrillStore(Store):
         queryGraph: Any = None,
         **_options: Any,
     ) -> None:
-        """Run an update on the server. What it cannot express rdflib's own engine does, triple by triple."""
+        """Run an update on the server; prepared updates and bindings fall back to rdflib's own engine."""
         named = queryGraph is not None and queryGraph != _UNION and _graph_of(queryGraph) is not None
         if not isinstance(update, str) or initBindings or named:
             raise NotImplementedError
@@ -187,7 +188,7 @@ class QuadrillStore(Store):
         queryGraph: Any = None,
         **_options: Any,
     ) -> Result:
-        """Ask the server. Prepared queries and bindings of blank nodes are left to rdflib's own engine."""
+        """Run a query on the server; prepared queries and blank-node bindings fall back to rdflib."""
         bindings = dict(initBindings or {})
         if not isinstance(query, str) or any(isinstance(term, BNode) for term in bindings.values()):
             raise NotImplementedError
@@ -204,7 +205,7 @@ class QuadrillStore(Store):
     def triples(
         self, triple_pattern: Pattern, context: Any = None
     ) -> Iterator[tuple[Pattern, Iterator[Graph]]]:
-        """The matching triples, with the graphs that hold them; without ``context`` from all graphs."""
+        """Yield the matching triples, each with its graphs; None as ``context`` reads all graphs."""
         pattern = _pattern(triple_pattern)
         where = _everywhere(pattern) if context is None else _within(pattern, context)
         found: dict[Pattern, list[Graph]] = {}
@@ -212,7 +213,7 @@ class QuadrillStore(Store):
             triple = tuple(
                 row.get(Variable(name), term) for name, term in zip("spo", triple_pattern, strict=True)
             )
-            # A blank node in a pattern of SPARQL is a variable: which one it was is told by its label.
+            # SPARQL treats a blank node in a pattern as a variable, so rows are filtered by the label.
             if all(
                 not isinstance(wanted, BNode) or wanted == term
                 for wanted, term in zip(triple_pattern, triple, strict=True)
@@ -223,13 +224,13 @@ class QuadrillStore(Store):
             yield triple, iter(graphs)
 
     def __len__(self, context: Any = None) -> int:
-        """The number of triples in a graph, or in all graphs together."""
+        """Return the number of distinct triples in a graph, or in all graphs together."""
         where = _everywhere("?s ?p ?o") if context is None else _within("?s ?p ?o", context)
         text = f"SELECT (COUNT(*) AS ?n) {{ SELECT DISTINCT ?s ?p ?o {{ {where} }} }}"
         return int(str(self._ask(text).bindings[0][Variable("n")]))
 
     def contexts(self, triple: Pattern | None = None) -> Iterator[Graph]:  # type: ignore[override]
-        """The named graphs; with a triple the graphs that hold it."""
+        """Yield all named graphs, or the graphs that contain ``triple``."""
         if triple is not None and any(triple):
             for _triple, graphs in self.triples(triple):
                 yield from graphs
@@ -237,24 +238,24 @@ class QuadrillStore(Store):
         for row in self._ask("SELECT ?g { GRAPH ?g {} }").bindings:
             yield self._graph(row[Variable("g")])
 
-    # --- prefixes, kept on this side ----------------------------------------------------------
+    # --- prefixes, stored in the client ----------------------------------------------------------
 
     def bind(self, prefix: str, namespace: URIRef, override: bool = True) -> None:
-        """Keep a prefix for this store."""
+        """Store a prefix in this object; the server does not receive the prefix."""
         if override or prefix not in self._prefixes:
             self._prefixes = {name: iri for name, iri in self._prefixes.items() if iri != namespace}
             self._prefixes[prefix] = namespace
 
     def prefix(self, namespace: URIRef) -> str | None:
-        """The prefix of a namespace."""
+        """Return the prefix of a namespace, or None."""
         return next((name for name, iri in self._prefixes.items() if iri == namespace), None)
 
     def namespace(self, prefix: str) -> URIRef | None:
-        """The namespace of a prefix."""
+        """Return the namespace of a prefix, or None."""
         return self._prefixes.get(prefix)
 
     def namespaces(self) -> Iterator[tuple[str, URIRef]]:
-        """All prefixes."""
+        """Yield all prefixes with their namespaces."""
         yield from self._prefixes.items()
 
     # ------------------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ class QuadrillStore(Store):
 
 
 def _graph_of(context: Any) -> URIRef | None:
-    """The name of a graph; None for the default graph, and for a graph that has only an accidental name."""
+    """Return a graph's IRI; None for the default graph and for a graph that a blank node names."""
     name = getattr(context, "identifier", context)
     return name if isinstance(name, URIRef) and name != DATASET_DEFAULT_GRAPH_ID else None
 

@@ -1,4 +1,4 @@
-"""A whole server: services, application and listening socket, started and stopped together."""
+"""Start and stop of a complete server: services, application and listening socket."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .wiring import Services, open_services
 log = logging.getLogger("quadrill.server")
 
 SWITCH_INTERVAL_SECONDS = 0.0005
-"""The engine's thread computes all the time; requests beside it wait ten times shorter with this interval."""
+"""Python's thread switch interval; requests wait less for the busy engine thread than with the default."""
 
 
 CLOSE_SECONDS = 3.0
@@ -37,10 +37,10 @@ CLOSE_SECONDS = 3.0
 
 @dataclass(slots=True)
 class RunningServer:
-    """A server that answers requests.
+    """Running server with its address and services.
 
-    ``ended`` is False when stopping left an evaluation behind that cannot be interrupted: only the end of the
-    process frees its thread. What was acknowledged is safe then as after a crash.
+    ``ended`` is False if an evaluation that cannot be interrupted still runs after the stop: only the exit of
+    the process ends its thread. Acknowledged inputs are as durable in this case as after a crash.
     """
 
     url: str
@@ -54,17 +54,17 @@ def serve(
 ) -> Iterator[RunningServer]:
     """Run a server until the block ends, then finish running requests and close the store.
 
-    With ``demo`` its page shows the picture of the demo. ``is_cancelled`` is asked during the start, which
-    ends soon when it is True.
+    If ``demo`` is True, the page shows the demo. The start polls the function ``is_cancelled`` and stops
+    early if the function returns True.
 
     Raises:
-        EngineStoppedError: the start was called off.
+        EngineStoppedError: the start was cancelled.
         AddressError: the address is in use or not allowed.
-        TokenRequiredError: the address is open to others and there is no token.
+        TokenRequiredError: the address is not loopback and no token exists.
         ReportedError: the data folder or the registry cannot be opened.
     """
     with ExitStack() as stack:
-        # Almost all that is made until then stays: looking for cycles among it would double the time.
+        # Almost all objects created during the start stay alive, so garbage collection would double its time.
         gc.disable()
         stack.callback(gc.enable)
         garbage = CollectionSchedule()
@@ -87,7 +87,8 @@ def serve(
         stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         services.engine.parts.starting.begin(is_cancelled)
-        # While the journal is replayed the server tells that it lives, and queries can be paused and dropped.
+        # During the replay of the journal the server answers health checks, and queries can be paused and
+        # dropped.
         server.start()
         found.url = server.url
         log.info("listening at %s; the server is starting", server.url)
@@ -115,7 +116,7 @@ def _stop(server: Server, found: RunningServer) -> None:
 
 
 def _close(found: RunningServer) -> None:
-    """Close the services; an update that is left behind may hold the writer's lock for long."""
+    """Close the services; an update that still runs may own the writer's lock for a long time."""
     if found.ended:
         found.services.close()
         return
@@ -126,7 +127,7 @@ def _close(found: RunningServer) -> None:
 
 
 def _log_access(settings: Settings) -> Callable[[], None]:
-    """Send the access log where the setting says; returns what undoes it."""
+    """Open the access log at the place of its setting, and return a function that closes the log."""
     logger = logging.getLogger("quadrill.access")
     if not settings.access_log:
         return lambda: None
@@ -148,10 +149,10 @@ def _log_access(settings: Settings) -> Callable[[], None]:
 
 
 def leave() -> NoReturn:
-    """End the process, which has served.
+    """Exit the process at once, after all services were closed.
 
-    Everything is closed. Python would free all objects one by one, which takes seconds with thousands of
-    queries, and wait for threads that cannot be ended.
+    A regular exit of Python would free all objects one by one, which takes seconds with thousands of queries,
+    and would wait for threads that cannot be interrupted.
     """
     logging.shutdown()
     sys.stdout.flush()

@@ -6,12 +6,12 @@
     write   everything that read and push may, and change graphs, streams and queries
     admin   everything
 
-Without tokens only this machine is served: the ``Host`` must be loopback, so that a web page cannot reach the
-server under a name of its own (DNS rebinding), and a write whose ``Origin`` is another site is refused, so
-that a web page cannot post to it either. A request that a proxy has marked is refused unless the setting
-``trusted_proxies`` names the proxy, because its client may be on any machine. With tokens every request needs
-one, in ``Authorization: Bearer`` or as the cookie that ``POST /login`` sets, since EventSource cannot send
-headers.
+Without tokens the server accepts requests from this machine only: the ``Host`` must be loopback, so that a
+web page cannot reach the server under another name (DNS rebinding), and a write whose ``Origin`` is another
+site is rejected, so that a web page cannot post to the server. A request with headers of a proxy is rejected
+unless the setting ``trusted_proxies`` names the proxy, because the client may be on any machine. With tokens
+every request needs a token, in ``Authorization: Bearer`` or as the cookie that ``POST /login`` sets, since
+EventSource cannot send headers.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ _READING = frozenset({"read", PUBLIC})
 _CHANGING = frozenset({"push", "write"})
 SESSION_SECONDS = 12 * 3600
 REFRESH_SECONDS = 2.0
-"""Seconds between two reads of the registry's tokens: another process may add and remove them."""
+"""Seconds between two reads of the registry's tokens, which other processes may add and remove."""
 MIN_TOKEN_LENGTH = 16
 _MOST_MISSED = 10_000
 
 
 class TokenRequiredError(ReportedError):
-    """The server would be reachable from other machines without any token."""
+    """Error that the server would listen beyond loopback without any token."""
 
     code = "token-required"
 
 
 def hash_token(token: str) -> str:
-    """The digest that is stored of a token; tokens are long and random, so a plain one cannot be searched."""
+    """Return the digest under which a token is stored; random tokens need no salt or slow hash."""
     return hashlib.sha256(token.encode("utf-8")).hexdigest()
 
 
 def new_token() -> str:
-    """A fresh token of 256 random bits."""
+    """Create a token of 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """True for ``localhost`` and the loopback addresses of IPv4 and IPv6."""
+    """Return True for ``localhost`` and the loopback addresses of IPv4 and IPv6."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -74,10 +74,10 @@ def is_loopback(host: str) -> bool:
 
 
 class Security:
-    """Decides about each request. Sessions of the page live in memory and end with the server.
+    """Access control for all requests, with the page's sessions, which exist in memory only.
 
-    Tokens are held in memory, too: `refresh` is called every `REFRESH_SECONDS`, so that no request waits for
-    the database but one whose token is not known yet.
+    Tokens are cached in memory and read again every `REFRESH_SECONDS`, so that only a request with an unknown
+    token waits for the database.
     """
 
     def __init__(self, settings: Settings, tokens: TokenRecords | None) -> None:
@@ -86,7 +86,7 @@ class Security:
         self._own_hash = hash_token(settings.token) if settings.token else ""
         self._sessions: dict[str, tuple[str, float]] = {}
         self._known: dict[str, Caller] = {}
-        # Unknown tokens since the last reading: each is looked up once.
+        # Unknown tokens since the last refresh; the registry is queried once for each unknown token.
         self._missed: set[str] = set()
         self._any_tokens = bool(self._own_hash)
         self._lock = threading.Lock()
@@ -101,19 +101,19 @@ class Security:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the tokens of the registry."""
+        """Reload the tokens from the registry."""
         if self._tokens is None:
             return
         records = self._tokens.all()
         self._known = {each.hash: Caller(each.role, each.label) for each in records if each.role in ROLES}
         self._missed = set()
-        # A token of a role that this version does not know opens nothing, and the server stays closed.
+        # A token with an unknown role permits no request, but still makes the server require tokens.
         self._any_tokens = bool(self._own_hash or records)
 
     def check_address(self) -> None:
-        """Refuse to listen beyond loopback without a token.
+        """Check that the server does not listen beyond loopback without a token.
 
-        Raises: TokenRequiredError.
+        Raises: TokenRequiredError if the address is not loopback and no token exists.
         """
         if not is_loopback(self._settings.host) and not self.has_tokens():
             raise TokenRequiredError(
@@ -123,14 +123,15 @@ class Security:
             )
 
     def has_tokens(self) -> bool:
-        """True when requests need a token."""
+        """True if every request needs a token."""
         return self._any_tokens
 
     def authorise(self, needed: str, request: Request) -> None:
-        """Find the sender of a request, which may do what needs the role ``needed``.
+        """Authenticate a request and check that its sender has the role ``needed``.
 
-        Raises: HttpError 401 without a valid token, 403 when the role does not allow it, or when it would
-            change something and the server is read-only, 429 when its token or address is over a limit.
+        Raises: HttpError 401 without a valid token, 403 if the role is insufficient or if the request writes
+            to a
+            read-only server, 429 if the token or address exceeds a limit.
         """
         if needed in _CHANGING:
             refuse_when_read_only(self._settings)
@@ -145,9 +146,9 @@ class Security:
         request.caller, request.needed = caller, needed
 
     def require(self, needed: str, request: Request) -> None:
-        """Refuse an authorised request that needs another role, too.
+        """Check that the sender of an authorised request has a further role.
 
-        Raises: as `authorise`.
+        Raises: HttpError as `authorise` does.
         """
         if needed in _CHANGING:
             refuse_when_read_only(self._settings)
@@ -156,7 +157,7 @@ class Security:
         _check_role(needed, request.caller or NOBODY)
 
     def grant(self, request: Request) -> Grant:
-        """The permission by which an authorised request may leave its connection open."""
+        """Return the permission by which an authorised request may keep its connection open."""
         needed = request.needed
         header, cookie = request.headers.get("Authorization", ""), request.cookies.get(COOKIE)
         if not self.has_tokens() or not (header or cookie):
@@ -166,7 +167,7 @@ class Security:
         return Grant(self._permits, needed, session=hash_token(cookie or ""))
 
     def _permits(self, grant: Grant) -> bool:
-        """True while the token or session of a grant is known and has the role."""
+        """Return True while the token or session of a grant exists and has the role."""
         digest = grant.digest
         if grant.session:
             with self._lock:
@@ -179,9 +180,9 @@ class Security:
         return caller is not None and caller.may(grant.needed)
 
     def log_in(self, token: str, address: str) -> str:
-        """Start a session of the page; returns the cookie's value.
+        """Start a session of the page and return the value of the session cookie.
 
-        Raises: HttpError 401 when the token is unknown, 429 after too many of those from one address.
+        Raises: HttpError 401 for an unknown token, 429 after too many unknown tokens from one address.
         """
         digest = hash_token(token)
         if self._shown(digest, address) is None:
@@ -199,10 +200,10 @@ class Security:
             self._sessions.pop(hash_token(session), None)
 
     def _shown(self, digest: str, address: str) -> Caller | None:
-        """The identity behind a token that an address shows.
+        """Return the identity of a token that a client at an address sent.
 
-        The limit refuses wrong tokens only, because many clients may have one address. It slows down a search
-        for tokens that somebody chose; one of 256 random bits cannot be found so.
+        The limit per address rejects wrong tokens only, because many clients may share one address. The limit
+        slows down the guessing of tokens chosen by users; tokens of 256 random bits cannot be guessed.
         """
         found = self._of_hash(digest)
         if found is None:
@@ -216,7 +217,7 @@ class Security:
         return found
 
     def _looked_up(self, digest: str) -> Caller | None:
-        """The sender behind a token that may have been added a moment ago."""
+        """Look up a token in the registry, because the token may be newer than the cached tokens."""
         if self._tokens is None or digest in self._missed:
             return None
         record = self._tokens.get(digest)
@@ -228,7 +229,7 @@ class Security:
         return self._of_hash(digest)
 
     def knows(self, request: Request) -> bool:
-        """False for a request whose token has to be looked up in the registry first."""
+        """Return False for a request whose token is not cached and has to be looked up in the registry."""
         header = request.headers.get("Authorization")
         return header is None or self._of_hash(hash_token(header.partition(" ")[2].strip())) is not None
 
@@ -254,7 +255,7 @@ class Security:
         return NOBODY if shown is None else self._counted(digest, shown)
 
     def _counted(self, digest: str, caller: Caller) -> Caller:
-        """One more request of a token."""
+        """Count a request against the limit of its token."""
         wait_s = self._requests.wait_s(digest)
         if wait_s:
             raise too_many("this token has sent too many requests", wait_s)
@@ -301,8 +302,8 @@ class Security:
 
 
 def _is_writing(needed: str, request: Request) -> bool:
-    """True for what a page of another site must not cause, were it only by a form or a WebSocket."""
-    # Browsers open WebSockets for pages of any site, and give these what comes.
+    """Return True for requests that a page of another site must not send, such as writes and WebSockets."""
+    # Browsers let pages of any site open WebSockets and read the received messages.
     return (
         needed not in _READING
         or "Upgrade" in request.headers
@@ -324,7 +325,7 @@ def refuse_when_read_only(settings: Settings) -> None:
 
 @lru_cache(maxsize=256)
 def _host_name(header: str) -> str:
-    """The Host header without its port, lower-cased."""
+    """Return the Host header in lower case without the port."""
     host = header.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -332,7 +333,7 @@ def _host_name(header: str) -> str:
 
 
 def _unauthorised(message: str) -> HttpError:
-    """The error of a request without a valid token."""
+    """Build the HTTP 401 error for a request without a valid token."""
     return HttpError(
         401,
         message,
@@ -343,7 +344,7 @@ def _unauthorised(message: str) -> HttpError:
 
 
 def _check_role(needed: str, caller: Caller) -> None:
-    """Raises: HttpError 401 without a token, 403 when its role does not include ``needed``."""
+    """Raise HttpError 401 without a token, or 403 if the role does not include ``needed``."""
     if not caller.role:
         raise _unauthorised("this server needs a token")
     if not caller.may(needed):

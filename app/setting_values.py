@@ -1,4 +1,4 @@
-"""One setting: its row in the table, and how its value is read from text or TOML."""
+"""Row of the settings table, and functions that parse and validate a setting's value."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any
 from quadrill.store.errors import ReportedError
 
 SERVER_VARIABLE = "QUADRILL_SERVER"
-"""The address that clients ask, no setting of a server (commands/connection.py)."""
+"""Environment variable with the server's address for client commands; no setting of the server."""
 OTHER_VARIABLES = re.compile(
     r"QUADRILL_(SERVER|(SOURCE|SINK)_.+_(SECRET|SEND|TOKEN|HEADERS|PASSWORD|OPTIONS|URL)_*)\Z"
 )
-"""What commands take from the environment: the server, and the secrets that `dump` gives a variable each."""
+"""Environment variables of commands: the server's address, and the secrets in files that `dump` writes."""
 _LAST_PORT = 65535
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@,]+\Z|\*\Z")
 _ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")
 
 
 class SettingsError(ReportedError):
-    """A setting is unknown or has an unusable value; the server does not start."""
+    """Error that a setting is unknown or has an invalid value, which prevents the start of the server."""
 
     code = "settings"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table, for documentation and checks."""
+    """Row of the settings table: name, type, default, unit and help text of one setting."""
 
     name: str
     type: type
@@ -40,9 +40,9 @@ class Setting:
 
 
 def parse(row: Setting, text: str, place: str) -> Any:
-    """A value from the environment, where everything is text.
+    """Parse the value of a setting from the text of an environment variable.
 
-    Raises: SettingsError.
+    Raises: SettingsError for an invalid value.
     """
     if row.type is bool:
         words = {
@@ -70,7 +70,7 @@ def parse(row: Setting, text: str, place: str) -> Any:
 
 
 def _parse_list(row: Setting, text: str, place: str) -> Any:
-    """A list, its members separated by commas or written as JSON, ``["a", "b"]``."""
+    """Parse a list of texts, separated by commas or written as JSON, ``["a", "b"]``."""
     if not text.lstrip().startswith("["):
         return convert(row, [part.strip() for part in text.split(",") if part.strip()], place)
     try:
@@ -84,9 +84,9 @@ def _parse_list(row: Setting, text: str, place: str) -> Any:
 
 
 def convert(row: Setting, value: Any, place: str) -> Any:
-    """A value that already has a type.
+    """Validate a value that already has a type, and return it as the type of the setting.
 
-    Raises: SettingsError.
+    Raises: SettingsError for a value of a wrong type or range.
     """
     if (
         row.type is tuple
@@ -124,7 +124,7 @@ def _check_networks(row: Setting, values: Sequence[str], place: str) -> None:
 
 
 def _out_of_range(row: Setting, value: float) -> str | None:
-    """The words behind "must" for a number that is out of its range; None when it is within."""
+    """Return the text after "must" for a number out of range, or None if the number is in range."""
     if not 0 <= value < float("inf"):
         return "not be negative or infinite"
     if row.unit == "port" and value > _LAST_PORT:

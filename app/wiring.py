@@ -52,7 +52,7 @@ log = logging.getLogger("quadrill.app")
 
 @dataclass(slots=True)
 class Services:
-    """The parts of a running server that routes use; made by :func:`open_services`."""
+    """Components of a running server that routes use, built by :func:`open_services`."""
 
     settings: Settings
     store: QuadStore
@@ -76,10 +76,10 @@ class Services:
     engine_ended: bool | None = None
 
     def start(self) -> None:
-        """Have the grammars ready, start the fan-out thread and the engine with the registered queries."""
+        """Load the grammars, start the fan-out thread, and start the engine with the registered queries."""
         if self.engine.settings.threaded:
-            self.tokens.start()  # requests are answered while the journal is replayed
-        # Before the first request: registrations that come at once would all wait for one grammar.
+            self.tokens.start()  # The server answers requests during the replay of the journal.
+        # Grammars are loaded before the first request, since concurrent registrations would all wait for one.
         folder = self.settings.data_folder
         warm_up(None if folder is None else folder / "engine" / "grammars")
         self.fanout.start()
@@ -91,12 +91,12 @@ class Services:
             self.freed.start()
 
     def cancel(self) -> None:
-        """A stop has waited long enough: evaluations are ended, and who waits for the engine is told."""
+        """Cancel running evaluations and stop the engine at once, after the grace period of a shutdown."""
         self.endpoint.processes.cancel_all()
         self._stop_engine(at_once=True)
 
     def close(self) -> None:
-        """Stop what runs, then close what keeps: nothing writes to a closed store."""
+        """Stop all threads and workers, then close the store and the registry, which they write to."""
         if self.closed:
             return
         self.closed = True
@@ -120,7 +120,7 @@ class Services:
 
     @staticmethod
     def _each(*steps: Callable[[], bool | None]) -> bool:
-        """Do all, whatever goes wrong; False when one says that something is still at work."""
+        """Run all steps despite errors; return False if one step reports work that still runs."""
         ended = True
         for step in steps:
             try:
@@ -133,12 +133,12 @@ class Services:
 
 
 def open_services(settings: Settings, *, clock: Clock | None = None, threaded: bool = True) -> Services:
-    """Open the data folder and build everything around it; :meth:`Services.start` sets it going.
+    """Open the data folder and build all services; :meth:`Services.start` starts their threads.
 
     Raises:
         ExtensionError: an extension cannot be loaded.
         StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
-        RegistryError: the registry database cannot.
+        RegistryError: the registry database cannot be used.
     """
     extensions.load(settings.extensions)
     clock = clock or Clock()
@@ -195,10 +195,10 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
 
 
 def open_journal(settings: Settings) -> Journal | None:
-    """The journal that keeps streams, windows and feeds over restarts; None in memory.
+    """Open the journal, which preserves streams, windows and feeds over restarts; None for a store in memory.
 
     Raises:
-        SettingsError: an unknown word for when to sync.
+        SettingsError: ``input_sync`` has an unknown value.
         StoreUnwritableError, StoreFormatError: the folder cannot be used.
     """
     folder = settings.data_folder
@@ -218,7 +218,7 @@ def open_journal(settings: Settings) -> Journal | None:
 
 
 def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
-    """The worker processes for heavy queries; copies that a killed server left behind are removed."""
+    """Create the pool of worker processes for heavy queries, and delete copies left by a killed server."""
     folder = settings.data_folder
     if folder is not None:
         remove_leftovers(folder)
@@ -233,7 +233,7 @@ def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
 
 
 def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: bool = True) -> EngineSettings:
-    """The engine's part of the settings; ``engines`` evaluate static parts beside the store."""
+    """Convert the server's settings to engine settings; ``engines`` evaluate static parts."""
     return EngineSettings(
         base_iri=settings.base_iri,
         lateness_ms=duration_ms(settings.lateness, "the setting lateness"),
@@ -285,7 +285,7 @@ def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: boo
 
 
 def _bounded(store: QuadStore, workers: WorkerPool, settings: Settings) -> StaticParts:
-    """What takes static parts that may hold many rows back."""
+    """Build the evaluator of static parts with its bounds on time, bytes and text length."""
     limits = PartLimits(
         duration_ms(settings.max_static_time, "the setting max_static_time", positive=True) / 1000,
         settings.max_result_bytes,
@@ -296,7 +296,7 @@ def _bounded(store: QuadStore, workers: WorkerPool, settings: Settings) -> Stati
 
 
 def _columnar(settings: Settings) -> ColumnarEngine | None:
-    """Spark over the mirror of the data folder; a mirror may also come to be later."""
+    """Create the Spark engine that reads the mirror of the data folder; the mirror may be created later."""
     folder = settings.data_folder
     if folder is None or not settings.static_spark:
         return None

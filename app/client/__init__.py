@@ -1,4 +1,4 @@
-"""``quadrill.client``: a client of a server, for Python; it needs httpx alone.
+"""``quadrill.client``: a Python client of a server, whose only dependency is httpx.
 
     from quadrill.client import Client
 
@@ -7,8 +7,8 @@
         for event in server.feed("seen", resume=0):
             print(event.id, event.answer.rows())
 
-Terms of rdflib, and data frames of pandas, polars and Arrow, are made when they are asked for.
-What stands here is imported when it is used first: the asynchronous client takes long to begin.
+The client imports rdflib, pandas, polars and pyarrow only in the methods that return their types.
+The public names of this package are imported on first access, because importing asyncio is slow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What has this name here, from its module."""
+    """Import a public name from its submodule on first access (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_MODULES[name]}", __name__), name)

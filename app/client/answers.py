@@ -19,69 +19,70 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query answers, or one event of a feed tells.
+    """Result of a query, or the rows of one event of a feed.
 
     Attributes:
-        document: SPARQL results in JSON, with ``at`` and ``version`` in feeds; ``{"quads"}`` for a graph.
+        document: SPARQL results in JSON, in feeds with ``at`` and ``version``; a graph is ``{"quads":
+            text}``.
     """
 
     document: Mapping[str, Any]
 
     @property
     def variables(self) -> list[str]:
-        """The names of the columns; none for a graph or a truth value."""
+        """Names of the columns; an empty list for a graph or a boolean."""
         return list(self.document.get("head", {}).get("vars", ()))
 
     @property
     def boolean(self) -> bool:
-        """The answer of an ASK; raises KeyError for any other."""
+        """Result of an ASK query; raises KeyError for all other queries."""
         return bool(self.document["boolean"])
 
     @property
     def at(self) -> int | None:
-        """In a feed: the event time of the answer in milliseconds."""
+        """Event time of a feed's answer in milliseconds; None outside feeds."""
         return self.document.get("at")
 
     @property
     def version(self) -> int | None:
-        """In a feed: the version of the store that the answer reflects."""
+        """Version of the store that a feed's answer reflects; None outside feeds."""
         return self.document.get("version")
 
     @property
     def bindings(self) -> list[dict[str, dict[str, Any]]]:
-        """The solutions as SPARQL results in JSON have them."""
+        """Solutions in the form of SPARQL 1.1 Query Results JSON."""
         return list(self.document.get("results", {}).get("bindings", ()))
 
     def __len__(self) -> int:
-        """How many solutions or quads there are."""
+        """Return the number of solutions or quads."""
         return self.quads.count("\n") if "quads" in self.document else len(self.bindings)
 
     def __iter__(self) -> Iterator[dict[str, Node]]:
-        """The solutions, bound variables by name, as rdflib's terms."""
+        """Yield each solution as a dict from bound variables to rdflib terms."""
         for binding in self.bindings:
             yield {name: rdflib_term(term) for name, term in binding.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """The solutions as plain values, None for what is unbound."""
+        """Return the solutions as dicts of plain Python values, with None for unbound variables."""
         return [
             {name: plain_value(binding[name]) if name in binding else None for name in self.variables}
             for binding in self.bindings
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A data frame of plain values; needs pandas."""
+        """Return the solutions as a pandas data frame of plain values; requires pandas."""
         import pandas
 
         return pandas.DataFrame(self.rows(), columns=self.variables)
 
     def to_polars(self) -> polars.DataFrame:
-        """A data frame of plain values; needs polars. Columns of unlike values become texts."""
+        """Return the solutions as a polars data frame; columns of mixed types become strings."""
         import polars
 
         return polars.DataFrame(self._columns())
 
     def to_arrow(self) -> pyarrow.Table:
-        """A table of plain values; needs pyarrow. Columns of unlike values become texts."""
+        """Return the solutions as an Arrow table; columns of mixed types become strings."""
         import pyarrow
 
         return pyarrow.table(self._columns())
@@ -103,16 +104,16 @@ class Answer:
 
     @property
     def quads(self) -> str:
-        """A graph as N-Quads; raises KeyError for solutions."""
+        """The resulting graph as N-Quads; raises KeyError for solutions."""
         return str(self.document["quads"])
 
     def to_rdflib(self) -> Dataset:
-        """A graph as a dataset of rdflib."""
+        """Return the resulting graph as an rdflib dataset."""
         from rdflib import Dataset
 
         found = Dataset()
         with warnings.catch_warnings():
-            # Its own parser uses what it warns of.
+            # The N-Quads parser of rdflib calls deprecated functions of rdflib.
             warnings.simplefilter("ignore", DeprecationWarning)
             found.parse(data=self.quads, format="nquads")
         return found
@@ -123,9 +124,9 @@ class FeedEvent:
     """One event of a feed.
 
     Attributes:
-        id: its number, None for ``progress`` and ``reset``.
-        kind: ``insert``, ``delete``, ``answer``, ``progress``, ``reset`` or ``error``.
-        answer: what it tells.
+        id: sequence number of the event, or None for ``progress`` and ``reset``.
+        kind: type of the event: ``insert``, ``delete``, ``answer``, ``progress``, ``reset`` or ``error``.
+        answer: rows and times of the event.
     """
 
     id: int | None

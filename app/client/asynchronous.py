@@ -20,53 +20,53 @@ Role: TypeAlias = Literal["sources", "sinks"]
 
 
 class AsyncConnectors:
-    """The sources of a server, or its sinks; what they are is a description, a dict."""
+    """Sources or sinks of one server; methods return descriptions of connectors as dicts."""
 
     def __init__(self, role: Role, answer: Callable[[HttpCall], Awaitable[dict[str, Any]]]) -> None:
-        """``answer`` sends a request and gives the JSON object that is answered, {} for none."""
+        """``answer`` is a function that sends a request and returns the JSON object of the response or {}."""
         self._role: Role = role
         self._answer = answer
 
     async def all(self) -> list[dict[str, Any]]:
-        """The descriptions of all."""
+        """Return the descriptions of all connectors of this role."""
         found = await self._answer(HttpCall("GET", self._role))
         return list(found[self._role])
 
     async def describe(self, name: str) -> dict[str, Any]:
-        """The description of one: its declaration, state, position, rate, error."""
+        """Return one connector's description: declaration, state, position, rate and error."""
         return await self._answer(calls.connector("GET", self._role, name))
 
     async def declare(self, name: str, **members: Any) -> dict[str, Any]:
-        """Declare one or change it; it runs. Its description. A member ``from_`` stands for ``from``."""
+        """Declare or change a connector and return its description; ``from_`` is sent as ``from``."""
         return await self._answer(calls.connector("PUT", self._role, name, json=calls.members(members)))
 
     async def start(self, name: str) -> dict[str, Any]:
-        """Let one run, also after it has failed."""
+        """Start a stopped or failed connector and return its description."""
         return await self._answer(calls.connector("POST", self._role, name, ":start"))
 
     async def stop(self, name: str) -> dict[str, Any]:
-        """Stop one, also over restarts."""
+        """Stop a connector, which stays stopped after a restart of the server."""
         return await self._answer(calls.connector("POST", self._role, name, ":stop"))
 
     async def drop(self, name: str) -> None:
-        """Stop one and forget it."""
+        """Stop a connector and delete its declaration."""
         await self._answer(calls.connector("DELETE", self._role, name))
 
     async def dead_letters(self, name: str) -> list[dict[str, Any]]:
-        """What a source could not read, or a sink not deliver, with the reason."""
+        """Return the messages that a source could not read or a sink could not deliver, with the reasons."""
         found = await self._answer(calls.connector("GET", self._role, name, "/dead-letters"))
         return list(found["letters"])
 
 
 class _Sender:
-    """Sends requests to one server."""
+    """Sender of HTTP requests to one server."""
 
     def __init__(self, url: str, http: httpx.AsyncClient) -> None:
         self._url = url
         self.http = http
 
     async def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send a request, with the options of httpx."""
+        """Send an HTTP request; ``options`` are those of httpx."""
         try:
             answer = await self.http.request(method, self._url + path, **options)
         except httpx.HTTPError as error:
@@ -76,25 +76,25 @@ class _Sender:
         return answer
 
     async def send(self, call: HttpCall) -> httpx.Response:
-        """Send a call."""
+        """Send a prepared call and return the HTTP response."""
         return await self.request(call.method, call.path, **call.options())
 
     async def json(self, call: HttpCall) -> dict[str, Any]:
-        """The JSON object that answers a call, {} for none."""
+        """Send a call and return the JSON object of the response, or {} if the body is empty."""
         answer = await self.send(call)
         return dict(answer.json()) if answer.content else {}
 
 
 class AsyncClient:
-    """A connection to one server; used from one event loop.
+    """Client of one server; used from one event loop.
 
-    Methods raise QuadrillError when the server refuses or cannot be reached.
+    Methods raise QuadrillError if the server rejects a request or cannot be reached.
 
     Attributes:
-        url: of the server.
-        request: sends any other request: method and path, with the options of httpx.
-        sources: the sources of the server; they need the role admin.
-        sinks: its sinks.
+        url: address of the server.
+        request: function that sends any request, by method and path, with the options of httpx.
+        sources: sources of the server, which only the role admin may manage.
+        sinks: sinks of the server.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class AsyncClient:
         timeout: float = 60.0,
         trust_env: bool = True,
     ) -> None:
-        """Name a server; nothing is reached yet.
+        """Create a client without a connection: the first request connects.
 
         Args:
-            url: its address, the scheme may be left out.
-            token: a bearer token.
-            timeout: seconds that a request may be silent; feeds do not count.
-            trust_env: use the proxies that the environment names.
+            url: address of the server; the scheme is optional.
+            token: bearer token for every request.
+            timeout: seconds that a request may wait for data; feeds have a separate timeout.
+            trust_env: use the proxies of environment variables such as HTTPS_PROXY.
         """
         self.url = calls.base_of(url)
         http = httpx.AsyncClient(headers=calls.headers_of(token), timeout=timeout, trust_env=trust_env)
@@ -129,28 +129,28 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close all connections to the server."""
         await self._sender.http.aclose()
 
     # --- the store ------------------------------------------------------------------------------
 
     async def query(self, text: str, *, timeout: float | None = None) -> Answer:
-        """Ask once; ``timeout`` in seconds shortens the server's own."""
+        """Run a one-shot query; ``timeout`` in seconds can only shorten the server's timeout."""
         answer = await self._sender.send(calls.query(text, timeout))
         return calls.answer_of(answer.headers.get("Content-Type", ""), answer.text, answer.json)
 
     async def update(self, text: str) -> None:
-        """Change the store, in one commit."""
+        """Run a SPARQL update as one commit."""
         await self._sender.send(calls.update(text))
 
     # --- streams --------------------------------------------------------------------------------
 
     async def declare_stream(self, name: str, **members: Any) -> dict[str, Any]:
-        """Declare a stream by name or IRI, or change it; its description."""
+        """Declare or change a stream by name or IRI, and return its description."""
         return await self._sender.json(calls.stream("PUT", name, json=members))
 
     async def streams(self) -> list[dict[str, Any]]:
-        """The descriptions of all streams."""
+        """Return the descriptions of all streams."""
         found = await self._sender.json(HttpCall("GET", "streams"))
         return list(found["streams"])
 
@@ -166,18 +166,19 @@ class AsyncClient:
         wait: bool = False,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Push elements; the answer comes once they are durable.
+        """Push elements to a stream; the server responds after the elements are durable.
 
         Args:
-            stream: name or IRI.
-            data: a graph or dataset of rdflib, quads or triples of pyoxigraph: one element; dicts are
-                records of a mapped stream; text or bytes with their ``media_type``.
-            media_type: of text or bytes.
-            at: event time of elements without one of their own: milliseconds or xsd:dateTime.
-            each: ``triple`` makes one element of each triple.
-            partial: accept the good elements and list the bad.
-            wait: answer once the results are in the feeds.
-            idempotency_key: a push that is repeated with it enters once.
+            stream: name or IRI of the stream.
+            data: graph or dataset of rdflib, or quads or triples of pyoxigraph (one element for the default
+                graph and one for each named graph); dicts are records of a mapped stream; text or bytes
+                need a ``media_type``.
+            media_type: media type of text or bytes.
+            at: event time of elements without an event time, in milliseconds or as xsd:dateTime.
+            each: ``triple`` turns each triple into one element.
+            partial: accept valid elements and list invalid elements in the response.
+            wait: respond only after the results of the push are in the feeds.
+            idempotency_key: key by which the server ignores a repetition of this push.
         """
         return await self._sender.json(
             calls.push(
@@ -200,23 +201,23 @@ class AsyncClient:
         mapping: dict[str, Any] | None = None,
         media_type: str | None = None,
     ) -> str:
-        """N-Quads of what records would be by a stream's mapping, or by one that is given; nothing enters.
+        """Return the N-Quads that a mapping produces from records, without a push.
 
         Args:
-            records: as for a push; for a ``mapping`` dicts, or the text of a CSV file.
-            stream: name or IRI.
-            mapping: the mapping as a declaration has it.
-            media_type: of text or bytes for a ``stream``.
+            records: records as in `push`; with ``mapping``, dicts or the text of a CSV file.
+            stream: name or IRI of the stream whose mapping is applied.
+            mapping: mapping in the form of a stream declaration, in place of ``stream``.
+            media_type: media type of text or bytes for a ``stream``.
         """
         answer = await self._sender.send(calls.trial(records, stream, mapping, media_type))
         return answer.text
 
     async def reset_time(self, name: str) -> dict[str, Any]:
-        """Let the time of a stream begin anew after its clock was ahead; its readers begin a new epoch."""
+        """Reset a stream's time after its clock was ahead; the feeds of its queries begin a new epoch."""
         return await self._sender.json(calls.stream("POST", name, ":reset-time"))
 
     async def heartbeat(self, stream: str, at: int | str) -> None:
-        """Move the event time of a stream without data."""
+        """Advance the event time of a stream to ``at`` without an element."""
         found = calls.stream("POST", stream, ":heartbeat")
         await self._sender.send(HttpCall("POST", found.path, {**found.params, "at": str(at)}))
 
@@ -225,47 +226,47 @@ class AsyncClient:
     async def register(
         self, text: str, *, name: str | None = None, replace: bool = False, **options: Any
     ) -> dict[str, Any]:
-        """Register a continuous query; its description. ``options`` are members of the registration."""
+        """Register a continuous query and return its description; ``options`` are registration members."""
         return await self._sender.json(calls.register(name, text, replace, options))
 
     async def validate(self, text: str, **options: Any) -> dict[str, Any]:
-        """What registering would give."""
+        """Check a query text and return what the server reports about it, without a registration."""
         return await self._sender.json(HttpCall("POST", "queries:validate", json={"query": text, **options}))
 
     async def queries(self) -> list[dict[str, Any]]:
-        """The descriptions of all continuous queries."""
+        """Return the descriptions of all continuous queries."""
         found = await self._sender.json(HttpCall("GET", "queries"))
         return list(found["queries"])
 
     async def describe(self, name: str) -> dict[str, Any]:
-        """The description of one query."""
+        """Return the description of one continuous query."""
         return await self._sender.json(calls.one_query("GET", name))
 
     async def explain(self, name: str) -> str:
-        """The plan of a query as text."""
+        """Return the plan of a registered query as text."""
         answer = await self._sender.send(
             calls.one_query("GET", name, "/explain", headers={"Accept": "text/plain"})
         )
         return answer.text
 
     async def pause(self, name: str) -> dict[str, Any]:
-        """Let a query rest."""
+        """Pause a continuous query."""
         return await self._sender.json(calls.one_query("PATCH", name, json={"state": "paused"}))
 
     async def resume(self, name: str) -> dict[str, Any]:
-        """Let a query go on."""
+        """Resume a paused query."""
         return await self._sender.json(calls.one_query("PATCH", name, json={"state": "running"}))
 
     async def refresh(self, name: str) -> dict[str, Any]:
-        """Read the static parts of a query anew."""
+        """Refresh the static parts of a continuous query."""
         return await self._sender.json(calls.one_query("POST", name, "/refresh"))
 
     async def drop(self, name: str) -> None:
-        """Drop a query."""
+        """Drop a continuous query."""
         await self._sender.send(calls.one_query("DELETE", name))
 
     async def current(self, name: str) -> Answer:
-        """The current answer of a query."""
+        """Return the current answer of a continuous query."""
         answer = await self._sender.send(
             calls.one_query("GET", name, "/results", headers={"Accept": "application/json"})
         )
@@ -274,19 +275,19 @@ class AsyncClient:
     async def feed(
         self, name: str, *, resume: int | None = None, snapshot: bool = False, progress: bool = False
     ) -> AsyncIterator[FeedEvent]:
-        """The events of a query as they come, until it is dropped.
+        """Yield the events of a query's feed until the query is dropped.
 
-        A connection that is lost is taken up again behind the last event: none is missed, none comes twice.
+        After a lost connection the client resumes after the last event, so that no event is lost or repeated.
 
         Args:
-            name: the query.
-            resume: the id behind which to begin, 0 for the oldest that is kept; None: with the next event.
-            snapshot: begin with the current answer.
-            progress: give ``progress`` events, too.
+            name: name of the continuous query.
+            resume: id after which the feed begins, 0 for the oldest stored event; None for new events only.
+            snapshot: begin with an event that contains the current answer.
+            progress: yield ``progress`` events, too.
         """
         snapshot = snapshot and resume is None
         if resume is None:
-            # Known from the start, the place outlives a connection that is lost before the first event.
+            # The position is read before the first connection, so that a connection lost early can resume.
             described = await self.describe(name)
             resume = described.get("feed", {}).get("last_id")
         place = FeedPlace(resume)
@@ -308,7 +309,7 @@ class AsyncClient:
                     async for events in events_of_async(answer.aiter_bytes()):
                         for event in events:
                             found = place.take(event)
-                            snapshot = False  # it comes first
+                            snapshot = False  # The server sends the snapshot before all other events.
                             if progress or found.kind != "progress":
                                 yield found
             except httpx.HTTPError as error:

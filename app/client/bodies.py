@@ -1,4 +1,4 @@
-"""What may be pushed, as the body of a request and its media type."""
+"""Conversion of pushed data to a request body and its media type."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ NDJSON = "application/x-ndjson"
 
 
 def body_of(data: Any, media_type: str | None = None) -> tuple[bytes, str]:
-    """The body and media type of some data.
+    """Return the request body and the media type of pushed data.
 
     Args:
-        data: a graph or dataset of rdflib, quads or triples of pyoxigraph, one record or several (dicts, for
-            a mapped stream), or text or bytes, which need ``media_type``.
-        media_type: of text or bytes.
+        data: graph or dataset of rdflib, quads or triples of pyoxigraph, one record or several records
+            (dicts,
+            for a mapped stream), or text or bytes, which need ``media_type``.
+        media_type: media type of text or bytes.
 
-    Raises: TypeError for anything else.
+    Raises: TypeError for data of any other type.
     """
     if isinstance(data, str | bytes | bytearray):
         if media_type is None:
@@ -37,10 +38,10 @@ def body_of(data: Any, media_type: str | None = None) -> tuple[bytes, str]:
 
 
 def _many(items: list[Any]) -> tuple[bytes, str]:
-    """Several records, or several statements of one element."""
+    """Encode a list of records as NDJSON, or a list of triples or quads as N-Quads."""
     if all(isinstance(item, Mapping) for item in items):
         return "".join(json.dumps(item, default=str) + "\n" for item in items).encode(), NDJSON
     if all(type(item).__name__ in ("Quad", "Triple") for item in items):
-        # pyoxigraph's statements are their own N-Quads.
+        # str() of a pyoxigraph triple or quad is its N-Quads line without the final dot.
         return "".join(f"{item} .\n" for item in items).encode(), N_QUADS
     raise TypeError("a list that is pushed holds dicts, or quads or triples of pyoxigraph")

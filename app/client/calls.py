@@ -1,4 +1,4 @@
-"""The requests of a client as values, and what their answers mean; nothing here is sent."""
+"""Functions that build a client's requests and interpret responses, without any network access."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULTS = "application/sparql-results+json, application/n-quads;q=0.9"
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """One request."""
+    """HTTP request to the server, not sent yet."""
 
     method: str
     path: str
@@ -30,7 +30,7 @@ class HttpCall:
     json: Any = None
 
     def options(self) -> dict[str, Any]:
-        """The arguments of httpx."""
+        """Return the keyword arguments of this request for httpx."""
         found: dict[str, Any] = {"params": dict(self.params), "headers": dict(self.headers)}
         if self.content is not None:
             found["content"] = self.content
@@ -40,31 +40,31 @@ class HttpCall:
 
 
 def base_of(url: str) -> str:
-    """The address of a server with its scheme and a slash at its end."""
+    """Return the address of a server with a scheme and a final slash."""
     return (url if "://" in url else f"http://{url}").rstrip("/") + "/"
 
 
 def headers_of(token: str | None) -> dict[str, str]:
-    """The headers of every request."""
+    """Return the headers that every request of a client has."""
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def query(text: str, timeout: float | None) -> HttpCall:
-    """A SPARQL query."""
+    """Build the request for a one-shot SPARQL query."""
     params = {} if timeout is None else {"timeout": f"{timeout:g}"}
     headers = {"Content-Type": "application/sparql-query", "Accept": RESULTS}
     return HttpCall("POST", "query", params, headers, text.encode())
 
 
 def update(text: str) -> HttpCall:
-    """A SPARQL update."""
+    """Build the request for a SPARQL update."""
     return HttpCall(
         "POST", "update", headers={"Content-Type": "application/sparql-update"}, content=text.encode()
     )
 
 
 def stream(method: str, name: str, what: str = "", **members: Any) -> HttpCall:
-    """A request about a stream, by name or by IRI."""
+    """Build a request about one stream, given by name or IRI."""
     params = {}
     if ":" in name:
         path, params["iri"] = f"streams{what}", name
@@ -84,7 +84,7 @@ def push(
     wait: bool,
     key: str | None,
 ) -> HttpCall:
-    """A push to a stream."""
+    """Build the request that pushes elements to a stream."""
     content, kind = body_of(data, media_type)
     found = stream("POST", name)
     params = dict(found.params)
@@ -97,9 +97,9 @@ def push(
 def trial(
     records: Any, to: str | None, mapping: Mapping[str, Any] | None, media_type: str | None
 ) -> HttpCall:
-    """Records by the mapping of a stream, or by one that is given.
+    """Build the request that tries a mapping: the mapping of a stream, or a mapping in the request.
 
-    Raises: ValueError unless there is one of both.
+    Raises: ValueError unless exactly one of stream and mapping is given.
     """
     if (to is None) == (mapping is None):
         raise ValueError("map needs a stream or a mapping")
@@ -111,17 +111,17 @@ def trial(
 
 
 def connector(method: str, role: str, name: str, what: str = "", **given: Any) -> HttpCall:
-    """A request about a source or a sink."""
+    """Build a request about one source or sink."""
     return HttpCall(method, f"{role}/{quote(name, safe='')}{what}", **given)
 
 
 def members(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a declaration: what is a word of Python has an underscore behind it."""
+    """Return the members of a declaration, without the final underscore of names such as ``from_``."""
     return {name.removesuffix("_"): value for name, value in given.items()}
 
 
 def register(name: str | None, text: str, replace: bool, options: Mapping[str, Any]) -> HttpCall:
-    """A registration."""
+    """Build the request that registers a continuous query."""
     document = {"query": text, **options}
     if name is None:
         return HttpCall("POST", "queries", json=document)
@@ -129,12 +129,12 @@ def register(name: str | None, text: str, replace: bool, options: Mapping[str, A
 
 
 def one_query(method: str, name: str, what: str = "", **members: Any) -> HttpCall:
-    """A request about a registered query."""
+    """Build a request about one registered query."""
     return HttpCall(method, _query(name) + what, **members)
 
 
 def feed(name: str, last: int | None, snapshot: bool) -> HttpCall:
-    """A connection to a feed, behind an event."""
+    """Build the request that subscribes to a feed, after the event with the id ``last``."""
     headers = {"Accept": "text/event-stream"}
     params = {}
     if last is not None and last > 0:
@@ -151,24 +151,24 @@ def _query(name: str) -> str:
 
 
 def answer_of(media_type: str, text: str, document: Any) -> Answer:
-    """The answer in a body; ``document`` makes JSON of it."""
+    """Return the answer in a response body; the function ``document`` parses the body as JSON."""
     return Answer(document() if "json" in media_type else {"quads": text})
 
 
 def problem(status: int, reason: str, document: Any) -> QuadrillError:
-    """The error of an answer that refuses."""
+    """Build the exception for an error response with a problem document."""
     if isinstance(document, dict) and "detail" in document:
         return QuadrillError(str(document["detail"]), status=status, problem=document)
     return QuadrillError(f"the server answered {status} {reason}", status=status)
 
 
 def lost(url: str, error: httpx.HTTPError) -> QuadrillError:
-    """The error of a request that got no answer."""
+    """Build the exception for a request without a response."""
     return QuadrillError(f"no server answers at {url}: {error or type(error).__name__}")
 
 
 def refused(answer: httpx.Response) -> QuadrillError:
-    """The error of a request that was refused."""
+    """Build the exception for a response with an error status."""
     try:
         document = answer.json()
     except ValueError:

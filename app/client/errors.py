@@ -1,4 +1,4 @@
-"""The error of a client: what the server, or the way to it, says."""
+"""The exception of the client, for error responses and failed connections."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 class QuadrillError(Exception):
-    """A request was refused, or did not arrive.
+    """Error that the server rejected a request, or that the server could not be reached.
 
     Attributes:
-        status: the HTTP status; None where no answer came.
-        code: the server's word for what happened (docs/errors.md), ``unreachable`` where no answer came.
-        message: one sentence.
-        hint: how to mend it, or None.
-        retry_after: seconds after which the server asks for another try, None where it names none.
-        problem: the whole problem document (RFC 9457), with ``line``, ``column`` and ``excerpt`` of texts.
+        status: HTTP status; None without a response.
+        code: error code of the server (docs/errors.md), or ``unreachable`` without a response.
+        message: description of the error in one sentence.
+        hint: advice how to correct the request, or None.
+        retry_after: seconds before a retry as the server requests, or None if the server names no time.
+        problem: complete problem document (RFC 9457), with ``line``, ``column`` and ``excerpt`` of texts.
     """
 
     def __init__(

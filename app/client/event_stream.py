@@ -1,4 +1,4 @@
-"""Reading of Server-Sent Events, by the rules of the HTML standard, section 9.2.6."""
+"""Parser of Server-Sent Events, by the rules of the HTML standard, section 9.2.6."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import NamedTuple
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
-"""A CR at the end of what is there ends no line yet: a LF may belong to it."""
+"""Line end, but no CR at the end of the buffer, because a LF of the same line end may follow."""
 _LONGEST = 64 << 20
 
 
 class ServerEvent(NamedTuple):
-    """One event; ``id`` is the last one that was told, ``retry`` what the server asks for, in ms."""
+    """One Server-Sent Event; ``id`` is the latest id on the stream, ``retry`` the reconnection time in ms."""
 
     kind: str
     data: str
@@ -21,20 +21,20 @@ class ServerEvent(NamedTuple):
 
 
 class EventTooLongError(Exception):
-    """A block is longer than anybody can have meant."""
+    """Error that an event exceeds the maximum length."""
 
 
 class EventReader:
-    """Makes events of the pieces of a body.
+    """Incremental parser that produces events from the chunks of a body.
 
-    Lines end with CR, LF or both, and with nothing else: data may hold any other character.
+    Only CR, LF and CRLF end a line; the data of an event may contain any other character.
     """
 
     def __init__(self, longest: int = _LONGEST) -> None:
-        """An event may be ``longest`` bytes long."""
+        """Create a parser; ``longest`` is the maximum length of one event in bytes."""
         self._longest = longest
         self._rest, self._begun = b"", False
-        # Pieces without an end of a line that come behind the rest: joined once, not with each of them.
+        # Chunks without a line end after the buffered text; they are joined once, not after each chunk.
         self._pieces: list[bytes] = []
         self._waiting = 0
         self._id: str | None = None
@@ -43,10 +43,10 @@ class EventReader:
         self._data: list[str] = []
 
     def take(self, chunk: bytes) -> list[ServerEvent]:
-        """The events that a piece completes.
+        """Return the events that a chunk completes.
 
         Raises:
-            EventTooLongError: an event is longer than it may be.
+            EventTooLongError: an event exceeds the maximum length.
         """
         if self._begun and self._rest[-1:] != b"\r" and b"\n" not in chunk and b"\r" not in chunk:
             self._pieces.append(chunk)
@@ -67,7 +67,7 @@ class EventReader:
             raise EventTooLongError(f"an event is longer than {self._longest:,} bytes")
 
     def _line(self, line: bytes) -> ServerEvent | None:
-        """One line; the event that it ends."""
+        """Process one line and return the event that the line completes, or None."""
         if not line:
             data, kind = self._data, self._kind or "message"
             self._kind, self._data, self._size = "", [], 0
@@ -87,7 +87,7 @@ class EventReader:
 
 
 def events_of(chunks: Iterable[bytes], longest: int = _LONGEST) -> Iterator[list[ServerEvent]]:
-    """The events that each chunk of a body completes, as a list; see `EventReader`."""
+    """Yield the list of events that each chunk of a body completes."""
     reader = EventReader(longest)
     for chunk in chunks:
         if found := reader.take(chunk):
@@ -95,7 +95,7 @@ def events_of(chunks: Iterable[bytes], longest: int = _LONGEST) -> Iterator[list
 
 
 async def events_of_async(chunks: AsyncIterable[bytes]) -> AsyncIterator[list[ServerEvent]]:
-    """`events_of` for a body that is awaited."""
+    """Yield the list of events that each chunk of an asynchronous body completes."""
     reader = EventReader()
     async for chunk in chunks:
         if found := reader.take(chunk):

@@ -1,4 +1,4 @@
-"""Where a reader of a feed is, and how long it waits before it connects again."""
+"""Position of a feed's subscriber, and the back-off before it reconnects."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from .answers import Answer, FeedEvent
 from .event_stream import ServerEvent
 
 SILENCE_S = 60.0
-"""A feed tells that it is there every 15 seconds; one that does not for so long is gone."""
+"""Seconds without data after which a client reconnects; the server sends a heartbeat every 15 seconds."""
 
 
 class FeedPlace:
-    """The place of one reader.
+    """Position of one subscriber in a feed, with its reconnection state.
 
     Attributes:
-        last: the id behind which a new connection begins; None: with the next event.
+        last: id of the last event received, after which a new connection resumes; None starts with new
+            events.
     """
 
     def __init__(self, resume: int | None) -> None:
@@ -24,15 +25,15 @@ class FeedPlace:
         self._retry_s = 2.0
 
     def connected(self) -> None:
-        """The server answers again."""
+        """Reset the failure count, because a connection succeeded."""
         self._failures = 0
 
     def take(self, event: ServerEvent) -> FeedEvent:
-        """An event has come."""
+        """Record an event from the server and return it as a FeedEvent."""
         self._failures = 0
         if event.retry is not None:
             self._retry_s = event.retry / 1000
-        # Progress and reset come without an id of their own; the stream repeats the last one for them.
+        # Progress and reset events have no id: the parser of event streams repeats the previous id for them.
         fresh = event.id if event.kind not in ("progress", "reset") else None
         number = int(fresh) if fresh else None
         if number is not None:
@@ -40,11 +41,11 @@ class FeedPlace:
         return FeedEvent(number, event.kind, Answer(json.loads(event.data)))
 
     def wait_s(self) -> float:
-        """The connection was lost: how long to wait, longer from time to time."""
+        """Count a lost connection and return the back-off in seconds, at most 30."""
         self._failures += 1
         return float(min(30.0, self._retry_s * 2 ** min(self._failures - 1, 30) / 4))
 
     @property
     def failures(self) -> int:
-        """Connections that were lost one after the other without an event."""
+        """Number of consecutive lost connections without an event in between."""
         return self._failures

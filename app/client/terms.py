@@ -1,4 +1,4 @@
-"""Terms of SPARQL results in JSON as rdflib's terms, and as plain Python values."""
+"""Conversion of terms in SPARQL JSON results to rdflib terms and plain Python values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WHOLE = frozenset(
     for name in "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger "
     "negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte".split()
 )
-"""The datatypes of whole numbers."""
+"""XSD datatypes that are converted to int."""
 _REAL = (XSD + "double", XSD + "float")
 
 
 def rdflib_term(term: Mapping[str, Any]) -> Node:
-    """A term as rdflib has it.
+    """Convert a term to an rdflib term.
 
-    Raises: ValueError for a quoted triple, which rdflib does not have.
+    Raises: ValueError for a quoted triple, which rdflib does not support.
     """
     from rdflib import BNode, Literal, URIRef
 
@@ -40,7 +40,7 @@ def rdflib_term(term: Mapping[str, Any]) -> Node:
 
 
 def plain_value(term: Mapping[str, Any]) -> Any:
-    """The value of a term: a number or truth value where the datatype says so, everything else as text."""
+    """Convert a term to int, float or bool by its datatype; all other terms become strings."""
     value, datatype = term["value"], term.get("datatype", "")
     if term["type"] == "triple":
         return {part: plain_value(each) for part, each in value.items()}
