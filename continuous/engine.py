@@ -110,7 +110,7 @@ class Engine:
             parts.rates.count_commits(parts.store.commits_after(rated, listed=False))
         self._unsubscribe = parts.store.subscribers.subscribe(self._on_commit)
         parts.tasks.open = True
-        if parts.threads.beside:
+        if parts.threads.threaded:
             self._thread = threading.Thread(target=self._run, name="quadrill-engine", daemon=True)
             self._thread.start()
         with parts.admin:
@@ -136,7 +136,7 @@ class Engine:
         self.parts.rates.count_commits([commit])
         with suppress(EngineStoppedError):
             task = CommitTask(commit)
-            task.deferrable = self.parts.threads.beside and not self.parts.sequencer.affects_queries(commit)
+            task.deferrable = self.parts.threads.threaded and not self.parts.sequencer.affects_queries(commit)
             self.parts.tasks.submit(task, "commit", version=commit.version, at=commit.at_ms)
             self.parts.sequencer.drain()
 

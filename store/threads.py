@@ -44,14 +44,14 @@ def _fulfil(work: Callable[[], T], given: Future[T]) -> None:
 
 
 class Threads:
-    """Where work is done: ``beside`` those who ask for it, who may wait for it, or at once by them."""
+    """Where work is done: ``threaded`` those who ask for it, who may wait for it, or at once by them."""
 
-    def __init__(self, *, beside: bool) -> None:
-        self.beside = beside
+    def __init__(self, *, threaded: bool) -> None:
+        self.threaded = threaded
 
     def start(self, work: Callable[[], T], name: str) -> Future[T]:
         """Begin some work in a thread of its own, see `start_with_big_stack`."""
-        if self.beside:
+        if self.threaded:
             return start_with_big_stack(work, name)
         given: Future[T] = Future()
         _fulfil(work, given)
@@ -59,7 +59,7 @@ class Threads:
 
     def background(self, name: str) -> Background:
         """A thread that does one work after the other."""
-        return Background(ThreadPoolExecutor(1, name) if self.beside else None)
+        return Background(ThreadPoolExecutor(1, name) if self.threaded else None)
 
 
 class Background:

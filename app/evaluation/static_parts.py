@@ -158,7 +158,7 @@ class StaticParts:
 
         try:
             with taken(self._one, look):
-                self._workers.run_beside(copy, request, sink, process, until - time.monotonic(), check)
+                self._workers.run_separately(copy, request, sink, process, until - time.monotonic(), check)
         except WorkerLostError as error:
             raise task.error(
                 f"most likely needs more memory than a worker may have (worker_memory_bytes, {memory} bytes)",

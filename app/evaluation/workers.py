@@ -192,7 +192,7 @@ class WorkerPool:
         with self._store.reader.snapshot_read():
             return self._used(self._present() or self._make_copy(in_commit=True))
 
-    def run_beside(
+    def run_separately(
         self,
         copy: StoreCopy,
         request: WorkerRequest,

@@ -68,11 +68,11 @@ class Connection:
     __slots__ = (
         *("address", "client", "counted_as", "data", "deadline", "draining", "ended", "ends_by_reset"),
         *("handed_over", "port", "request", "socket", "trusted", "waits_since"),
-        *("_behind", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished", "_unread"),
+        *("_behind", "_chunks", "_timeouts", "_poll", "_searched", "_skipped", "_unfinished", "_unread"),
     )
 
     def __init__(
-        self, sock: socket.socket, address: str, port: int, patience: Timeouts, *, trusted: bool = False
+        self, sock: socket.socket, address: str, port: int, timeouts: Timeouts, *, trusted: bool = False
     ) -> None:
         sock.setblocking(False)
         self.socket = sock
@@ -89,7 +89,7 @@ class Connection:
         self.ends_by_reset = False
         # Seconds that the client has taken longer than the slowest rate allows, sending and receiving.
         self._behind = self._unread = 0.0
-        self._patience = patience
+        self._timeouts = timeouts
         self._unfinished: Request | None = None
         self._chunks: ChunkedBody | None = None
         self._poll: select.poll | None = None
@@ -145,7 +145,7 @@ class Connection:
             if not self._searched and isinstance(data, bytes):
                 # Nearly always a plain request came in one piece.
                 request = wire.parse(data)
-                if request is not None and request.body_at <= self._patience.header_bytes:
+                if request is not None and request.body_at <= self._timeouts.header_bytes:
                     size = request.body_at + request.fields.body_length
                     if len(data) >= size:
                         request.body = data[request.body_at : size]
@@ -187,7 +187,7 @@ class Connection:
             data = self.data = data[2:]
             self._skipped = True
         end = data.find(wire.END, max(0, self._searched - len(wire.END)))
-        most = self._patience.header_bytes
+        most = self._timeouts.header_bytes
         if end < 0:
             strict.check_begun(data, self._searched)
             self._searched = len(data)
@@ -211,7 +211,7 @@ class Connection:
             self.data = bytes(data[length:])
             return True
         if length > COLLECTED_BYTES and len(data) >= COLLECTED_BYTES:
-            request.stream = BodyStream(self, self._patience.request, length, None)
+            request.stream = BodyStream(self, self._timeouts.request, length, None)
             return True
         return False
 
@@ -219,14 +219,14 @@ class Connection:
         chunks.feed(self.data)
         self.data = b""
         if wire.in_lines(request):
-            request.stream = BodyStream(self, self._patience.request, 0, chunks, lines=True)
+            request.stream = BodyStream(self, self._timeouts.request, 0, chunks, lines=True)
             return True
         if chunks.ended:
             request.body = bytes(chunks.decoded)
             self.data = chunks.rest
             return True
         if len(chunks.decoded) >= COLLECTED_BYTES:
-            request.stream = BodyStream(self, self._patience.request, 0, chunks)
+            request.stream = BodyStream(self, self._timeouts.request, 0, chunks)
             return True
         return False
 
@@ -238,7 +238,7 @@ class Connection:
     def _unread_body(self, request: Request) -> Request:
         """A request whose client sends its body once a handler reads it."""
         length, chunks = request.fields.body_length, self._chunks
-        request.stream = BodyStream(self, self._patience.request, length, chunks, invited=False)
+        request.stream = BodyStream(self, self._timeouts.request, length, chunks, invited=False)
         self._unfinished = self._chunks = None
         self._behind = self._unread = 0.0
         return request
@@ -302,7 +302,7 @@ class Connection:
 
     def _send_rest(self, data: memoryview, size: int) -> None:
         """Send what is left of a piece; many small pieces are waited for as long as one large one."""
-        pause, allowed = self._patience.request, size / SLOWEST_BYTES_PER_SECOND
+        pause, allowed = self._timeouts.request, size / SLOWEST_BYTES_PER_SECOND
         began = time.monotonic() - self._unread
         until = began + pause + allowed
         self.waits_since = began

@@ -63,14 +63,16 @@ class ConnectionLimits:
     unfinished_of_address: int = 128
 
 
-def within_open_files(crowd: ConnectionLimits) -> ConnectionLimits:
+def within_open_files(connection_limits: ConnectionLimits) -> ConnectionLimits:
     """The crowd that the process has descriptors for: half of them, or all but some, are left to the rest."""
     if resource is None:
-        return crowd
+        return connection_limits
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if most == resource.RLIM_INFINITY:
-        return crowd
-    return replace(crowd, connections=min(crowd.connections, most - min(most // 2, _OTHER_FILES)))
+        return connection_limits
+    return replace(
+        connection_limits, connections=min(connection_limits.connections, most - min(most // 2, _OTHER_FILES))
+    )
 
 
 class ConnectionLoop:
@@ -83,8 +85,8 @@ class ConnectionLoop:
     def __init__(
         self,
         listener: socket.socket,
-        patience: Timeouts,
-        crowd: ConnectionLimits,
+        timeouts: Timeouts,
+        connection_limits: ConnectionLimits,
         dispatch: Callable[[Connection], None],
         look_after_workers: Callable[[float], bool],
         observer: RequestObserver | None = None,
@@ -94,8 +96,8 @@ class ConnectionLoop:
 
         Args:
             listener: a listening socket.
-            patience: how long a client may take.
-            crowd: how many there may be.
+            timeouts: how long a client may take.
+            connection_limits: how many there may be.
             dispatch: gives a connection with a whole request to a worker.
             look_after_workers: called with the time again and again; True while requests wait.
             observer: told of what is refused.
@@ -103,9 +105,9 @@ class ConnectionLoop:
         """
         listener.setblocking(False)
         self._listener = listener
-        self._patience = patience
-        self._crowd = crowd
-        self.counts = ConnectionCounts(crowd.of_address)
+        self._timeouts = timeouts
+        self._limits = connection_limits
+        self.counts = ConnectionCounts(connection_limits.of_address)
         self._dispatch = dispatch
         self._look_after_workers = look_after_workers
         self._observer = observer
@@ -149,7 +151,7 @@ class ConnectionLoop:
         if connection.trusted:
             self.counts.count_for_proxy(connection)
         now = since or time.monotonic()
-        connection.deadline = now + self._patience.request
+        connection.deadline = now + self._timeouts.request
         if self._hold(connection, now):
             self._note_unfinished(connection, now)
 
@@ -243,9 +245,9 @@ class ConnectionLoop:
 
     def _welcome(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
         trusted = address[0] in self._proxies
-        connection = Connection(sock, address[0], address[1], self._patience, trusted=trusted)
+        connection = Connection(sock, address[0], address[1], self._timeouts, trusted=trusted)
         of_one = not trusted and self.counts.is_full(connection.address)
-        if of_one or self.connections >= self._crowd.connections:
+        if of_one or self.connections >= self._limits.connections:
             one_of = connection.address if of_one else None
             if not self._drop_idle(now, one_of):
                 what = "from this address" if of_one else "to this server"
@@ -253,7 +255,7 @@ class ConnectionLoop:
                 connection.close()
                 return
         self.counts.add(connection)
-        connection.deadline = now + self._patience.request
+        connection.deadline = now + self._timeouts.request
         # The first request is often here already.
         self._take(connection, now)
 
@@ -295,11 +297,11 @@ class ConnectionLoop:
         """The clock runs from the first byte of a request, for its head and for the whole."""
         if connection.in_body:
             began = self._held.get(connection, now) if connection in self._unfinished else now
-            connection.deadline = began + self._patience.request
+            connection.deadline = began + self._timeouts.request
         if connection in self._unfinished or not (connection.in_head or connection.in_body):
             return
         if connection.in_head:
-            connection.deadline = now + min(self._patience.header, self._patience.request)
+            connection.deadline = now + min(self._timeouts.header, self._timeouts.request)
         with self._lock:
             if connection not in self._held:
                 return
@@ -311,13 +313,13 @@ class ConnectionLoop:
 
     def _over_limit(self, latest: Connection, now: float) -> Connection | None:
         """The oldest unfinished request when there are too many; the rest of a young one is on its way."""
-        crowd, unfinished = self._crowd, self._unfinished
+        connection_limits, unfinished = self._limits, self._unfinished
         found = None
-        if len(unfinished) > crowd.unfinished:
+        if len(unfinished) > connection_limits.unfinished:
             found = next(iter(unfinished))
-        elif len(unfinished) > crowd.unfinished_of_address and not latest.names_no_client:
+        elif len(unfinished) > connection_limits.unfinished_of_address and not latest.names_no_client:
             of_one = [each for each in unfinished if each.client == latest.client]
-            if len(of_one) > crowd.unfinished_of_address:
+            if len(of_one) > connection_limits.unfinished_of_address:
                 found = of_one[0]
         return found if found is not None and now - self._held[found] >= _YOUNG_SECONDS else None
 

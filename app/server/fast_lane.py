@@ -107,7 +107,7 @@ class FastLane:
     def stop(self) -> None:
         """Let everybody go home, and end behind the present answer."""
         self._ending = True
-        self._let_go()
+        self._release_idle()
         with contextlib.suppress(OSError):
             self._wake.send(b"x")
 
@@ -153,7 +153,7 @@ class FastLane:
                 self._unwatch(connection)
         for each in owed:
             threading.Thread(target=self._end_apart, args=each, name="quadrill-owed", daemon=True).start()
-        self._let_go()
+        self._release_idle()
 
     def _end_apart(self, connection: Connection, later: Later) -> None:
         if later():
@@ -169,11 +169,11 @@ class FastLane:
                 now = time.monotonic()
                 if now >= next_look:
                     next_look = now + _LOOK_SECONDS
-                    self._let_go(now - self._idle_seconds)
+                    self._release_idle(now - self._idle_seconds)
             except Exception:
                 log.exception("the thread of short answers met an error")
                 time.sleep(_LOOK_SECONDS)
-        self._let_go()
+        self._release_idle()
         self._selector.close()
         for each in (self._wake, self._woken):
             each.close()
@@ -294,7 +294,7 @@ class FastLane:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection.socket)
 
-    def _let_go(self, before: float | None = None) -> None:
+    def _release_idle(self, before: float | None = None) -> None:
         """Give connections back that have waited since then, or all."""
         with self._lock:
             gone = [item for item in self._waits.items() if before is None or item[1] < before]

@@ -65,14 +65,14 @@ class ServerLimits:
 
     Attributes:
         threads: workers; four times as many while all of them wait.
-        patience: how long clients may take.
-        crowd: how many clients there may be.
+        timeouts: how long clients may take.
+        connection_limits: how many clients there may be.
         shutdown_timeout: seconds that running requests have when the server stops.
     """
 
     threads: int
-    patience: Timeouts
-    crowd: ConnectionLimits
+    timeouts: Timeouts
+    connection_limits: ConnectionLimits
     shutdown_timeout: float
 
 
@@ -145,19 +145,21 @@ class Server:
         self._uploads = self._make_workers("quadrill-upload", _LANE_THREADS, threads * _MOST_WAITING)
         self._named = {name: self._make_workers(f"quadrill-{name}", _LANE_THREADS) for name in handler.pools}
         self._pools = (self._workers, self._uploads, *self._named.values())
-        self._intake = ConnectionLoop(
+        self._connection_loop = ConnectionLoop(
             listener,
-            limits.patience,
-            within_open_files(limits.crowd),
+            limits.timeouts,
+            within_open_files(limits.connection_limits),
             self._dispatch,
             self._look_after_workers,
             observer,
             proxies,
         )
         self._quick = FastLane(
-            self._answer_quickly, self._dispatch, self._intake, stack_bytes=EVALUATION_STACK_BYTES
+            self._answer_quickly, self._dispatch, self._connection_loop, stack_bytes=EVALUATION_STACK_BYTES
         )
-        self._thread = threading.Thread(target=self._intake.run, name="quadrill-intake", daemon=True)
+        self._thread = threading.Thread(
+            target=self._connection_loop.run, name="quadrill-connections", daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -183,9 +185,9 @@ class Server:
         """
         self._ending = True
         if not self._thread.ident:
-            self._intake.close_unstarted()
+            self._connection_loop.close_unstarted()
             return True
-        self._intake.stop()
+        self._connection_loop.stop()
         self._thread.join(_CANCEL_SECONDS)
         self._quick.stop()
         for pool in self._pools:
@@ -216,10 +218,10 @@ class Server:
 
     def _dispatch(self, connection: Connection) -> None:
         assert connection.request is not None
-        if not connection.trusted or self._intake.counts.count_for_client(connection):
+        if not connection.trusted or self._connection_loop.counts.count_for_client(connection):
             self._pool(connection.request).put(connection)
         else:
-            self._intake.refuse(
+            self._connection_loop.refuse(
                 connection, RefusedError(503, "there are too many connections from this address")
             )
 
@@ -248,9 +250,9 @@ class Server:
                     self._dispatch(connection)
                     return
             if self._ending or connection.ended:
-                self._intake.close(connection)
+                self._connection_loop.close(connection)
             else:
-                self._intake.put(connection)
+                self._connection_loop.put(connection)
         except Exception as error:
             self._failed(connection, error)
 
@@ -261,7 +263,7 @@ class Server:
     def _failed(self, connection: Connection, error: Exception) -> None:
         """End a connection whose request or answer failed."""
         if isinstance(error, RefusedError):
-            self._intake.refuse(connection, error)
+            self._connection_loop.refuse(connection, error)
             return
         if isinstance(error, AnswerBrokenError):
             log.warning("an answer was cut: %s", error)
@@ -269,13 +271,13 @@ class Server:
             log.debug("a client is gone: %s", error)
         else:
             log.error("a request failed", exc_info=error)
-        self._intake.close(connection)
+        self._connection_loop.close(connection)
 
     def _answer(self, connection: Connection, request: Request) -> bool:
         """True when the connection may have further requests."""
         reply = self._reply(connection, request)
         try:
-            self._handler.answer(connection, request, reply, self._intake)
+            self._handler.answer(connection, request, reply, self._connection_loop)
         except (AnswerBrokenError, ConnectionError, TimeoutError):
             raise
         except Exception as error:
@@ -305,9 +307,9 @@ class Server:
             return True
         unread = request.stream is not None and not request.stream.finished
         if unread and not connection.handed_over:
-            self._intake.drain(connection)
+            self._connection_loop.drain(connection)
         else:
-            self._intake.close(connection)
+            self._connection_loop.close(connection)
         return False
 
     def _adopted(self, connection: Connection, request: Request, workers: Workers) -> bool:
@@ -319,7 +321,7 @@ class Server:
             and self._handler.may_be_short(request)
         ):
             if connection.trusted:
-                self._intake.counts.count_for_proxy(connection)
+                self._connection_loop.counts.count_for_proxy(connection)
             return self._quick.adopt(connection)
         return False
 
@@ -328,7 +330,7 @@ class Server:
         reply = self._reply(connection, request)
 
         try:
-            rest = self._handler.answer_short(connection, request, reply, self._intake, self._quick)
+            rest = self._handler.answer_short(connection, request, reply, self._connection_loop, self._quick)
             if isinstance(rest, bool):
                 return self._goes_on(connection, request, reply) if rest else None
         except Exception as error:

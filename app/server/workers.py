@@ -84,7 +84,7 @@ class Workers:
         self._present: dict[threading.Thread, Connection] = {}
         self.taken = 0
         self._seen_taken = 0
-        self._stuck_since = self._crowded_since = 0.0
+        self._stuck_since = self._saturated_since = 0.0
         self._ending = False
         self.none_waits = self._line.empty
 
@@ -109,7 +109,7 @@ class Workers:
     def look(self, now: float) -> bool:
         """See whether the line moves, and help when it does not; True while connections are in line."""
         if self._line.empty():
-            self._stuck_since = self._crowded_since = 0.0
+            self._stuck_since = self._saturated_since = 0.0
             return False
         self._let_pass(now)
         if not self._stuck_since or self.taken != self._seen_taken:
@@ -194,8 +194,8 @@ class Workers:
 
     def _let_pass(self, now: float) -> None:
         """Work in the background pauses while the line is not empty, even when it moves."""
-        self._crowded_since = self._crowded_since or now
-        if self._background is not None and now - self._crowded_since >= STUCK_SECONDS:
+        self._saturated_since = self._saturated_since or now
+        if self._background is not None and now - self._saturated_since >= STUCK_SECONDS:
             self._background.pause()
 
     def _cut_slowest(self, now: float, number: int) -> None:

@@ -111,7 +111,7 @@ def _format(folder: Path) -> Finding:
 def _changes(folder: Path) -> Finding:
     finding = Finding("changes.sqlite", "change log")
     path = folder / finding.file
-    mark = LogMark(LogMark.beside(path), write=False)
+    mark = LogMark(LogMark.mark_path(path), write=False)
     try:
         with reading(path) as db:
             facts = change_faults.facts_of(db)
@@ -177,7 +177,7 @@ def _quads(folder: Path, changes: Finding) -> Finding:
 def _registry(folder: Path) -> Finding | None:
     finding = Finding(REGISTRY, "registry")
     path = folder / REGISTRY
-    mark = LogMark(LogMark.beside(path), write=False)
+    mark = LogMark(LogMark.mark_path(path), write=False)
     try:
         if not path.exists() and not mark.last:
             if any((folder / "engine" / "input").glob("*.log")):
@@ -198,7 +198,7 @@ def _registry(folder: Path) -> Finding | None:
 
 def _journal(folder: Path, found: Findings) -> Iterator[Finding]:
     log = folder / "engine" / "input"
-    mark = LogMark(LogMark.beside(log), write=False)
+    mark = LogMark(LogMark.mark_path(log), write=False)
     mark.close()
     expected = mark.first
     last = 0

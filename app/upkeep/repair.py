@@ -100,7 +100,7 @@ class Repair:
 
     def _repair_journal(self, checkpoint: EngineSnapshot | None) -> None:
         log = self._folder / "engine" / "input"
-        with closing(LogMark(LogMark.beside(log))) as mark:
+        with closing(LogMark(LogMark.mark_path(log))) as mark:
             newest = max(mark.last, 0 if checkpoint is None else checkpoint.last)
             begin = 0 if checkpoint is None else checkpoint.processed + 1
             files = sorted(log.glob("*.log"))
@@ -160,7 +160,7 @@ class Repair:
         """The newest version that anything speaks of."""
         path = self._folder / "changes.sqlite"
         versions = [self._version(), 0 if checkpoint is None else checkpoint.version]
-        with closing(LogMark(LogMark.beside(path), write=False)) as mark:
+        with closing(LogMark(LogMark.mark_path(path), write=False)) as mark:
             versions.append(mark.last)
         for members in _journal_of(self._folder):
             if members["kind"] == "commit":

@@ -65,7 +65,7 @@ class EngineParts:
         journal: Journal | None,
     ) -> None:
         remote = settings.remote
-        self.threads = threads = Threads(beside=settings.threaded)
+        self.threads = threads = Threads(threaded=settings.threaded)
         self.store = store
         self.clock = clock
         self.settings = settings

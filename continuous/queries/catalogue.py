@@ -62,7 +62,7 @@ class EvaluatorBuild(Future[Evaluator]):
         super().__init__()
         self.progress = Progress(limited=True)
         self._make = make
-        if threads.beside:
+        if threads.threaded:
             threads.start(self._run, "quadrill-materialise")
         else:
             self._run()

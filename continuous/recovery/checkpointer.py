@@ -221,7 +221,7 @@ class Checkpointer:
             log.info("No checkpoint is written while queries lag")
             return
         large = parts.catalogue.state_size() >= self._journal.copy_from
-        in_copy = in_copy and large and COPIES and parts.threads.beside
+        in_copy = in_copy and large and COPIES and parts.threads.threaded
         draft = self.path.with_name(f"checkpoint.{os.getpid()}.new")
         began = time.monotonic()
         try:

@@ -180,6 +180,6 @@ class Fetcher:
         }
         self._tasks.require_writable()
         task = self._tasks.submit(SourceTask(source, value, stale, since), "source", **members)
-        if self._threads.beside:
+        if self._threads.threaded:
             self._tasks.wait(task)
         self._tasks.wait_durable(task.number)

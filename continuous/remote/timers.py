@@ -41,7 +41,7 @@ class Timers:
     def start(self) -> None:
         """Start the scheduler, with all dates that were set before; does nothing without threads."""
         with self._lock:
-            if not self._threads.beside or self._scheduler is not None:
+            if not self._threads.threaded or self._scheduler is not None:
                 return
             self._scheduler = BackgroundScheduler(
                 timezone=UTC,

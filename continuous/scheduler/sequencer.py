@@ -118,13 +118,13 @@ class Sequencer:
         """Run all backlogs to their end; cancel those of queries that ``stopped`` names meanwhile."""
         shares = self._router.shares
         while shares.backlogs:
-            for name in stopped() if self.threads.beside else ():
+            for name in stopped() if self.threads.threaded else ():
                 self._router.laggards.cancel(name)
             shares.serve_next()
 
     def drain(self) -> None:
         """Execute all queued tasks in the calling thread, if the engine has no thread; else do nothing."""
-        if self.threads.beside:
+        if self.threads.threaded:
             return
         with self.paused:
             if self._worker is not None:
@@ -346,7 +346,7 @@ class Sequencer:
                 if tasks.write_error is None:
                     log.error("Results cannot be written; the engine waits for disk space: %s", error.message)
                 tasks.write_error = error.message
-                if tasks.closed or not self.threads.beside or not wait_for_space:
+                if tasks.closed or not self.threads.threaded or not wait_for_space:
                     raise
                 time.sleep(_RETRY_S)
             else:

@@ -51,7 +51,7 @@ from ..algebra.variables import expression_variables, in_scope
 from ..expressions.oxigraph import canonical
 from . import expressions, grouping, ordering, scans
 from .expressions import SparkScope, refuse, scope_of
-from .frames import Frame, Pair, beside, join, optional, quoted, same_rows, union
+from .frames import Frame, Pair, aligned, join, optional, quoted, same_rows, union
 from .paths import Paths
 from .scans import GraphName
 from .source import Quads
@@ -195,7 +195,7 @@ class Compiler:
         return extended if marked.names == names else extended.select((*names, name))
 
     def _optional(self, left: Frame, right: Frame, condition: Expr | None) -> Frame:
-        pair = beside(left, right)
+        pair = aligned(left, right)
         if condition is None:
             return optional(left, right, pair.joined("left"))
         _refuse_exists(condition, "the condition of OPTIONAL")
@@ -214,7 +214,7 @@ class Compiler:
     def _minus(self, left: Frame, right: Frame) -> Frame:
         if not set(left.names) & set(right.names):
             return left
-        return replace(left, data=beside(left, right, overlapping=True).rows("left_anti"))
+        return replace(left, data=aligned(left, right, overlapping=True).rows("left_anti"))
 
     # --- EXISTS ---------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Compiler:
         right, residual = self._exists_side(frame, exists, graph)
         how = "left_anti" if exists.negated else "left_semi"
         if not residual:
-            return replace(frame, data=beside(frame, right).rows(how))
+            return replace(frame, data=aligned(frame, right).rows(how))
         keys, names = self._partners(frame, right, residual)
         return replace(frame, data=same_rows(frame, keys, names, how))
 
@@ -255,7 +255,7 @@ class Compiler:
         names = tuple(name for name in left.names if name in seen)
         narrow = left.select(names)
         narrow = replace(narrow, data=narrow.data.distinct())
-        pair = beside(narrow, right)
+        pair = aligned(narrow, right)
         scope = SparkScope(frozenset(pair.names), _nodes_of_both(pair), pair.column)
         data = pair.rows("inner")
         for condition in conditions:

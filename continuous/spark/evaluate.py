@@ -151,16 +151,16 @@ class SparkTables:
 
 
 @contextmanager
-def _work(beside: Path) -> Iterator[Path]:
+def _work(mirror: Path) -> Iterator[Path]:
     """Create a temporary folder next to the mirror, where the workers of a cluster can read it, too.
 
     Folders of killed processes are removed, which is safe because only one process uses a data folder.
     """
     mine = f"{_WORK}{os.getpid()}-"
-    for left in beside.glob(f"{_WORK}*"):
+    for left in mirror.glob(f"{_WORK}*"):
         if not left.name.startswith(mine):
             shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=mine, dir=beside) as folder:
+    with tempfile.TemporaryDirectory(prefix=mine, dir=mirror) as folder:
         yield Path(folder)
 
 

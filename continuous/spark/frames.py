@@ -119,7 +119,7 @@ class Pair:
         return self.left.data.join(self.data, reduce(lambda a, b: a & b, conditions), how)
 
 
-def beside(left: Frame, right: Frame, *, overlapping: bool = False) -> Pair:
+def aligned(left: Frame, right: Frame, *, overlapping: bool = False) -> Pair:
     """Prepare two frames for a join.
 
     With ``overlapping`` at least one shared variable must be bound on both sides, as MINUS requires.
@@ -146,7 +146,7 @@ def beside(left: Frame, right: Frame, *, overlapping: bool = False) -> Pair:
 
 def join(left: Frame, right: Frame) -> Frame:
     """Return the frame of the algebra's Join(left, right)."""
-    pair = beside(left, right)
+    pair = aligned(left, right)
     both = {name for name in pair.shared if name in left.nodes and name in right.nodes}
     nodes = both | (left.nodes & (left.certain | _without(left.names, pair.shared)))
     nodes |= right.nodes & (right.certain | _without(right.names, pair.shared))

@@ -57,7 +57,7 @@ class TableRegistry:
     budget: StaticBudget = field(default_factory=StaticBudget)
     kept: KeptTables | None = None
     limits: StaticLimits = StaticLimits()
-    threads: Threads = field(default_factory=lambda: Threads(beside=True))
+    threads: Threads = field(default_factory=lambda: Threads(threaded=True))
     _tables: dict[str, Table] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class TableRegistry:
     def wait_for_reloads(self, seconds: float) -> None:
         """Wait until all reloaded rows have been applied, for at most `seconds`."""
         until = time.monotonic() + seconds
-        while self.threads.beside and self.is_behind and time.monotonic() < until:
+        while self.threads.threaded and self.is_behind and time.monotonic() < until:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
@@ -300,7 +300,7 @@ class TableRegistry:
                 self.recomputer.ask(together)
 
     def _finished(self, swap: ReloadTask) -> None:
-        if self.threads.beside:
+        if self.threads.threaded:
             # The task of the version that was read must be submitted before the task that swaps the rows.
             self.store.subscribers.wait_delivered(swap.version, _READY_S)
         if self.tasks is None:

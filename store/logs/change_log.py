@@ -88,7 +88,7 @@ class SqliteChangeLog:
         # Quad counts of graphs that changed since the counts were last written to the file.
         self._due: dict[str, int | None] = {}
         with ExitStack() as undo:
-            self._mark = LogMark(LogMark.beside(path))
+            self._mark = LogMark(LogMark.mark_path(path))
             undo.callback(self._mark.close)
             new = not path.exists()
             try:

@@ -159,7 +159,7 @@ class SegmentedLog:
             files = self._files = SegmentFiles(folder, segment_bytes)
             path = files.path(files.firsts[-1])
             files.length, self.last = whole_part(path) if path.exists() else (0, files.firsts[-1] - 1)
-            self._mark = LogMark(LogMark.beside(folder)) if marked else None
+            self._mark = LogMark(LogMark.mark_path(folder)) if marked else None
             try:
                 self._require_durable(path)
             except StoreFormatError:

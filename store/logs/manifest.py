@@ -33,7 +33,7 @@ def note_manifest(database: Path) -> None:
             size, check = _sum(file.fileno(), os.fstat(file.fileno()).st_size)
             os.fsync(file.fileno())  # the file must be durable before its mark
         data = _MARK.pack(number, size, check)
-        mark = os.open(LogMark.beside(database), os.O_WRONLY | os.O_CREAT, 0o600)
+        mark = os.open(LogMark.mark_path(database), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(mark, data + zlib.crc32(data).to_bytes(4, "little"), 0)
         finally:
@@ -50,7 +50,7 @@ def require_manifest(database: Path) -> None:
         StoreFormatError: the MANIFEST file lost durable bytes, or is not the marked file.
     """
     try:
-        data = LogMark.beside(database).read_bytes()
+        data = LogMark.mark_path(database).read_bytes()
     except OSError:
         return
     marked, own = data[: _MARK.size], data[_MARK.size :]

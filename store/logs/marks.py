@@ -42,7 +42,7 @@ class LogMark:
                     self.first, self.last = first, last
 
     @staticmethod
-    def beside(path: Path) -> Path:
+    def mark_path(path: Path) -> Path:
         """Return the path of a log's mark."""
         return path.with_name(f"{path.name}.mark")
 

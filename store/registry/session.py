@@ -69,7 +69,7 @@ class Database:
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         in_memory = parsed.database in (None, "", ":memory:")
         self.path = Path(parsed.database or "") if self.is_sqlite and not in_memory else None
-        self.mark = None if self.path is None else LogMark(LogMark.beside(self.path))
+        self.mark = None if self.path is None else LogMark(LogMark.mark_path(self.path))
         self.shown_url = parsed.render_as_string(hide_password=True)
         try:
             self.engine = _sqlite_engine(parsed) if self.is_sqlite else _postgresql_engine(parsed)

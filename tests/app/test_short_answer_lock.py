@@ -16,11 +16,11 @@ def test_an_answer_begins_when_the_one_before_it_has_ended() -> None:
             order.append("second")
 
     with lock.hold():
-        beside = threading.Thread(target=second)
-        beside.start()
+        mark_path = threading.Thread(target=second)
+        mark_path.start()
         time.sleep(0.05)
         order.append("first")
-    beside.join()
+    mark_path.join()
     assert order == ["first", "second"]
 
 

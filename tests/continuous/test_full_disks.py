@@ -129,8 +129,8 @@ def test_a_backup_is_refused_while_results_or_inputs_wait_for_space(tmp_path: Pa
         with pytest.raises(StoreUnwritableError):
             for at in range(2_000, 6_000):  # as soon as the engine's thread has come to it
                 life.push(at, LONG + str(at))
-        with ThreadPoolExecutor(1) as beside, pytest.raises(StoreUnwritableError, match="result log.*full"):
-            beside.submit(life.engine.pin_files).result(10)
+        with ThreadPoolExecutor(1) as threaded, pytest.raises(StoreUnwritableError, match="result log.*full"):
+            threaded.submit(life.engine.pin_files).result(10)
     life.engine.sync()
     held = life.engine.pin_files()
     assert held is not None

@@ -58,13 +58,13 @@ lines = st.lists(
 def in_line(engine: Engine) -> Iterator[None]:
     """What is pushed within waits, and is worked off behind it as by an engine's thread."""
     sequencer = engine.parts.sequencer
-    sequencer.threads = Threads(beside=True)
+    sequencer.threads = Threads(threaded=True)
     try:
         yield
     finally:
         while not sequencer.tasks.waiting.empty():
             sequencer.execute_queued(0.0)
-        sequencer._worker, sequencer.threads = None, Threads(beside=False)
+        sequencer._worker, sequencer.threads = None, Threads(threaded=False)
 
 
 def enter(engine: Engine, inputs: Line, time: int) -> int:

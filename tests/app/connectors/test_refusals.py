@@ -60,8 +60,8 @@ def test_a_hidden_key_stays_and_goes_nowhere_else(
 ) -> None:
     caplog.set_level(logging.DEBUG, "quadrill")
     server = start_server(remote_hosts=("127.0.0.1",))
-    beside = {"stream": S} if role == "sources" else {"query": "q"}
-    members = {"kind": kind, "url": f"{scheme}://127.0.0.1:1/a?token={SECRET}&n=1", **beside}
+    mark_path = {"stream": S} if role == "sources" else {"query": "q"}
+    members = {"kind": kind, "url": f"{scheme}://127.0.0.1:1/a?token={SECRET}&n=1", **mark_path}
     path, shown = f"/{role}/it", f"{scheme}://127.0.0.1:1/a?token=***&n=1"
     made = server.client.put(path, json=members)
     assert made.status_code == 201 and made.json()["url"] == shown

@@ -45,14 +45,14 @@ def test_secrets_are_told_to_nobody(start_server: Start, caplog: pytest.LogCaptu
     text = "SELECT ?s { STREAM <http://e/s> [NOW] { ?s <urn:p> ?o } }"
     body = {"query": text, "name": "q"}
     assert server.client.post("/queries", json=body).status_code == 201
-    beside = {"sources": {"stream": "http://e/s"}, "sinks": {"query": "q"}}
+    mark_path = {"sources": {"stream": "http://e/s"}, "sinks": {"query": "q"}}
     told = []
     for role, members in IN_URLS:
-        answer = server.client.put(f"/{role}/it", json=members | beside[role])
+        answer = server.client.put(f"/{role}/it", json=members | mark_path[role])
         assert problem_of(answer, 400)["detail"].startswith("url holds a password"), members
         told.append(answer.text)
     for number, (role, members) in enumerate(MEMBERS):
-        answer = server.client.put(f"/{role}/it{number}", json=members | beside[role])
+        answer = server.client.put(f"/{role}/it{number}", json=members | mark_path[role])
         assert answer.status_code == 201, answer.text
         told.append(answer.text)
     push = {"params": {"iri": "http://e/s", "at": "1"}, "headers": {"Content-Type": "application/n-triples"}}
@@ -60,7 +60,7 @@ def test_secrets_are_told_to_nobody(start_server: Start, caplog: pytest.LogCaptu
     assert server.client.post("/streams", content='<urn:a> <urn:p> "1" .', **push).status_code == 200
 
     def states() -> list[str]:
-        found = [each for role in beside for each in server.client.get(f"/{role}").json()[role]]
+        found = [each for role in mark_path for each in server.client.get(f"/{role}").json()[role]]
         assert all(
             each["error"] is None or "cannot be" in each["error"] or "could not" in each["error"]
             for each in found

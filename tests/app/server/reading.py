@@ -26,10 +26,10 @@ class Read:
         return self.refused.status if self.refused else 0
 
 
-def read(pieces: Iterable[bytes], patience: Timeouts | None = None) -> Read:
+def read(pieces: Iterable[bytes], timeouts: Timeouts | None = None) -> Read:
     """Send the pieces to a connection, one after the other; read bodies to their ends."""
     theirs, ours = socket.socketpair()
-    connection = Connection(ours, "127.0.0.1", 1, patience or Timeouts(request=0.05))
+    connection = Connection(ours, "127.0.0.1", 1, timeouts or Timeouts(request=0.05))
     found = Read()
     with theirs, ours:
         try:

@@ -202,10 +202,10 @@ ANY_STREAM = WindowDeclaration(W1, Var("s"), WindowSpec("now"))
     st.lists(st.tuples(contents, contents), min_size=1, max_size=5),
 )
 def test_blocks_are_evaluated_stream_by_stream(
-    node: Algebra, beside: Algebra | None, history: list[tuple[set[Quad], set[Quad]]]
+    node: Algebra, threaded: Algebra | None, history: list[tuple[set[Quad], set[Quad]]]
 ) -> None:
     block: Algebra = n.Window(W1, node, Var("s"))
-    root = block if beside is None else n.Join(block, n.Window(W1, beside, Var("s")))
+    root = block if threaded is None else n.Join(block, n.Window(W1, threaded, Var("s")))
     query = replace(query_of(root), windows=(ANY_STREAM,))
     store = QuadStore.open(None)
     native, reference = both(query, store)

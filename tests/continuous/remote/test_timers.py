@@ -23,7 +23,7 @@ def test_timers_that_stop_while_a_fetch_begins_end_it_in_order() -> None:
             super()._begin(key)
 
     clock = Clock()
-    timers = Held(clock, lambda _: fetched.set(), Threads(beside=True))
+    timers = Held(clock, lambda _: fetched.set(), Threads(threaded=True))
     timers.start()
     scheduler = timers._scheduler
     assert scheduler is not None

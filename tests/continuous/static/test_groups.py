@@ -120,7 +120,7 @@ class Members:
     """Parts of queries of their own over one catalogue."""
 
     def __init__(self, store: QuadStore, parts: list[StaticPattern]) -> None:
-        self.catalogue = TableRegistry(store, EngineTerms(), threads=Threads(beside=False))
+        self.catalogue = TableRegistry(store, EngineTerms(), threads=Threads(threaded=False))
         self.store, self.rows, self.held = store, [], []
         for place, part in enumerate(parts):
             self.add(part, f"q{place}")

@@ -84,7 +84,7 @@ class Follower:
         is_compiled: bool = True,
     ) -> None:
         terms = EngineTerms()
-        self.catalogue = TableRegistry(store, terms, limits=limits, threads=Threads(beside=False))
+        self.catalogue = TableRegistry(store, terms, limits=limits, threads=Threads(threaded=False))
         options = EvaluationOptions(name="q", static_tables=how)  # type: ignore[arg-type]
         self.native = NativeEvaluator(query, store, options, terms, statics=self.catalogue)
         replanned(self.native) if is_compiled else by_operators(self.native)

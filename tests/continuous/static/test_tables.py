@@ -84,7 +84,7 @@ def background(store: QuadStore) -> StaticEvaluator:
 
 
 def follow(store: QuadStore, *parts: StaticPattern) -> tuple[TableRegistry, StaticInputs]:
-    catalogue = TableRegistry(store, EngineTerms(), threads=Threads(beside=False))
+    catalogue = TableRegistry(store, EngineTerms(), threads=Threads(threaded=False))
     options = EvaluationOptions(name="q")
     rows = StaticInputs(options, parts, lambda: background(store), catalogue.terms, catalogue)
     rows.open()

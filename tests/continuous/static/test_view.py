@@ -50,7 +50,7 @@ def step(evaluator: NativeEvaluator, at: int, contents: Any) -> tuple[Any, Any, 
 def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     assume(not has_zero_steps(query.root))
     store = QuadStore.open(None)
-    shared, apart = [TableRegistry(store, EngineTerms(), threads=Threads(beside=False)) for _ in range(2)]
+    shared, apart = [TableRegistry(store, EngineTerms(), threads=Threads(threaded=False)) for _ in range(2)]
     try:
         looking = [replanned(evaluator(query, store, shared)), by_operators(evaluator(query, store, shared))]
         with pytest.MonkeyPatch.context() as patch:
