@@ -1,4 +1,4 @@
-"""``quadrill apply`` and ``quadrill dump``: what a server has, declared in files."""
+"""``quadrill apply`` and ``quadrill dump``: declarations of a server's objects in files."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def _dump(options: argparse.Namespace) -> int:
 
 
 def _as_file(section: str, name: str, described: Mapping[str, Any], variables: dict[str, str]) -> Any:
-    """What a file has under a name."""
+    """Return the members that a file declares under a name."""
     members: dict[str, Any] = {"uri": described.get("uri")}
     if section == "streams":
         members = planning.stream_members(described)

@@ -5,12 +5,12 @@ own, the graph of Example 1 of the paper with the report's running number, stamp
 reports have one second, and their order is part of the data. The listener writes a line whenever a report
 changed the list that the query gives, also within a second:
 
-    pickup_datetime,dropoff_datetime,<the list's rows, column after column>,delay
+    pickup_datetime,dropoff_datetime,<the values of the list, row by row>,delay
 
 The two times are those of the report that caused it, rows that the list of ten has not are NULL, and the
 delay is the time in milliseconds from after the report was read to before the line was written. Reports do
-not wait for each other's answers: up to `LINE` of them are in line for the engine, which works them off
-together, and a delay has the time of those before and behind it in the line.
+not wait for each other's answers: up to `LINE` reports are queued for the engine, which processes them
+together, and a delay includes the time of the other reports in the queue.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from quadrill.store.feeds.subscription import StoredEvent
 
 LENGTH = 10
 LINE = 64
-"""Reports in line at most until their answers are looked at."""
+"""Maximum number of reports that are pushed before the listener reads their answers."""
 NAMESPACE = "http://debs2015.org/taxi#"
 # What the challenge's rules ask of a registration: windows are (now - width, now], a line is a whole list.
 OPTIONS = {"output": "rstream", "bounds": "open-closed"}
@@ -110,16 +110,16 @@ def _time(text: str, number: int) -> datetime:
 
 
 def in_line(described: dict[str, Any]) -> int:
-    """How many reports may be in line for a query: several where each has an answer of its own time."""
+    """Return how many reports may be queued for a query: `LINE` if each has an answer, else 1."""
     every = described["form"] == "select" and not described["non_empty"] and described["once_per"] is None
     slide = {window["kind"] for window in described["windows"]} <= _SLIDING
     return LINE if every and slide and described["report"] == "on-content-change" else 1
 
 
 class DelayRecorder:
-    """Writes the output lines of one query and keeps their delays, in milliseconds.
+    """Writer of the output lines of one query, which records the delay of each line in milliseconds.
 
-    It takes all events of its feed, however many come between two looks, as after a silence.
+    The recorder accepts all events of its feed and is never disconnected as a slow subscriber.
     """
 
     members = 1
@@ -128,10 +128,10 @@ class DelayRecorder:
         self.delays: list[float] = []
         self._output = output
         self._events: deque[StoredEvent] = deque()
-        # Reports that were pushed, with when they had been read.
+        # Pushed reports, each with the time at which the report was read.
         self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
-        # The list of the answer looked at last, as it was told; at first what no answer ends with.
+        # JSON of the last answer after its time; the initial text is the end of no answer.
         self._told = "\n"
         feed.join(self, None, 0)
 
@@ -140,10 +140,10 @@ class DelayRecorder:
         self._waiting.append((report, read_at))
 
     def look(self) -> None:
-        """All reports so far were processed: write what they have changed.
+        """Write the output lines of all queued reports, which the engine has processed.
 
-        An answer is that of the first report in line with its time; those between are expiries, whose lists
-        stand for no report. What is told last is what the last report has led to.
+        An answer belongs to the first queued report with the answer's time; answers at other times are
+        expiries, for which no line is written. The last answer belongs to the last report.
         """
         events, waiting, answer = self._events, self._waiting, ""
         while events:
@@ -159,7 +159,7 @@ class DelayRecorder:
         waiting.clear()
 
     def _changed(self, answer: str, report: ChallengeReport, read_at: float) -> None:
-        """Write the line of an answer behind a report, where the list is another."""
+        """Write the output line of a report, if its answer has another list than the previous answer."""
         if answer.endswith(self._told):
             return
         self._told = answer[answer.index(',"head":') :]
@@ -176,21 +176,21 @@ class DelayRecorder:
     # --- called by the feed ---------------------------------------------------------------------
 
     def welcome(self, member: None, first: Sequence[StoredEvent], ended: bool) -> bool:
-        """Take what the feed has so far."""
+        """Accept the events that the feed has stored, as a new subscriber."""
         self._events.extend(first)
         return True
 
     def offer(self, events: Sequence[StoredEvent]) -> bool:
-        """Take events, within the engine's work."""
+        """Accept new events of the feed, on the engine's thread."""
         self._events.extend(events)
         return True
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Ignore the end of the feed."""
 
 
 def _cells(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
-    """The columns of the rows of a list one after the other, NULL for rows not there."""
+    """Return the values of all rows, row by row, with NULL for missing rows and values."""
     found = [row[name]["value"] if name in row else "NULL" for row in rows for name in names]
     return found + ["NULL"] * (LENGTH * len(names) - len(found))
 

@@ -13,11 +13,11 @@ from quadrill.store.documents.times import format_instant, units_of
 from . import tables
 
 PREFERRED = {"Prefer": "return=representation"}
-"""The header by which a server tells what a write did: version, quads added and removed."""
+"""Header that requests the effect of a write in its response: version, quads added and removed."""
 
 
 def print_json(document: Any) -> None:
-    """One JSON value on a line of its own."""
+    """Print one JSON value on one line."""
     print(json.dumps(document, ensure_ascii=False), flush=True)
 
 
@@ -66,12 +66,12 @@ def describe(options: argparse.Namespace, document: Mapping[str, Any], times: Co
 
 
 def instant(value: int | None) -> str:
-    """An instant as a cell, in UTC; empty where there is none."""
+    """Format an instant for a table cell in UTC; None becomes an empty cell."""
     return "" if value is None else format_instant(value)
 
 
 def duration(ms: int | None) -> str:
-    """A duration as a cell, as exact as its two largest units."""
+    """Format a duration for a table cell, in its two largest units."""
     if ms is None:
         return ""
     if ms < 1000:

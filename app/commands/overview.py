@@ -1,4 +1,4 @@
-"""An overview of a server of two looks at its HTTP resources: queries, streams and memory, with rates."""
+"""Overview of a server's queries, streams and memory, with rates between two samples."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Overview:
     streams: list[StreamFigures]
 
     def to_json(self) -> dict[str, Any]:
-        """The overview as JSON."""
+        """Return the overview as a JSON object."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSample:
-    """What a server said at a monotonic time."""
+    """Descriptions and metrics that a server returned at one monotonic time."""
 
     at: float
     queries: list[dict[str, Any]]
@@ -75,7 +75,7 @@ class ServerSample:
 
 
 def look(server: ServerConnection) -> ServerSample:
-    """Ask the server."""
+    """Request queries, streams and metrics from the server and return them as a sample."""
     queries = server.call("GET", "queries").json()["queries"]
     at = time.monotonic()
     streams = server.call("GET", "streams").json()["streams"]
@@ -88,7 +88,7 @@ def look(server: ServerConnection) -> ServerSample:
 
 
 def overview(server: str, before: ServerSample, now: ServerSample) -> Overview:
-    """The overview between two looks; what is new among the second has no rates yet."""
+    """Compute the overview from two samples; queries and streams only in the second have no rates."""
     seconds = max(now.at - before.at, 1e-3)
     queries = {each["name"]: each for each in before.queries}
     streams = {each["name"]: each for each in before.streams}
@@ -140,5 +140,5 @@ def _of_stream(now: Mapping[str, Any], before: Mapping[str, Any] | None, seconds
 
 
 def _rate(number: int, seconds: float) -> float:
-    """A number a second; a query that began anew counts from nothing."""
+    """Return an increase per second; a negative increase, after a restart of the query, counts as 0."""
     return round(max(0, number) / seconds, 1)

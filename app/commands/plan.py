@@ -1,4 +1,4 @@
-"""What is to be done so that a server has what files declare: values in, steps out, no requests."""
+"""Computation of the steps of ``quadrill apply`` from declarations and descriptions, without requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .declared import SECTIONS, Declared, escaped
 Action: TypeAlias = Literal["create", "change", "same", "remove"]
 
 HIDDEN = "***"
-"""What a server shows of a secret."""
+"""Text that a server shows in place of a secret."""
 _DURATIONS = ("lateness", "idle_timeout", "retention")
 _STAYING = (*_DURATIONS, "stamping")
 """Members of a stream whose defaults only the server knows: they stay as they are where a file has none."""
@@ -48,13 +48,13 @@ def plan(
     differing: Mapping[tuple[str, str], tuple[str, ...]],
     removed: Mapping[str, Collection[str]],
 ) -> list[ApplyStep]:
-    """The steps in their order: what goes, the newest first, then what is made.
+    """Return the steps of an apply: removals in reverse order of creation, then the declared objects.
 
     Args:
-        declared: what is to be.
+        declared: declarations of the files.
         present: the names that the server has, by section.
-        differing: the members that differ, of what is both declared and present.
-        removed: the names that may go, by section, if nothing declares them.
+        differing: members that differ, for each object that is both declared and present.
+        removed: names, by section, to be removed unless a file declares them.
     """
     wanted = sorted(declared, key=lambda each: SECTIONS.index(each.section))
     kept = {(each.section, each.name) for each in wanted}
@@ -74,10 +74,10 @@ def plan(
 
 
 def stream_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
-    """The members of a declaration that a stream, as the server describes it, does not have so.
+    """Return the members in which a declaration differs from the server's description of a stream.
 
-    A stream that came to be by a push or a query becomes ``declared``. Unknown members differ: the server
-    tells what is wrong with them.
+    A stream that a push or a query created differs in ``declared``. An unknown member always differs, so that
+    the server gets the declaration and reports the error.
     """
     found = [] if described["declared"] else ["declared"]
     for name in dict.fromkeys((*given, *_STREAM_DEFAULTS)):
@@ -106,7 +106,7 @@ def stream_declaration(given: Mapping[str, Any], described: Mapping[str, Any] | 
 
 
 def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
-    """The members by which a source or sink differs, where the server says that it does."""
+    """Return the members in which a source or sink that the server reports as changed differs."""
     has = connector_members(described)
     names = dict.fromkeys((*given, *has))
     hidden = [each for each in names if _is_hidden(has.get(each))]
@@ -128,12 +128,12 @@ def stream_members(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def query_members(described: Mapping[str, Any]) -> dict[str, Any]:
-    """The registration of a query."""
+    """Return the registration members of a query from its description."""
     return {**described["options"], "query": described["query"]}
 
 
 def connector_members(described: Mapping[str, Any]) -> dict[str, Any]:
-    """The declaration of a source or a sink, with its secrets hidden."""
+    """Return the declaration of a source or sink from its description, with hidden secrets."""
     return {name: value for name, value in described.items() if name not in _FIGURES and value is not None}
 
 

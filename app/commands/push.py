@@ -187,7 +187,7 @@ class _Push:
 
 
 def _batches(source: int, most: int, linger: float) -> Iterator[list[bytes]]:
-    """Lines as they come, in blocks that are bounded in number, size and by how long a line waits."""
+    """Yield lines in blocks that are bounded by line count, bytes and the wait of a line."""
     waiting: queue.Queue[bytes | None] = queue.Queue(_WAITING_LINES)
     threading.Thread(target=_read, args=(source, waiting), name="quadrill-stdin", daemon=True).start()
     block: list[bytes] = []
@@ -212,9 +212,9 @@ def _batches(source: int, most: int, linger: float) -> Iterator[list[bytes]]:
 
 
 def _read(source: int, waiting: queue.Queue[bytes | None]) -> None:
-    """Put the lines behind a file descriptor in line; when that is full, whoever writes them waits.
+    """Enqueue the lines of a file descriptor; a full queue blocks this thread, and thus the writer of a pipe.
 
-    The file object of standard input would be locked by this thread when the program ends.
+    The function reads the descriptor, because this thread would own the lock of sys.stdin at exit.
     """
     rest = b""
     try:

@@ -37,7 +37,7 @@ MEDIA_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjso
 
 
 class RecordingError(ReportedError):
-    """A recorded file is not as it should be."""
+    """Error that a recorded file cannot be read or pushed."""
 
     code = "recording"
 
@@ -157,10 +157,10 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
 
 
 def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> None:
-    """Push what was recorded, in the order in which it was told.
+    """Push the recorded elements in the order of their event times.
 
-    A stream holds nothing back before its first element, so one file after the other would let the first
-    stream run ahead of the second. Elements of one stream and time are one push; equal times go in the
+    A stream without elements delays no other stream, so pushing file by file would let the first stream run
+    ahead of the second. Elements of one stream and time are one push; equal times go in the
     order of the streams in the text. Files without times have no such order and come last, whole.
     """
     bodies = {stream: (file.read_bytes(), _media_type(file)) for stream, file in streams.items()}

@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
         from quadrill.store.documents.times import INSTANT_HINT
 
         raise UsageError(f"--until {options.until} is no instant", hint=INSTANT_HINT)
-    # What is wrong with the files is told before the engine is loaded.
+    # Errors in the files are reported before the import of the engine, which is slow.
     from .replay import run_recorded
 
     return run_recorded(

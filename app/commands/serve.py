@@ -120,8 +120,8 @@ def _serve(options: argparse.Namespace) -> int:
     # Before the server opens anything: a signal that comes early must still close the store.
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    # What is wrong with the settings is told before store and engine are loaded. What is loaded stays: no
-    # garbage is looked for among it (`running.serve` goes on with that).
+    # Errors in the settings are reported before store and engine are imported. Imported modules
+    # stay in memory, so garbage collection is disabled meanwhile (`running.serve` enables it again).
     gc.disable()
     from quadrill.continuous.errors import EngineStoppedError
 

@@ -83,7 +83,7 @@ def _print(options: argparse.Namespace, shown: Overview) -> None:
 
 
 def _live(server: ServerConnection, interval: float) -> None:
-    """The whole screen; a server that goes away is told there, and awaited."""
+    """Show the overview on the whole screen; a lost connection is reported there and retried."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text

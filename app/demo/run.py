@@ -31,7 +31,7 @@ CHANGED = "\nHalf-way: Atlanta and Chicago are put on the watch list.\n"
 
 
 class _DemoStoppedError(Exception):
-    """Someone asked the demo to end."""
+    """Signal to end the demo at the request of the user."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
             hosts = (*settings.remote_hosts, urlsplit(options.broker).netloc)
             settings = load_settings(overrides=overrides | {"remote_hosts": hosts})
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
-        # What is wrong with the options is told before store and engine are loaded.
+        # Errors in the options are reported before store and engine are imported.
         from .. import running
 
         with running.serve(settings, demo=True) as server, contextlib.suppress(_DemoStoppedError):
@@ -83,9 +83,8 @@ def play(
 ) -> dict[str, FeedTally]:
     """Replay the plans on a server that is set up, and show the feeds until all results are there.
 
-    ``last_ids`` gives the id of each feed's last event once everything that was sent has been worked off,
-    None when that takes too long.
-    Gives what came over each feed.
+    ``last_ids`` gives the id of each feed's last event once the engine has processed all pushes, or None
+    after a time-out. The result has the tally of each feed by query name.
     """
     followers = [FeedFollower(url, name, headers) for name in QUERY_FILES]
     tallies = {follower.tally.name: follower.tally for follower in followers}
@@ -124,9 +123,9 @@ def play(
 
 
 def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
-    """The id of each feed's last event once the engine has worked off what was sent.
+    """Wait until the engine has processed all pushes, and return the id of each feed's last event.
 
-    None when that takes more than SETTLE_SECONDS. Ends early when ``stop`` is set.
+    The result is None after SETTLE_SECONDS. The wait ends early if ``stop`` is set.
     """
     for _ in range(round(SETTLE_SECONDS / SYNC_SECONDS)):
         try:

@@ -53,7 +53,7 @@ class FeedTally:
 
 
 class FeedFollower(threading.Thread):
-    """Reads one feed from its first event on, connecting again where it left off, until told to stop."""
+    """Reader of one feed from its first event, reconnecting after the last event until `stop` is called."""
 
     def __init__(self, url: str, name: str, headers: Mapping[str, str]) -> None:
         super().__init__(name=f"demo-feed-{name}", daemon=True)
@@ -63,7 +63,7 @@ class FeedFollower(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """The thread: one connection after another."""
+        """Read the feed over consecutive connections, on the thread of this follower."""
         with httpx.Client(timeout=httpx.Timeout(10.0, read=60.0), trust_env=False) as http:
             while not self._stopping.is_set():
                 try:
