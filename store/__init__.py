@@ -1,1 +1,1 @@
-"""Store keeps: the named-graph store, its change sets and the registry."""
+"""The store package: the named-graph store, its change log, the durable logs and the registry."""

@@ -1,7 +1,8 @@
-"""Texts of terms that stay, apart from those that come and go.
+"""Texts of pinned terms in mappings separate from those of short-lived terms.
 
-Python copies a mapping whenever so many entries as it has room for came and went: with the terms of a table
-of a million rows in it that takes a tenth of a second. So their texts are kept here.
+Python copies a dict after as many insertions and deletions as the dict has room for; with the terms of a
+table of a million rows, a copy takes 0.1 seconds. The texts of tables' terms are therefore stored in separate
+dicts.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ V = TypeVar("V")
 
 
 def in_front_of(compact: dict[K, V]) -> dict[K, V]:
-    """An empty mapping that finds there what it misses, without a call of Python's own."""
+    """Return an empty mapping that looks up missing keys in ``compact`` without Python code."""
     kind: type[dict[K, V]] = type("Front", (dict,), {"__missing__": compact.__getitem__})
     return kind()
 
 
 class CompactTexts:
-    """Texts and ids that were moved here from two mappings, and back; those are in front of these.
+    """Texts and ids of terms, moved from the dictionary's two mappings and moved back.
 
-    Who reads meanwhile, in another thread, finds them here or there: what moves is in both first. What is in
-    neither is asked of the mappings here.
+    Threads that read during a move find each entry, because a moved entry is in both mappings before it is
+    deleted from one. A key missing in the dictionary's mapping is looked up in the compact mapping.
     """
 
     def __init__(self, ids: dict[str, int]) -> None:
-        """Have ``ids``; the texts in ``front`` are made here."""
+        """Use ``ids`` as compact mapping of ids; ``front`` is created for the texts."""
         self.ids = ids
         self.texts = _Texts()
         self.front: dict[int, str] = in_front_of(self.texts)
@@ -37,7 +38,7 @@ class CompactTexts:
         return len(self.ids)
 
     def take(self, term_ids: Iterable[int], ids: dict[str, int], texts: dict[int, str]) -> None:
-        """Move ids here, those that are there."""
+        """Move the known ids and their texts from the given mappings to the compact mappings."""
         new = {each: text for each in term_ids if (text := texts.get(each)) is not None}
         self.texts.update(new)
         self.ids.update(zip(new.values(), new, strict=True))
@@ -45,19 +46,19 @@ class CompactTexts:
             del ids[text], texts[term_id]
 
     def give_back(self, term_id: int, ids: dict[str, int], texts: dict[int, str]) -> None:
-        """Move an id back, if it is here."""
+        """Move an id and its text back to the given mappings, if the id is compact."""
         if (text := self.texts.get(term_id)) is not None:
             texts[term_id], ids[text] = text, term_id
             del self.texts[term_id], self.ids[text]
 
 
 class _Texts(dict[int, str]):
-    """Settled texts by id; one that is not in front of them either is unknown."""
+    """Compact texts by id; an id missing in the compact and the front mapping raises KeyError."""
 
     front: dict[int, str]
 
     def __missing__(self, term_id: int) -> str:
-        # It may have come back between two looks.
+        # Another thread may have moved the entry back to the front mapping.
         if (text := self.front.get(term_id)) is None:
             raise KeyError(f"term id {term_id} is unbound or was forgotten")
         return text

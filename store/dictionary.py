@@ -1,11 +1,11 @@
-"""The term dictionary: RDF terms as integers while they are joined, grouped and compared.
+"""The term dictionary: maps RDF terms to integer ids for joins, grouping and comparisons.
 
-An id is an integer. 0 is *unbound*. Negative ids carry their term inside, as in 4.2 of the first CQELS
-paper: five bits of type, a value of 58 bits, more for decimals. Positive ids are entries, counted up and
-never given twice, so that a cache that still holds an id of a forgotten term can be stale but never wrong.
+The id 0 means *unbound*. A negative (inline) id contains its term, as in section 4.2 of CQELS 2011: five bits
+of type and a value of 58 bits, or more for decimals. Positive ids are entries of the dictionary, counted
+upwards and never reused, so a cache with the id of a forgotten term can be stale but never wrong.
 
-Terms must be in the store's own forms (those that Oxigraph gives): equal terms then have equal ids wherever
-they came from. What cannot be rebuilt exactly from the bits goes to the dictionary.
+Terms must be in the canonical form of Oxigraph, so that equal terms have equal ids. A term that cannot be
+rebuilt exactly from an inline id gets a positive id.
 """
 
 from __future__ import annotations
@@ -30,34 +30,37 @@ TYPE_BITS, VALUE_BITS = 5, 58
 _TYPE_MASK = (1 << TYPE_BITS) - 1
 _MOST, _LEAST = (1 << (VALUE_BITS - 1)) - 1, -(1 << (VALUE_BITS - 1))
 _SCALE_BITS, _SCALE_MASK, _SCALE_MOST = 5, 31, 18
-# The least number, by its scale, that is too large to be inside: values in whole 10^-18 have room for more.
+# The smallest mantissa, by scale, that is too large for an inline decimal.
 _DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
-# What a number of each scale is times to be one of whole 10^-18.
+# The factor, by scale, that converts a mantissa to units of 10^-18.
 DECIMAL_UNITS: list[int] = [10 ** (_SCALE_MOST - scale) for scale in range(_SCALE_MOST + 1)]
 
-# `inline_decimal` as source text: a test of an id, which binds ``bits``, and the value of one that passes.
+# `inline_decimal` as source text for generated code: the test of an id, and the value of an inline decimal.
 INLINE_DECIMAL = (
     "({bits} := ~({term_id})) > 0 and {bits} & 31 == 1",
     "({bits} >> 11 ^ -({bits} >> 10 & 1)) * UNITS[{bits} >> 5 & 31]",
 )
 
 _PASSING, _PARTS = 5, 8
-"""So many negative ids, as a part of what makes a sweep due, are remembered; such a part goes at once."""
+"""Divisors: a fifth of the sweep floor bounds the remembered inline ids.
+
+An eighth of them is forgotten at once.
+"""
 _INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
 _STRING_BYTES = 6
 _LONG = -(1 << 30)
-"""Numbers with ids below it seldom come again: it is cheaper to make them anew than to forget them."""
+"""Inline numbers with ids below this bound rarely recur, so their texts are not cached."""
 
 _KINDS = ("integer", "decimal", "boolean", "string")
 XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING = (f"http://www.w3.org/2001/XMLSchema#{x}" for x in _KINDS)
 _INTEGER_END, _DECIMAL_END = (f'"^^<{each}>' for each in (XSD_INTEGER, XSD_DECIMAL))
 _INTEGER_CUT, _DECIMAL_CUT = -len(_INTEGER_END), -len(_DECIMAL_END)
-_LONG_INTEGER, _LONG_DECIMAL = 4 - _INTEGER_CUT, 8 - _DECIMAL_CUT  # texts that seldom come again
+_LONG_INTEGER, _LONG_DECIMAL = 4 - _INTEGER_CUT, 8 - _DECIMAL_CUT  # lengths of rarely recurring texts
 _IS_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,18})?").fullmatch
 
 
 class _TermsById(dict[int, Term]):
-    """Terms by id, made on first use; ``texts``: how they are written, ``inline``: the negative ids here."""
+    """Terms by id, created on first use from their N-Quads ``texts``; ``inline`` lists its negative ids."""
 
     def __init__(self, dictionary: TermDictionary, most: int) -> None:
         super().__init__()
@@ -75,21 +78,21 @@ class _TermsById(dict[int, Term]):
 
 
 class TermDictionary:
-    """Term <-> id, with the forgetting of terms that nothing holds any more.
+    """A two-way mapping between terms and ids, which forgets terms that no holder refers to.
 
-    A term is known by how N-Quads writes it. ``texts``, ``ids`` and ``terms`` are plain mappings, for hot
-    loops to subscript: ``texts[text]`` and ``ids[term]`` give a new term its id, in any thread; ``terms[id]``
-    makes the term where nobody has read it. While a slice of a sweep runs nobody may hold ids that no holder
-    names.
+    A term is identified by its N-Quads text. ``texts``, ``ids`` and ``terms`` are plain mappings for hot
+    loops: ``texts[text]`` and ``ids[term]`` assign an id to a new term, in any thread; ``terms[id]`` creates
+        the term on
+    first use. While a slice of a sweep runs, every id in use must be named by a holder.
 
-    Whoever keeps ids across calls is a *holder* (`sweep.Holder`), registered with `hold`; holders whose ids
-    others copy come first. Ids that must not be looked at again at each sweep (static tables) are pinned. A
-    sweep drops entries that no holder names: `sweep_slice` goes on with one, and begins one when what is not
-    pinned has doubled, so that it costs the same for each new term; `sweep` makes a whole one.
+    A component that stores ids across calls registers a *holder* (`sweep.Holder`) with `hold`; holders whose
+    ids other holders copy are registered first. Ids of static tables are pinned, so that sweeps skip these
+    ids. A sweep drops entries that no holder names. `sweep_slice` executes one slice; a sweep begins when the
+    number of unpinned ids has doubled, so the cost per new term is constant. `sweep` executes a whole sweep.
     """
 
     def __init__(self, pace: SweepPace | None = None, most: int = 262_144) -> None:
-        """Make an empty one; ``most`` terms are remembered as such."""
+        """Create an empty dictionary that caches at most ``most`` term objects."""
         self.pace = pace or SweepPace()
         self.compact = CompactTexts(_Entering(self))
         self._by_id = _TermsById(self, most)
@@ -106,10 +109,10 @@ class TermDictionary:
         self._caches: list[dict[int, Any]] = []
         self._sweep: Sweep | None = None
         self._sweep_at = self.pace.floor
-        self._left = 0  # what a sweep had to look at behind its last slice
+        self._left = 0  # number of unpinned ids after the last slice
         self.forgotten = 0
         self._lock = threading.RLock()
-        # Negative ids with a text, or with an entry in a cache that has not asked for the term or the text.
+        # Inline ids with a cached text, or with an entry in a registered cache.
         self._passing: list[int] = []
         self._most_passing = self.pace.floor // _PASSING
 
@@ -117,17 +120,17 @@ class TermDictionary:
         return len(self.texts) + len(self.compact)
 
     def encode(self, term: Term | None) -> int:
-        """The id of a term in the store's form; None (unbound) is 0."""
+        """Return the id of a term in the store's form; None (unbound) has the id 0."""
         return UNBOUND if term is None else self.ids[term]
 
     def decode(self, term_id: int) -> Term | None:
-        """The term of an id; 0 is None. Raises KeyError for an id that was forgotten."""
+        """Return the term of an id; None for 0. Raises KeyError for a forgotten id."""
         return None if term_id == UNBOUND else self.terms[term_id]
 
     # --- what must stay -------------------------------------------------------------------------
 
     def hold(self, holder: Holder) -> Callable[[], None]:
-        """Register a holder; the function returned ends its hold."""
+        """Register a holder of ids; the returned function removes the holder."""
         with self._lock:
             self._holders.append(holder)
 
@@ -139,12 +142,15 @@ class TermDictionary:
         return release
 
     def holders(self) -> list[Holder]:
-        """The holders, in the order in which they were registered."""
+        """Return the holders in the order of registration."""
         with self._lock:
             return list(self._holders)
 
     def pin(self, term_ids: Iterable[int], *, compact: bool = False) -> None:
-        """Keep these ids until they are unpinned as often; ``compact``: they are of a table."""
+        """Exempt ids from sweeps until the matching `unpin`.
+
+        ``compact`` stores their texts as table terms.
+        """
         with self._lock:
             entries = [term_id for term_id in term_ids if term_id > 0]
             self._pins.update(entries)
@@ -166,11 +172,11 @@ class TermDictionary:
                             self._sweep.marked.add(term_id)
 
     def forget_with(self, cache: dict[int, Any]) -> None:
-        """Drop the entries of a cache by id together with the ids."""
+        """Register a cache by id, whose entries are dropped when their ids are forgotten."""
         self._caches.append(cache)
 
     def met_inline(self, term_id: int) -> None:
-        """There is a text or an entry of a cache for a negative id; the oldest of many are forgotten."""
+        """Record that an inline id has a cached text or cache entry; the oldest of too many are dropped."""
         passing = self._passing
         passing.append(term_id)
         if len(passing) > self._most_passing:
@@ -182,19 +188,20 @@ class TermDictionary:
 
     @property
     def sweeping(self) -> bool:
-        """True while a sweep is under way."""
+        """True while a sweep is unfinished."""
         return self._sweep is not None
 
     @property
     def due(self) -> bool:
-        """True when there is a slice of a sweep to do."""
+        """True if a sweep is unfinished, or enough unpinned ids exist to begin one."""
         return self._sweep is not None or len(self._young) + len(self._by_id.inline) >= self._sweep_at
 
     def sweep_slice(self) -> None:
-        """Go on with the sweep that is under way, or begin one.
+        """Execute one slice of the unfinished sweep, or begin a sweep.
 
-        A slice grows with the terms that came since the last one, so that a sweep ends before the dictionary
-        has grown much; without new terms all holders together do `SweepPace.slice`.
+        A slice grows with the number of terms added since the last slice, so that a sweep ends before the
+        dictionary has grown much. Without new terms, a slice marks `SweepPace.slice` ids divided by the
+        number of holders.
         """
         with self._lock:
             if self._sweep is None:
@@ -203,7 +210,7 @@ class TermDictionary:
             self._go_on(max(pace.slice // (len(self._holders) or 1), pace.least, pace.per_term * entered))
 
     def sweep(self) -> int:
-        """End the sweep that is under way and make a whole one; the number of entries dropped."""
+        """Finish the current sweep, execute a whole one, and return the number of dropped entries."""
         with self._lock:
             before = self.forgotten
             if self._sweep is not None:
@@ -214,9 +221,9 @@ class TermDictionary:
 
     def _begin(self) -> None:
         self._sweep = Sweep(self, self._marked)
-        # What came before it has no part in its pace.
+        # Terms added before the sweep must not lengthen its slices.
         self._left = self._to_sweep()
-        # What is asked for by term from here on is asked for by text once, and marked then.
+        # With ``ids`` empty, the next look-up of each term goes through ``texts``, which marks the id.
         self.ids.clear()
         self.texts.__class__ = self._marking
 
@@ -225,17 +232,18 @@ class TermDictionary:
         if self._sweep.work(units):
             self._sweep = None
             self.texts.__class__ = self._unmarked
-            # Behind the change of class: an id that another thread marks just then stays once more.
+            # The marks are cleared after the class change; an id that another thread marks later survives one
+            # more sweep.
             self._marked.clear()
             self._sweep_at = max(self.pace.floor, 2 * self._to_sweep())
         self._left = self._to_sweep()
 
     def _to_sweep(self) -> int:
-        """The number of ids that a sweep looks at; pinned ones are not among them."""
+        """Return the number of unpinned and inline ids, which a sweep has to examine."""
         return len(self._young) + len(self._by_id.inline)
 
     def take_inline(self) -> list[int]:
-        """The negative ids that mappings and caches remember; called by a sweep."""
+        """Return and clear the list of inline ids in mappings and caches; called by a sweep."""
         taken: list[int] = []
         for noted in (self._by_id.inline, self._passing):
             taken += noted[: (number := len(noted))]
@@ -243,25 +251,25 @@ class TermDictionary:
         return taken
 
     def young(self) -> list[int]:
-        """The entries that are not pinned; called by a sweep."""
+        """Return the unpinned positive ids; called by a sweep."""
         return list(self._young)
 
     def drop(self, term_ids: Iterable[int]) -> None:
-        """Forget these ids, but for those that are pinned by now; called by a sweep."""
+        """Forget ids, except ids that were pinned meanwhile; called by a sweep."""
         young = self._young
         gone = [each for each in term_ids if each < 0 or young.pop(each, False)]
         self.forgotten += sum([each > 0 for each in gone])
         self._forget(gone, list(map(self.terms.pop, gone, repeat(None))))
 
     def _forget(self, term_ids: list[int], terms: list[Term | None]) -> None:
-        """Forget terms, how these ids are written, and what caches have of them. Its loops are in C."""
+        """Delete the texts, terms and cache entries of ids, with loops in C for speed."""
         texts = list(map(self.text_of.pop, term_ids, repeat("")))
         pops: list[tuple[dict[Any, Any], list[Any]]] = [(self.texts, texts), (self.ids, terms)]
         for mapping, keys in pops + [(cache, term_ids) for cache in self._caches]:
             deque(map(mapping.pop, keys if mapping else (), repeat(None)), maxlen=0)
 
     def enter(self, term: Term) -> int:
-        """The id of a term that ``ids`` does not know, which does from here on."""
+        """Return the id of a term missing in ``ids``, and add the term to ``ids``."""
         with self._lock:
             if term_id := inline_id(term):
                 self._by_id.inline.append(term_id)
@@ -269,19 +277,19 @@ class TermDictionary:
                 term_id = self.texts[term_text(term) if type(term) is Triple else str(term)]
             if len(self.terms) >= self._by_id.most:
                 self.let_go()
-            # What is found by its term is found by its id, too, when it is dropped.
+            # Both directions are stored, so that `drop` finds the term of an id.
             self.terms[term_id], self.ids[term] = term, term_id
             return term_id
 
     def let_go(self) -> None:
-        """Remember no terms as such: they are made again when somebody reads them."""
+        """Clear the cached term objects, which are created again on the next use."""
         with self._lock:
             self.ids.clear()
             self.terms.clear()
 
 
 class _IdsByTerm(dict[Term, int]):
-    """Ids of terms that are remembered as such; a term that is missing is entered."""
+    """Ids by cached term object; a missing term is looked up or added to the dictionary."""
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
@@ -292,7 +300,7 @@ class _IdsByTerm(dict[Term, int]):
 
 
 class _Entering(dict[str, int]):
-    """Settled ids by the text of the term; one that is not in front of them either is entered there."""
+    """Ids of compact terms by text; a text missing here and in front gets a new id in front."""
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
@@ -308,7 +316,7 @@ class _Entering(dict[str, int]):
             dictionary.met_inline(term_id)
             return term_id
         with dictionary._lock:
-            # Another thread may have entered it, or moved it from one to the other between two looks.
+            # Another thread may have added the text, or moved the text between the two mappings.
             if (known := dictionary.texts.get(text) or self.get(text)) is None:
                 known = dictionary.texts[text] = next(self._numbers)
                 dictionary.text_of[known] = text
@@ -317,7 +325,7 @@ class _Entering(dict[str, int]):
 
 
 def ids_of(texts: Iterable[str], ids: Mapping[str, int]) -> list[int]:
-    """The ids of terms by how N-Quads writes them: long numbers are read, ``ids`` is asked for the others."""
+    """Return ids of N-Quads texts: long numbers are parsed, other texts are looked up in ``ids``."""
     return [
         (len(text) > _LONG_DECIMAL and text.endswith(_DECIMAL_END) and _decimal_id(text[1:_DECIMAL_CUT]))
         or (len(text) > _LONG_INTEGER and text.endswith(_INTEGER_END) and _integer_id(text[1:_INTEGER_CUT]))
@@ -327,7 +335,7 @@ def ids_of(texts: Iterable[str], ids: Mapping[str, int]) -> list[int]:
 
 
 def inline_text_id(text: str) -> int:
-    """The negative id of a literal by how N-Quads writes it, or 0 as for `inline_id`."""
+    """Return the inline id of a literal's N-Quads text, or 0 as `inline_id` does."""
     if text.endswith(_DECIMAL_END):
         return _decimal_id(text[1:_DECIMAL_CUT])
     if text.endswith(_INTEGER_END) and "\\" not in text:
@@ -342,20 +350,20 @@ def inline_text_id(text: str) -> int:
 
 
 def inline_id(term: Term) -> int:
-    """The negative id that holds the term, or 0 when the term cannot be rebuilt exactly from its bits."""
+    """Return the inline id of a term, or 0 if no inline id can represent the term exactly."""
     if type(term) is not Literal or (inline := _INLINE.get(term.datatype.value)) is None:
         return 0
     return inline(term.value)
 
 
 def inline_term(term_id: int) -> Term:
-    """The term inside a negative id."""
+    """Return the term of an inline (negative) id."""
     text, datatype = inline_text(term_id)
     return Literal(text, datatype=_NODES[datatype])
 
 
 def inline_text(term_id: int) -> tuple[str, str]:
-    """The text of the literal inside a negative id, which is ASCII, and its datatype."""
+    """Return the ASCII text and the datatype of an inline id's literal."""
     value, kind = ~term_id >> TYPE_BITS, ~term_id & _TYPE_MASK
     if kind == _INTEGER:
         return str(_unfolded(value)), XSD_INTEGER
@@ -367,7 +375,7 @@ def inline_text(term_id: int) -> tuple[str, str]:
 
 
 def integer_id(value: int) -> int:
-    """The id of the xsd:integer ``value``, or 0 when it does not fit in 58 bits."""
+    """Return the inline id of the xsd:integer ``value``, or 0 if it needs more than 58 bits."""
     return ~((value << 1 ^ -(value < 0)) << TYPE_BITS) if _LEAST <= value <= _MOST else 0
 
 
@@ -380,9 +388,9 @@ def _integer_id(text: str) -> int:
 
 
 def decimal_id(mantissa: int, scale: int) -> int:
-    """The id of the xsd:decimal ``mantissa`` / 10^``scale``, or 0 when it is too large or too long.
+    """Return the inline id of the xsd:decimal ``mantissa`` / 10^``scale``, or 0 if none fits.
 
-    The term has ``scale`` digits behind the point: in the store's form the least that it needs.
+    ``scale`` must be the smallest possible number of fraction digits, as in the store's form.
     """
     if scale > _SCALE_MOST or not -(end := _DECIMAL_ENDS[scale]) < mantissa < end:
         return 0
@@ -390,7 +398,7 @@ def decimal_id(mantissa: int, scale: int) -> int:
 
 
 def inline_decimal(term_id: int) -> int | None:
-    """The xsd:decimal in a negative id, times 10^18; None for a term of another type."""
+    """Return an inline xsd:decimal multiplied by 10^18; None for a term of another type."""
     if (bits := ~term_id) & _TYPE_MASK != _DECIMAL:
         return None
     folded = bits >> TYPE_BITS + _SCALE_BITS
@@ -398,18 +406,18 @@ def inline_decimal(term_id: int) -> int | None:
 
 
 def inline_integer(term_id: int) -> int | None:
-    """The xsd:integer in a negative id; None for a term of another type."""
+    """Return the integer of an inline xsd:integer; None for a term of another type."""
     return _unfolded(~term_id >> TYPE_BITS) if ~term_id & _TYPE_MASK == _INTEGER else None
 
 
 def _decimal_id(text: str) -> int:
-    """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
+    """Return the inline id of a decimal's text, or 0 if `_decimal_text` would not return the same text."""
     whole, _, fraction = text.partition(".")
     try:
         mantissa, scale = int(digits := whole + fraction), len(fraction)
     except ValueError:
         return 0
-    # Most digits are what Python writes of their number; of the others an expression tells.
+    # The comparison with Python's text decides most cases quickly; a regular expression decides the others.
     if str(mantissa) == digits and whole > "-" and 0 < scale <= _SCALE_MOST and -(10**16) < mantissa < 10**16:
         return ~(((mantissa << 1 ^ -(mantissa < 0)) << _SCALE_BITS | scale) << TYPE_BITS | _DECIMAL)
     if _IS_DECIMAL(text) is None or (not mantissa and whole[0] == "-"):
@@ -429,7 +437,7 @@ def _boolean_id(text: str) -> int:
 
 
 def _decimal_text(mantissa: int, scale: int) -> str:
-    """Canonical text: no exponent, no point without digits behind it."""
+    """Return the canonical text of a decimal: no exponent, and no point without fraction digits."""
     if scale == 0:
         return str(mantissa)
     digits = str(abs(mantissa)).rjust(scale + 1, "0")

@@ -26,25 +26,25 @@ DAMAGED = (
     "quadrill check --data DIR tells what is damaged; restore the folder from a backup, or let "
     "quadrill repair --drop-damaged --data DIR put the damaged parts aside and go on without them"
 )
-"""The way out for whoever has a data folder with damage."""
+"""The hint in errors about damaged data folders."""
 
 OLDEST = "30ff0e66"
-"""The commit with the oldest data formats that are still read."""
+"""The commit of this project whose data formats are the oldest that can still be read."""
 
 OLDER = (
     f"commit {OLDEST} still exports it: there run quadrill export --data DIR FILE.nq and, with its server, "
     "quadrill dump > FILE.toml; then give both to quadrill load and quadrill apply of this version"
 )
-"""How to move a data folder that is older than `OLDEST`."""
+"""The hint for data folders written before the commit `OLDEST`."""
 
 
 class ReportedError(Exception):
-    """The base of all errors that users see: what went wrong, where, and how to mend it.
+    """The base class of all errors that users see.
 
     Attributes:
         code: stable machine-readable word, for instance ``unknown-stream``.
         message: one sentence with the place, the limit and the actual value.
-        hint: how to mend it, or None.
+        hint: how to solve the problem, or None.
         details: further members for the problem document (JSON values).
     """
 
@@ -62,7 +62,7 @@ class ReportedError(Exception):
 
 
 class StoreError(ReportedError):
-    """The quad store could not do what was asked."""
+    """The quad store could not execute an operation."""
 
     code = "store"
 
@@ -74,7 +74,7 @@ class StoreLockedError(StoreError):
 
 
 class StoreFormatError(StoreError):
-    """The data folder was written by an unknown version of the format."""
+    """The data folder is damaged, or has an unknown format version."""
 
     code = "store-format"
 
@@ -93,7 +93,7 @@ class StoreUnwritableError(StoreError):
 
 
 class FolderInUseError(StoreUnwritableError):
-    """A folder that should be new has something in it, or is being filled."""
+    """A folder that must be empty contains files, or another process is filling the folder."""
 
     code = "folder-in-use"
 
@@ -105,13 +105,13 @@ class NetworkRefusedError(StoreError):
 
 
 class UpdateError(StoreError):
-    """A SPARQL update failed while it was evaluated; nothing of it was applied."""
+    """A SPARQL update failed during evaluation; no change was applied."""
 
     code = "update-failed"
 
 
 class PlacedError(ReportedError):
-    """Something is wrong at a place of a text. ``line`` and ``column`` count from 1 when known."""
+    """An error at a place in a text; ``line`` and ``column`` count from 1 and are None if unknown."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class PlacedError(ReportedError):
 
 
 class RdfSyntaxError(PlacedError):
-    """Malformed RDF, with its place."""
+    """An RDF document is malformed; the error has the line and column."""
 
     code = "rdf-syntax"
 
@@ -170,7 +170,7 @@ class QueryTextError(PlacedError):
 
 
 class UnsupportedError(ReportedError):
-    """A right text that uses a construct we do not support: HTTP 501, the construct named."""
+    """A valid text uses an unsupported construct, named in ``construct``: HTTP 501."""
 
     code = "unsupported"
 
@@ -184,15 +184,15 @@ class UnsupportedError(ReportedError):
 
 
 class LimitError(ReportedError):
-    """An input is over a limit of the settings table."""
+    """An input exceeds a limit of the settings."""
 
     code = "limit"
 
 
 class GoneError(ReportedError):
-    """A position is not in the log any more: HTTP 410, or ``reset`` in a feed.
+    """A requested position was deleted from its log: HTTP 410, or ``reset`` in a feed.
 
-    ``earliest`` is the smallest position that can still be given.
+    ``earliest`` is the smallest position that can still be requested.
     """
 
     code = "gone"
@@ -203,7 +203,7 @@ class GoneError(ReportedError):
 
 
 class ConflictError(ReportedError):
-    """A name is taken or a state stands in the way: HTTP 409."""
+    """A name already exists, or the present state forbids the operation: HTTP 409."""
 
     code = "conflict"
 
@@ -215,13 +215,13 @@ class NotFoundError(ReportedError):
 
 
 class LateElementError(InputError):
-    """An element is behind its stream's watermark and the stream's policy is ``error``."""
+    """An element is late, and the late policy of its stream is ``error``."""
 
     code = "late-element"
 
 
 class IdempotencyError(ReportedError):
-    """An Idempotency-Key came back with another body: HTTP 422."""
+    """A request reuses an Idempotency-Key with a different body: HTTP 422."""
 
     code = "idempotency-key-reused"
     status = 422

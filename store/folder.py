@@ -1,15 +1,15 @@
 """The data folder: its format version and its lock.
 
     FORMAT            one line, ``quadrill-data 1``
-    PLACE             the number that the file system gave to this file: in a copy it has another one
+    PLACE             the inode number of this file, which differs in a copy of the folder
     LOCK              held while a process uses the folder
     quads/            the Oxigraph (RocksDB) database
     changes.sqlite    the change log (`logs.change_log`)
-    *.mark            what of a log, or of the list of files of quads/, is known to be durable (`logs.marks`)
-    damaged/          what was put aside because it could not be read
-    frozen/           copies of the database while somebody reads an older version (`frozen`)
+    *.mark            the durable extent of a log or of the list of files of quads/ (`logs.marks`)
+    damaged/          damaged files and records that were moved out of the way
+    frozen/           copies of the database for readers of older versions (`frozen`)
 
-Other files (the registry's, input logs) may stand beside these.
+The folder may contain further files, such as the registry and the input logs.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _PATIENCE = 3.0
 def keep_private(database: Path) -> None:
     """Let only the user of this process read a SQLite file and the files that SQLite keeps next to it.
 
-    SQLite gives new ones the mode of the database, but does not change those of earlier releases.
+    SQLite creates its files with the mode of the database, but does not change existing files.
     """
     for suffix in ("", "-wal", "-shm"):
-        with suppress(OSError):  # it does not exist, or belongs to somebody else
+        with suppress(OSError):  # the file is missing or has another owner
             os.chmod(f"{database}{suffix}", 0o600)
 
 
 class DataFolder:
-    """A folder that this process holds; `close` lets it go."""
+    """A data folder that this process has locked; `close` releases the lock."""
 
     def __init__(self, path: Path, lock: IO[str]) -> None:
         self.path = path
@@ -50,12 +50,12 @@ class DataFolder:
 
     @classmethod
     def open(cls, path: Path) -> DataFolder:
-        """Make or take the folder.
+        """Create the folder if necessary, and lock it.
 
         Raises:
-            StoreUnwritableError: the folder cannot be made or written.
-            StoreLockedError: another process holds it.
-            StoreFormatError: it is not ours, or of another version.
+            StoreUnwritableError: the folder cannot be created or written.
+            StoreLockedError: another process has locked the folder.
+            StoreFormatError: the folder is no data folder, or has another format version.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -75,25 +75,25 @@ class DataFolder:
 
     @property
     def quads(self) -> Path:
-        """The database folder."""
+        """The folder of the Oxigraph database."""
         return self.path / "quads"
 
     @property
     def changes(self) -> Path:
-        """The change log's file."""
+        """The path of the change log's file."""
         return self.path / "changes.sqlite"
 
     @property
     def is_copy(self) -> bool:
-        """True for a copy of another folder, or a backup; a moved folder is none where it keeps its disk."""
+        """True for a copy or backup of a data folder, but not for a folder moved on the same disk."""
         place = self.path / PLACE
         try:
             return place.read_text(encoding="utf-8", errors="replace").strip() != str(place.stat().st_ino)
         except FileNotFoundError:
-            return False  # new, or of a release before this file
+            return False  # a new folder, or one written by an older release
 
     def mark_original(self) -> None:
-        """Note that the folder is no copy, or not any more.
+        """Record in PLACE that the folder is an original and not a copy.
 
         Raises: StoreUnwritableError.
         """
@@ -111,12 +111,12 @@ class DataFolder:
             raise _unwritable(self.path, error) from error
 
     def close(self) -> None:
-        """Let the folder go."""
+        """Release the lock of the folder."""
         self._lock.close()
 
 
 def mark_as_copy(path: Path) -> None:
-    """Note that a folder goes its own way from here on: whoever opens it begins a new epoch.
+    """Record that a folder is a copy, so that the next process that opens the folder begins a new epoch.
 
     Raises: OSError.
     """
@@ -124,12 +124,12 @@ def mark_as_copy(path: Path) -> None:
 
 
 def is_new(path: Path) -> bool:
-    """True when no data is there: opening it would make an empty data folder."""
+    """Return True if the folder has no data, so that opening would create an empty data folder."""
     return not any((path / name).exists() for name in ("FORMAT", "CURRENT", "quads", "changes.sqlite"))
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all.
+    """Write and sync a file atomically.
 
     Raises: OSError.
     """
@@ -142,7 +142,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def write_format(path: Path) -> None:
-    """Write the FORMAT file, whole or not at all."""
+    """Write the FORMAT file atomically."""
     try:
         write_whole(path / "FORMAT", f"{_NAME} {FORMAT_VERSION}\n".encode())
     except OSError as error:
@@ -150,7 +150,7 @@ def write_format(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder survive a power failure."""
+    """Sync a folder, so that its file names survive a power failure."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -160,11 +160,11 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def looked_at(path: Path) -> Iterator[None]:
-    """Keep other processes off a data folder without writing to it.
+    """Lock a data folder for a ``with`` block without writing to the folder.
 
     Raises:
-        StoreLockedError: another process uses it.
-        StoreFormatError: it is no data folder.
+        StoreLockedError: another process uses the folder.
+        StoreFormatError: the folder has no data.
     """
     if is_new(path):
         raise StoreFormatError(f"there is no data in the folder {path}", hint="name another one with --data")
@@ -180,10 +180,10 @@ _FORMAT_LOST = (
 
 
 def format_of(path: Path) -> int:
-    """The version of a folder's format.
+    """Return the format version of a data folder.
 
     Raises:
-        StoreFormatError: it does not say one.
+        StoreFormatError: the FORMAT file is missing or states no version.
     """
     file = path / "FORMAT"
     try:

@@ -8,17 +8,17 @@ from urllib.parse import urlsplit
 from .errors import NetworkRefusedError
 
 WEB: Mapping[str, int] = {"http": 80, "https": 443}
-"""The schemes that SERVICE and LOAD know, with their ports."""
+"""The URL schemes that SERVICE and LOAD accept, with their default ports."""
 
 
 class AllowedHosts:
     """The hosts that this server may reach: ``example.org`` (any port) or ``example.org:8080``.
 
-    None by default.
+    No host is allowed by default.
 
     Attributes:
-        seconds: how long one exchange with them may take in all.
-        max_bytes: the longest answer of a SERVICE call, unpacked.
+        seconds: the maximum duration of one HTTP exchange with an allowed host.
+        max_bytes: the maximum size of a SERVICE call's decompressed answer.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class AllowedHosts:
         return bool(self._hosts)
 
     def allows(self, iri: str, ports: Mapping[str, int] = WEB) -> bool:
-        """True when a request to ``iri`` may be made; ``ports`` are those of the schemes that are known."""
+        """Return True if ``iri`` may be requested; ``ports`` maps accepted schemes to default ports."""
         try:
             parts = urlsplit(iri)
             host, port = parts.hostname, parts.port
@@ -48,7 +48,7 @@ class AllowedHosts:
         """Check that ``iri`` may be reached.
 
         Raises:
-            NetworkRefusedError: it may not.
+            NetworkRefusedError: the host is not allowed.
         """
         if not self.allows(iri, ports):
             raise NetworkRefusedError(

@@ -1,7 +1,7 @@
-"""Contents kept under the digest of their bytes, so that a log can name them and the same is kept once.
+"""Contents stored by the digest of their bytes, so that equal contents are stored once.
 
-What is fetched from elsewhere cannot be fetched again as it was. The journal names a content by its digest;
-here it stays as long as the journal or a checkpoint may need it.
+A fetched document may differ when fetched again, so recovery needs the stored content. The journal refers to
+a content by digest; a content stays until neither the journal nor a checkpoint may need it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Payloads:
     """Contents by digest, in a folder or, without one, in memory. Thread-safe."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Open the folder; it is made with the first content.
+        """Use a folder, which the first content creates.
 
         Args:
             folder: one file per content; None keeps them in memory.
@@ -30,10 +30,10 @@ class Payloads:
         self._lock = threading.Lock()
 
     def put(self, content: bytes) -> str:
-        """Keep a content; its digest, once it would survive a crash.
+        """Store a content durably and return its digest.
 
         Raises:
-            StoreUnwritableError: not now.
+            StoreUnwritableError: the content cannot be written.
         """
         digest = hashlib.sha256(content).hexdigest()
         if self._folder is None:
@@ -49,7 +49,7 @@ class Payloads:
         return digest
 
     def get(self, digest: str) -> bytes | None:
-        """The content of a digest; None when it is gone or damaged."""
+        """Return the content of a digest; None if the content is missing or damaged."""
         if self._folder is None:
             return self._held.get(digest)
         try:
@@ -59,7 +59,7 @@ class Payloads:
         return content if hashlib.sha256(content).hexdigest() == digest else None
 
     def keep_only(self, digests: Iterable[str]) -> None:
-        """Forget every other content."""
+        """Delete every content whose digest is not in ``digests``."""
         kept = set(digests)
         if self._folder is None:
             with self._lock:

@@ -1,6 +1,6 @@
 """HTTP fetches from allowed hosts: RDF documents (LOAD, FROM) and answers of SPARQL endpoints.
 
-Every request checks the host, also at each step of a redirect, and ends at a deadline and at a size. Requests
+Every request and redirect checks that the host is allowed, and has a deadline and a maximum size. Requests
 never use proxies or credentials of the environment.
 """
 
@@ -42,25 +42,25 @@ _SEE_OTHER = 303
 
 
 class FetchError(StoreError):
-    """A document could not be fetched, or an endpoint gave no answer: HTTP 502."""
+    """A document could not be fetched, or a SPARQL endpoint returned no usable answer: HTTP 502."""
 
     code = "fetch-failed"
     status = 502
 
 
 class FetchTimeoutError(FetchError):
-    """The other side gave no whole answer in time: HTTP 504."""
+    """The remote host sent no complete answer before the deadline: HTTP 504."""
 
     code = "fetch-timeout"
     status = 504
 
 
 class FetchEndedError(FetchError):
-    """The caller was stopped before the other side had answered."""
+    """The caller was stopped before the remote host had answered."""
 
 
 class FetchRefusedError(FetchError):
-    """The other side answered with a status that is not 200; ``answered`` is that status."""
+    """The remote host answered with an HTTP status other than 200, which is in ``answered``."""
 
     def __init__(self, message: str, answered: int) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class FetchRefusedError(FetchError):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A document: its bytes, its media type (None: not told) and the IRI it came from in the end."""
+    """A fetched document: bytes, media type (None if unknown) and IRI after redirects."""
 
     body: bytes
     media_type: str | None
@@ -82,7 +82,7 @@ Fetcher: TypeAlias = Callable[[str], Fetched]
 
 
 class RemoteClient:
-    """Requests to allowed hosts; each call is a connection of its own and may come from any thread."""
+    """An HTTP client for allowed hosts; each call opens a separate connection, from any thread."""
 
     def __init__(
         self,
@@ -92,14 +92,14 @@ class RemoteClient:
         max_bytes: int = 256 * 1024 * 1024,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Make a client.
+        """Create a client.
 
         Args:
             hosts: the hosts that may be reached.
-            timeout_s: seconds that one call may take in all, redirects and body included; those of the
-                hosts by default.
-            max_bytes: longest body, decompressed.
-            ended: tells, several times a second, whether nobody waits for the answer any more.
+            timeout_s: the maximum duration of one call in seconds, redirects and body included; by default
+                ``hosts.seconds``.
+            max_bytes: the maximum size of a decompressed body.
+            ended: called several times a second; a call is stopped when it returns True.
         """
         self.hosts = hosts
         self._ended = ended
@@ -118,14 +118,14 @@ class RemoteClient:
         last_modified: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Fetched | None:
-        """Fetch an RDF document; None when it is still the one with that ETag or date.
+        """Fetch an RDF document; return None if the document with that ETag or date is unchanged.
 
-        With ``headers`` of the request they decide what is asked for; they go to the first host alone.
+        ``headers`` replace the default Accept header, and are not sent to other hosts after a redirect.
 
         Raises:
-            NetworkRefusedError: the host, or that of a redirect, is not allowed.
-            FetchError: no document came.
-            LimitError: it is too long.
+            NetworkRefusedError: the host, or the host of a redirect, is not allowed.
+            FetchError: the document could not be fetched.
+            LimitError: the document is too large.
         """
         asked = {"Accept": ACCEPT} if headers is None else dict(headers)
         if etag is not None:
@@ -136,7 +136,7 @@ class RemoteClient:
         return self._request("GET", iri, asked, None, conditional=known)
 
     def query(self, endpoint: str, text: str) -> Fetched:
-        """Send a query to a SPARQL endpoint as SPARQL 1.1 Protocol section 2.1.2 has it.
+        """Send a query to a SPARQL endpoint as a form (SPARQL 1.1 Protocol, section 2.1.2).
 
         Raises: as `get`.
         """
@@ -200,7 +200,7 @@ class RemoteClient:
         raise FetchError(f"<{iri}> redirects more than {_REDIRECTS} times")
 
     def _unpacked(self, body: bytes, target: str) -> bytes:
-        """The body, decompressed where it is a gzip file: servers send .ttl.gz files as they are."""
+        """Return the body, decompressed if the body is a gzip file such as .ttl.gz."""
         if not body.startswith(_GZIP_MAGIC):
             return body
         try:
@@ -216,12 +216,12 @@ class RemoteClient:
 
 
 def _same_host(before: httpx.URL, after: httpx.URL) -> bool:
-    """True where a redirect stays with its host, and does not leave HTTPS."""
+    """Return True if a redirect stays on the same host and does not leave HTTPS."""
     return before.netloc == after.netloc and (before.scheme != "https" or after.scheme == "https")
 
 
 def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:
-    """Fetch and parse a document; its blank nodes get fresh labels.
+    """Fetch and parse an RDF document; its blank nodes get new labels.
 
     Raises:
         FetchError: it cannot be fetched, or its format is not known.
@@ -231,7 +231,7 @@ def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:
 
 
 def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
-    """The quads of a document.
+    """Parse a fetched document and return its quads.
 
     Raises:
         FetchError: its format is not known.
@@ -250,7 +250,7 @@ def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
 
 
 def _document_format(document: Fetched) -> RdfType | None:
-    """The RDF format by media type, where that names one, else by the ending of the address."""
+    """Return the RDF format by media type, else by the ending of the IRI; None if unknown."""
     told = split_media_type(document.media_type or "")[0]
     return (
         rdf_format(told)
@@ -260,16 +260,16 @@ def _document_format(document: Fetched) -> RdfType | None:
 
 
 def rows_of(document: Fetched, columns: tuple[str, ...], max_rows: int) -> list[Solution]:
-    """The solutions in an endpoint's answer, their terms in the order of ``columns``.
+    """Return the solutions in a SPARQL endpoint's answer, with terms in the order of ``columns``.
 
     Raises:
         FetchError: it is no SPARQL result of a SELECT.
-        LimitError: it has more rows than ``max_rows``.
+        LimitError: the answer has more rows than ``max_rows``.
     """
     try:
         rows = _rows(document, columns, max_rows + 1)
     except (SyntaxError, ValueError) as error:
-        # Without its frames, which hold an iterator that must end in this thread.
+        # The traceback is dropped, because its frames refer to an iterator that must end in this thread.
         raise FetchError(
             f"<{document.iri}> answered with a malformed SPARQL result: {error}"
         ) from error.with_traceback(None)
@@ -279,11 +279,11 @@ def rows_of(document: Fetched, columns: tuple[str, ...], max_rows: int) -> list[
 
 
 def solutions_of(document: Fetched) -> QuerySolutions:
-    """The solutions in an endpoint's answer, to be read to their end in this thread.
+    """Return an iterator of an endpoint's solutions, which must be exhausted in this thread.
 
     Raises:
         FetchError: it is no SPARQL result of a SELECT.
-        SyntaxError, ValueError: it is malformed, at once or while it is read.
+        SyntaxError, ValueError: the answer is malformed; the iterator may raise these errors, too.
     """
     media = (document.media_type or "").partition(";")[0].strip()
     format_ = QueryResultsFormat.from_media_type(media)
@@ -299,7 +299,7 @@ def solutions_of(document: Fetched) -> QuerySolutions:
 
 
 def _rows(document: Fetched, columns: tuple[str, ...], most: int) -> list[Solution]:
-    """The first solutions of an answer; Oxigraph's iterator over them ends with this call."""
+    """Return at most ``most`` solutions of an answer; Oxigraph's iterator ends with this call."""
     found = solutions_of(document)
     names = [variable.value for variable in found.variables]
     places = [names.index(column) if column in names else None for column in columns]
@@ -310,10 +310,10 @@ def _rows(document: Fetched, columns: tuple[str, ...], most: int) -> list[Soluti
 
 
 def checked_term(term: Term | None) -> Term | None:
-    """A term of an answer.
+    """Check and return a term of an endpoint's answer.
 
     Raises:
-        SyntaxError: it is a literal that lacks the language tag which its datatype requires.
+        SyntaxError: a literal lacks the language tag that its datatype requires.
     """
     if type(term) in _MAY_BE_UNTAGGED and is_untagged(term):
         raise SyntaxError(f"the literal {term} has no language tag, which its datatype requires")

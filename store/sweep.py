@@ -1,19 +1,18 @@
-"""Forgetting terms in slices: a sweep of the dictionary that runs between transactions, a little at a time.
+"""Incremental garbage collection of the term dictionary, in slices between transactions.
 
-A sweep marks what must stay, in two ways:
+A sweep marks live ids in two ways:
 
-- it walks the holders in order and marks every id that they name;
-- while it runs, every id that the dictionary gives for a term is marked when it is given, and so is every id
-  that is unpinned.
+- the sweep walks the holders in order and marks every id that the holders name;
+- during the sweep, every id that the dictionary returns for a term is marked, and so is every unpinned id.
 
-Holders change between two slices, so each names its places in the order in which ids flow: an id is copied
-only from a place to one that comes later, or enters by being asked of the dictionary. Then nothing live is
-missed. What lies before the front of the walk was there when the front passed, or came from a place before
-it, or was asked for: it is marked. What lies behind the front will be met, or is gone by then. What leaves a
-place while it is worked off may be marked without need, no more.
+Holders change between two slices, so each holder lists its containers in the order in which ids flow: an id
+is copied only to a later container, or comes from the dictionary. The sweep therefore misses no live id. An
+id in a container that the walk has passed was there during the walk, came from an earlier container, or came
+from the dictionary; in all cases the id is marked. The walk will reach the ids in later containers. An id
+that leaves a container during the walk may be marked unnecessarily.
 
-When all is marked, entries without a mark are dropped, in slices too; what is asked for again until then is
-marked in time. A mark lasts for one sweep.
+After the marking, unmarked entries are dropped, in slices too; ids returned by the dictionary before their
+drop are marked in time. A mark is valid for one sweep.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from itertools import chain, islice
 from typing import Protocol, TypeAlias
 
 Holder: TypeAlias = Callable[[], Iterable[Iterable[int]]]
-"""Names every id that it still needs, in rows. Its iterator goes on while what it reads changes."""
+"""Returns the rows of all ids that a holder needs; the iterator must tolerate changes between slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepPace:
-    """When ids are swept, and how many at a time.
+    """The limits that control when a sweep begins and how long its slices are.
 
-    Dropping an id counts as eight that are met: with these a sweep ends before an eighth of its terms have
-    come anew, and the next begins at three times what is live or so.
+    Dropping one id counts as much work as marking eight ids. With the default values a sweep ends before the
+    dictionary has grown by an eighth, and the next sweep begins at about three times the live ids.
 
     Attributes:
-        floor: so many ids, at least, make a sweep due.
-        slice: ids that the slices of one turn meet, all holders together: less than a millisecond.
-        least: ids that each slice meets at least.
-        per_term: ids that are met for each new term.
+        floor: the minimum number of unpinned ids at which a sweep begins.
+        slice: the ids that the slices of one task mark in total, in less than a millisecond.
+        least: the minimum number of ids that each slice marks.
+        per_term: the number of ids that a slice marks for each new term.
     """
 
     floor: int = 65_536
@@ -48,45 +47,45 @@ class SweepPace:
 
 
 class DictionaryEntries(Protocol):
-    """The dictionary as a sweep uses it."""
+    """The interface of the dictionary for a sweep."""
 
     def holders(self) -> list[Holder]:
-        """The holders, in the order in which they were registered."""
+        """Return the holders in the order of registration."""
         ...
 
     def take_inline(self) -> list[int]:
-        """The negative ids that mappings and caches remember, which are remembered no longer."""
+        """Return and clear the list of inline ids in mappings and caches."""
         ...
 
     def young(self) -> list[int]:
-        """The entries that are not pinned."""
+        """Return the unpinned positive ids."""
         ...
 
     def drop(self, term_ids: Iterable[int]) -> None:
-        """Forget these ids, but for those that are pinned by now."""
+        """Forget ids, except ids that were pinned meanwhile."""
         ...
 
 
-# Dropping an id takes about as long as meeting this many.
+# Dropping one id takes about as long as marking this many ids.
 _DROP = 8
 
 
 class Sweep:
-    """One sweep; `work` is called when nobody holds ids that no holder names.
+    """One sweep of the dictionary; call `work` only while holders name all ids in use.
 
     Attributes:
         marked: ids that stay.
     """
 
     def __init__(self, terms: DictionaryEntries, marked: set[int]) -> None:
-        """Begin one; ``marked`` is empty, or has ids of the sweep before that stay once more."""
+        """Begin a sweep; ids in ``marked`` survive this sweep."""
         self.marked = marked
         self._terms = terms
         self._steps = self._all_steps()
         self._units = 0
 
     def work(self, units: int) -> bool:
-        """Do a slice as long as it takes to meet ``units`` ids; True when the sweep is done."""
+        """Execute a slice of ``units`` marked ids; return True if the sweep is complete."""
         self._units = units
         for done in self._steps:
             self._units -= done
@@ -95,20 +94,20 @@ class Sweep:
         return True
 
     def _all_steps(self) -> Iterator[int]:
-        """The whole sweep; gives after each piece of work what it took."""
+        """Execute the sweep step by step, and yield the cost of each step in marked ids."""
         walked: set[Holder] = set()
         while waiting := [each for each in self._terms.holders() if each not in walked]:
             for holder in waiting:
                 walked.add(holder)
                 yield from self._mark(chain.from_iterable(holder()))
-        # What holds its term can always be made again, so no mark is asked for.
+        # Inline ids contain their terms and can be rebuilt, so they are dropped even if marked.
         yield from self._drop(self._terms.take_inline(), frozenset())
         yield from self._drop(self._terms.young(), self.marked)
 
     def _mark(self, ids: Iterator[int]) -> Iterator[int]:
         met = -1
         while met:
-            # A loop in C over what the slice has left.
+            # One C-level loop marks the ids that fit in the slice.
             piece = list(islice(ids, self._units))
             self.marked.update(piece)
             met = len(piece)
@@ -124,10 +123,10 @@ class Sweep:
 
 
 def marking(kind: type[dict[str, int]], marked: set[int]) -> type[dict[str, int]]:
-    """The class of a mapping of ids while a sweep is under way, and no longer: all it gives are marked.
+    """Return a mapping class for use during a sweep, which marks every id that a look-up returns.
 
-    It is for all sweeps of a mapping: a class is in a cycle with itself, so one for each of them would stay,
-    with all that was marked, until Python looks for garbage among what is old.
+    One class serves all sweeps of a mapping: a class is part of a reference cycle, so a class for each sweep
+    would stay in memory, with all marks, until Python's full garbage collection.
     """
 
     def given(ids: dict[str, int], text: str) -> int:

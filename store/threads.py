@@ -1,4 +1,4 @@
-"""Threads: with a big stack for work that recurses deeply, for work that nobody waits for, or none."""
+"""Threads with a large stack for deep recursion, and threads for background work."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 STACK_BYTES = 512 * 1024 * 1024
-"""Virtual memory only: pages that are not touched cost nothing."""
+"""Stack size of a thread for deep recursion; untouched pages use no physical memory."""
 
 _stack_size_lock = threading.Lock()
 
 
 def with_big_stack(work: Callable[[], T]) -> T:
-    """Run ``work`` in a new thread with a stack of `STACK_BYTES` and give back its result or its exception.
+    """Run ``work`` in a new thread with a stack of `STACK_BYTES`; return its result or raise its error.
 
-    Whatever Oxigraph iterator ``work`` creates must be drained inside: iterators never change threads.
+    ``work`` must exhaust every Oxigraph iterator that it creates, because iterators must not change threads.
     """
     return start_with_big_stack(work, "quadrill-deep").result()
 
 
 def start_with_big_stack(work: Callable[[], T], name: str) -> Future[T]:
-    """What ``work`` gives in a daemon with a stack of `STACK_BYTES`: a process that ends does not wait."""
+    """Run ``work`` in a daemon thread with a stack of `STACK_BYTES`; return a future of its result."""
     given: Future[T] = Future()
     with _stack_size_lock:
         before = threading.stack_size(STACK_BYTES)
@@ -44,13 +44,13 @@ def _fulfil(work: Callable[[], T], given: Future[T]) -> None:
 
 
 class Threads:
-    """Where work is done: ``threaded`` those who ask for it, who may wait for it, or at once by them."""
+    """Runs work in separate threads or, if ``threaded`` is False, in the calling thread."""
 
     def __init__(self, *, threaded: bool) -> None:
         self.threaded = threaded
 
     def start(self, work: Callable[[], T], name: str) -> Future[T]:
-        """Begin some work in a thread of its own, see `start_with_big_stack`."""
+        """Start work as `start_with_big_stack` does, or run the work in the calling thread."""
         if self.threaded:
             return start_with_big_stack(work, name)
         given: Future[T] = Future()
@@ -58,18 +58,18 @@ class Threads:
         return given
 
     def background(self, name: str) -> Background:
-        """A thread that does one work after the other."""
+        """Return a background thread that executes one piece of work after another."""
         return Background(ThreadPoolExecutor(1, name) if self.threaded else None)
 
 
 class Background:
-    """Does what nobody waits for, one work after the other; without a pool at once."""
+    """Executes background work in order; without a pool, in the calling thread."""
 
     def __init__(self, pool: ThreadPoolExecutor | None) -> None:
         self._pool = pool
 
     def do(self, work: Callable[..., None], *arguments: Any) -> Future[None] | None:
-        """Begin some work; nothing once it is closed. None where it is done already."""
+        """Enqueue work and return its future; None without a pool, or if the pool is closed."""
         if self._pool is None:
             work(*arguments)
             return None
@@ -78,7 +78,7 @@ class Background:
         return None
 
     def do_later(self, seconds: float, work: Callable[..., None], *arguments: Any) -> bool:
-        """Begin some work after a while; False without a thread, where that will never be."""
+        """Enqueue work after ``seconds``; without a pool, do nothing and return False."""
         if self._pool is not None:
             timer = threading.Timer(seconds, self.do, (work, *arguments))
             timer.daemon = True
@@ -86,6 +86,6 @@ class Background:
         return self._pool is not None
 
     def close(self, *, wait: bool = True) -> None:
-        """Finish what was begun, and begin nothing more."""
+        """Cancel queued work and, if ``wait``, wait for the running work."""
         if self._pool is not None:
             self._pool.shutdown(wait, cancel_futures=True)

@@ -1,1 +1,1 @@
-"""Rows of static parts on disk: what can be made again, kept so that it need not be."""
+"""A disk cache of static parts' rows, which could be evaluated again."""

@@ -1,8 +1,8 @@
-"""Blobs that can be made again, kept on disk so that they need not be: rows of static parts.
+"""A disk cache of reproducible blobs, used for the rows of static parts.
 
-One SQLite file in WAL mode. An item is written whole or not at all, carries a check sum for each blob, and is
-found by its key alone; what it means is for whoever keeps it. The file may be deleted at any time: a damaged
-one is, and that is said in the log.
+The cache is one SQLite file in WAL mode. An item has a key, facts as JSON, and blobs with a check sum each,
+and is written atomically. The file may be deleted between two runs; a damaged file is deleted with a warning
+in the server's log.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _LEVEL = 1
 
 
 class BlobStore:
-    """Items by key; may be used by several threads.
+    """A cache of items by key, safe to use from several threads.
 
-    Nothing here raises for a disk that is full or a file that is damaged but `read`: what is not kept is made
-    again.
+    Only `read` raises an error for a damaged file; no method raises an error for a full disk, because callers
+    can compute missing items again.
     """
 
     def __init__(self, path: Path, reached: Callable[[str], None] = lambda point: None) -> None:
-        """Open or make the file; a file that is none is replaced.
+        """Open or create the file; a file that is no SQLite database is replaced.
 
         Args:
             path: the file.
-            reached: told the name of each step; for tests of crashes.
+            reached: receives the name of each step; for tests of crashes.
         """
         self._path = path
         self._reached = reached
@@ -71,7 +71,7 @@ class BlobStore:
         return db
 
     def _replace(self, error: sqlite3.Error) -> None:
-        """Begin with an empty file; without any when that is not possible either."""
+        """Replace a damaged file by an empty one; if that fails, cache nothing."""
         log.warning("%s is damaged and begins anew: %s", self._path, error)
         db, self._db = self._db, None
         try:
@@ -85,7 +85,7 @@ class BlobStore:
 
     @property
     def size(self) -> int:
-        """Bytes of the file and of what is still beside it."""
+        """The size in bytes of the database file and its write-ahead log."""
         size = 0
         for suffix in ("", "-wal"):
             try:
@@ -95,7 +95,7 @@ class BlobStore:
         return size
 
     def facts(self, key: str) -> dict[str, Any] | None:
-        """What was noted with an item; None when there is no such item."""
+        """Return the facts of an item; None if the item does not exist."""
         with self._lock:
             if self._db is None:
                 return None
@@ -107,10 +107,10 @@ class BlobStore:
                 return None
 
     def read(self, key: str) -> list[bytes]:
-        """The blobs of an item, in their order.
+        """Return the blobs of an item, in the order in which they were written.
 
         Raises:
-            StoreFormatError: one is damaged or missing.
+            StoreFormatError: a blob or the file is damaged or missing.
         """
         with self._lock:
             if self._db is None:
@@ -131,8 +131,8 @@ class BlobStore:
         return found
 
     def write(self, key: str, facts: Mapping[str, Any], blobs: Iterable[bytes]) -> bool:
-        """Let an item take the place of the one of that key, if any; False when it was not written."""
-        # What takes time is done before the file is locked.
+        """Write or replace the item of a key; return False if the write failed."""
+        # Blobs are compressed before the lock is taken, because compression takes time.
         rows = []
         for place, blob in enumerate(blobs):
             data = zlib.compress(blob, _LEVEL)
@@ -145,13 +145,13 @@ class BlobStore:
             )
 
     def note(self, facts: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Other facts for items that are there; False when they were not written."""
+        """Replace the facts of existing items, given by key; return False if the write failed."""
         rows = [(json.dumps(each), key) for key, each in facts.items()]
         with self._lock:
             return not rows or self._change(("UPDATE items SET facts = ? WHERE key = ?", rows))
 
     def keep_only(self, keys: Collection[str]) -> None:
-        """Forget every other item."""
+        """Delete every item whose key is not in ``keys``."""
         with self._lock:
             if self._db is None:
                 return
@@ -163,12 +163,12 @@ class BlobStore:
             self._forget([key for key in there if key not in keys])
 
     def forget(self, key: str) -> None:
-        """Delete an item."""
+        """Delete the item of a key."""
         with self._lock:
             self._forget([key])
 
     def close(self) -> None:
-        """Close the file; nothing is kept afterwards."""
+        """Close the file; the cache stores nothing afterwards."""
         with self._lock:
             db, self._db = self._db, None
             if db is not None:
@@ -180,7 +180,7 @@ class BlobStore:
             self._change(("DELETE FROM parts WHERE key = ?", rows), ("DELETE FROM items WHERE key = ?", rows))
 
     def _change(self, *steps: tuple[str, list[Any]]) -> bool:
-        """Under the lock: run statements as one."""
+        """Execute statements in one transaction; the caller holds the lock."""
         if self._db is None:
             return False
         try:
@@ -190,7 +190,7 @@ class BlobStore:
                 self._reached("within-shelf")
             self._db.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            # A full disk, a lock: what is there stays.
+            # With a full disk or a locked database, the existing items stay.
             log.warning("%s cannot be written: %s", self._path, error)
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
@@ -202,7 +202,7 @@ class BlobStore:
 
 
 def key_of(text: str) -> str:
-    """The key of what follows from a text by this release of the program and of Oxigraph."""
+    """Return a hash of a text and of the releases of this program and of Oxigraph."""
     releases = f"{release_of()} {release_of('pyoxigraph')}"
     return hashlib.sha256(f"{releases} {text}".encode()).hexdigest()
 

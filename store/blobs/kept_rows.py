@@ -1,7 +1,7 @@
-"""Rows of static parts on disk: of which versions they are, in which history of the store, and the writing.
+"""Rows of static parts in the disk cache, with their range of store versions.
 
-An item says between which versions the rows were the same (``since``, ``until``) and names the history of the
-store up to ``until`` (`QuadStore.mark`); of another history it is not found.
+The facts of an item state the versions between which the rows were the same (``since``, ``until``) and the
+mark of the store's history up to ``until``. An item whose mark differs from the store's history is ignored.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KeptFacts:
-    """What is known of rows on disk.
+    """The facts stored with the rows of a static part.
 
-    ``read_s``: how long evaluating them took, in seconds; ``choice``: by which engine and why; ``mark``: the
-    name of the history of the store.
+    ``read_s`` is the seconds that the evaluation took, ``choice`` the engine that evaluated the rows and the
+    reason, ``mark`` the name of the store's history.
     """
 
     since: int
@@ -40,7 +40,7 @@ class KeptFacts:
 
 @dataclass(frozen=True, slots=True)
 class RowsCopy:
-    """Rows at a moment, as ids with how often each is there, or ``listed`` in their order."""
+    """A snapshot of rows: id rows with their multiplicities, or ordered solutions in ``listed``."""
 
     width: int
     facts: KeptFacts
@@ -49,12 +49,12 @@ class RowsCopy:
 
 
 class KeptRows:
-    """Items by key. `put` is called by one thread, what is written by it is found by any.
+    """The cached rows of static parts by key; one thread calls `put`, any thread `find`.
 
     Attributes:
-        shelf: where they are.
-        on_disk: since when and until when the rows were the same, of items that were written or read.
-        not_before: when something is written again, by the monotonic clock.
+        shelf: the disk cache.
+        on_disk: the versions (since, until) of each item that was written or read.
+        not_before: the monotonic time before which callers should not write again.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class KeptRows:
         background: Background,
         pauses: float,
     ) -> None:
-        """Write in the background, and nothing for so many ``pauses`` as long as writing took behind it."""
+        """Create the cache; after a write, pause for ``pauses`` times its duration."""
         self.shelf = shelf
         self.on_disk: dict[str, tuple[int, int]] = {}
         self.not_before = 0.0
@@ -73,7 +73,7 @@ class KeptRows:
         self._dictionary = dictionary
         self._background = background
         self._pauses = pauses
-        # What is being written: its terms may be let go of meanwhile.
+        # The snapshots being written; the dictionary must keep the terms of their rows.
         self._copies: Mapping[str, RowsCopy] = {}
         dictionary.hold(lambda: (row for copy in [*self._copies.values()] for row in copy.rows))
         self._keys: set[str] | None = None
@@ -81,27 +81,27 @@ class KeptRows:
 
     @property
     def busy(self) -> bool:
-        """True while something is being written."""
+        """True while a background write is running."""
         return self._writing is not None and not self._writing.done()
 
     def put(self, copies: Mapping[str, RowsCopy], notes: Mapping[str, KeptFacts], keys: set[str]) -> None:
-        """Begin to write items, and other facts of items that are there; those without a key of these go."""
+        """Start writing items and new facts of existing items; delete items outside ``keys``."""
         if copies or notes or keys != self._keys:
             self._copies, self._keys = copies, keys
             self._writing = self._background.do(self._write, copies, notes, keys)
 
     def wait(self) -> None:
-        """Wait for what is being written."""
+        """Wait for the running write, if any."""
         if self._writing is not None:
             self._writing.result()
 
     def close(self) -> None:
-        """Wait for what is being written and close the file."""
+        """Wait for the running write and close the file."""
         self._background.close()
         self.shelf.close()
 
     def find(self, key: str, name: str) -> KeptFacts | None:
-        """What is known of an item of this store; ``name`` is for the log."""
+        """Return the facts of an item if it belongs to this store's history; ``name`` is for log lines."""
         facts = self.shelf.facts(key)
         if facts is None:
             return None
@@ -116,11 +116,11 @@ class KeptRows:
         return found
 
     def read(self, key: str) -> PackedRows:
-        """The rows of an item; raises when they are damaged."""
+        """Return the rows of an item; raises StoreFormatError if the rows are damaged."""
         return PackedRows(self.shelf.read(key))
 
     def forget(self, key: str) -> None:
-        """Delete an item that is of no use."""
+        """Delete an item that cannot be used."""
         self.shelf.forget(key)
         self.on_disk.pop(key, None)
 
@@ -156,12 +156,12 @@ class KeptRows:
             self.on_disk[key] = (facts.since, facts.until)
 
     def _marked(self, facts: KeptFacts) -> KeptFacts | None:
-        """With the name of the history; None when it has none."""
+        """Return facts with the mark of the store's history; None if the history has no mark."""
         mark = self._store.log.mark(facts.until)
         return None if mark is None else replace(facts, mark=mark)
 
     def _term(self, term_id: int) -> Term:
-        # The dictionary's own mapping would remember the terms of inline ids, in the engine's way.
+        # The dictionary's mapping is avoided for inline ids, because the mapping would remember their terms.
         return inline_term(term_id) if term_id < 0 else self._dictionary.terms[term_id]
 
 

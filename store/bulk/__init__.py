@@ -1,4 +1,4 @@
-"""Bulk loads: many and large files become one commit, bad lines go to a quarantine file."""
+"""Bulk loads: RDF files are loaded in one commit, and bad lines go to a quarantine file."""
 
 from .direct import prepare_direct
 from .load import BulkLoader, LoadOptions, LoadProgress, LoadSummary

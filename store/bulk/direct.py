@@ -1,4 +1,4 @@
-"""The direct pipeline: one process, chunk after chunk, through the store's own parser."""
+"""The direct pipeline: one process parses chunk after chunk with Oxigraph's parser."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .sources import Chunk, SourceError
 from .work import ChunkResult, LoadFolder
 
 Advance = Callable[[int, int, int], None]
-"""Told after each batch: rows, bytes of parts and bad lines so far. It may raise to stop."""
+"""A callback after each batch with the rows, part bytes and bad lines so far; an exception stops the load."""
 
 
 def prepare_direct(work: LoadFolder, max_bad: int | None, advance: Advance) -> None:
-    """Parse the chunks that are not done yet to parts.
+    """Parse the unfinished chunks of a load and write their parts.
 
     Args:
-        work: the load.
-        max_bad: stop when there are more bad lines; None never stops.
-        advance: told of progress.
+        work: the work folder of the load.
+        max_bad: the maximum number of bad lines; None is no limit.
+        advance: receives the progress after each batch.
 
     Raises:
-        LoadError: more bad lines than ``max_bad``, with the first of them.
+        LoadError: more bad lines than ``max_bad``; the message has the first bad line over the limit.
         SourceError: a file cannot be read or unpacked.
         StoreUnwritableError: a part cannot be written.
     """
@@ -59,7 +59,7 @@ def _prepare(
             except (OSError, EOFError, zlib.error) as error:
                 raise SourceError(f"{source.path} cannot be read: {error}") from error
             except Exception as error:
-                if type(error).__name__ != "ZstdError":  # its module is loaded for zstd files only
+                if type(error).__name__ != "ZstdError":  # zstandard is imported only for zstd files
                     raise
                 raise SourceError(f"{source.path} cannot be unpacked: {error}") from error
             if batch is None:

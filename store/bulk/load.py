@@ -2,9 +2,9 @@
 
     find -> prepare (direct or Spark: parts, quarantine) -> commit (one, all parts) -> optimize
 
-Preparing does not touch the store. The commit is atomic: readers see the old data or the new; a crash leaves
-one of both. Run again, a load that was cut off skips what is done; blank nodes keep their labels over that,
-so even a load that was cut off right after its commit ends in the same store.
+The preparation does not change the store. The commit is atomic: readers, and recovery after a crash, see
+either the old or the new data. An interrupted load that is run again skips finished chunks. Blank nodes keep
+their labels, so even a load that was interrupted right after its commit leads to the same dataset.
 """
 
 from __future__ import annotations
@@ -35,13 +35,16 @@ from .work import LoadCancelledError, LoadError, LoadFolder, bad_line_error
 
 ENGINES = ("auto", "oxigraph", "spark")
 EXACT_BYTES = 64 << 20
-"""Parts up to here become an exact commit, so that triggers see each quad; above, the commit only counts."""
+"""Maximum bytes of parts for an exact commit, whose quads triggers can read.
+
+Larger loads are only counted.
+"""
 DIRECT_BYTES = 4 << 30
-"""Packed or plain, sources above this are prepared by Spark when the engine is ``auto``."""
+"""Bytes of source files, as on disk, above which the engine ``auto`` selects Spark."""
 SPARK_CORES = 16
-"""As are sources above a tenth of it on a machine with so many cores."""
+"""Number of cores from which ``auto`` selects Spark for sources above a tenth of `DIRECT_BYTES`."""
 MIRROR = "mirror"
-"""The mirror's folder, beside that of loads."""
+"""The name of the mirror's folder, next to the folder of loads."""
 _OPTIMIZE_ROWS = 1_000_000
 
 
@@ -50,17 +53,17 @@ class LoadOptions:
     """The options of a load: sources, graph, engine and limits.
 
     Attributes:
-        sources: files, folders, globs.
-        kind: the RDF format of all files; None tells it by their names.
+        sources: paths of files and folders, or globs.
+        kind: the RDF format of all files; None derives the format from file names.
         graph: the graph for triples without one; None is the default graph.
-        base_iri: resolves relative IRIs; None resolves those of a document against its file.
+        base_iri: resolves relative IRIs; None resolves a document's IRIs against its file.
         engine: ``auto``, ``oxigraph`` (the direct pipeline) or ``spark``.
-        max_bad: stop, with nothing loaded, when there are more bad lines; 0 is strict, None never stops.
-        exact_bytes: `EXACT_BYTES`; 0 always counts only.
-        direct_bytes: `DIRECT_BYTES`.
-        chunk_bytes: files that are larger are parsed in chunks of this size.
+        max_bad: the maximum number of bad lines; with more, nothing is loaded. None is no limit.
+        exact_bytes: see `EXACT_BYTES`; 0 makes no commit exact.
+        direct_bytes: see `DIRECT_BYTES`.
+        chunk_bytes: the size of the chunks of larger files.
         master: a Spark master; by default local mode.
-        memory: heap of Spark's driver, for instance ``2g``.
+        memory: the heap size of Spark's driver, for instance ``2g``.
         mirror: also write the Parquet mirror (Spark only).
     """
 
@@ -80,16 +83,16 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """The progress of a load, told while it runs.
+    """The progress of a running load.
 
     Attributes:
         stage: ``parse``, ``sort`` (Spark), ``commit``, ``optimize``, ``mirror``, ``done``.
-        rows: quads so far; in the mirror stage those of the mirror.
-        bytes: of the parts that were made.
-        total: bytes of the sources, as they are on disk.
-        bad: bad lines so far.
-        seconds: since the beginning.
-        read: bytes of the sources in the pieces that are parsed.
+        rows: the number of quads so far; in the mirror stage, quads of the mirror.
+        bytes: the size of the parts written so far.
+        total: the size of the source files on disk, in bytes.
+        bad: the number of bad lines so far.
+        seconds: the seconds since the load began.
+        read: the size in bytes of the source chunks that are parsed.
     """
 
     stage: str
@@ -103,7 +106,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadSummary:
-    """The result of a load; ``quarantine`` is the file of bad lines, None when there was none."""
+    """The result of a load; ``quarantine`` is the file of bad lines, or None without bad lines."""
 
     engine: str
     files: int
@@ -118,18 +121,18 @@ class LoadSummary:
 
 
 class BulkLoader:
-    """Runs loads into one store, one after the other."""
+    """Executes bulk loads into one store, one after another."""
 
     def __init__(self, store: QuadStore, folder: Path | None, kept_for: RetentionLimits = KEPT) -> None:
-        """Make one.
+        """Create a loader.
 
         Args:
             store: the store.
-            folder: the folder of loads; None is a temporary one, nothing resumes.
-            kept_for: how long and how much of ended and abandoned loads is kept.
+            folder: the folder of loads; None uses a temporary folder, and no load resumes.
+            kept_for: the limits on stored folders of ended and abandoned loads.
         """
         self._store = store
-        # Workers of a Spark cluster have another current folder.
+        # An absolute path is needed because workers of a Spark cluster have another current folder.
         self._folder = None if folder is None else folder.absolute()
         self._kept_for = kept_for
         self._quarantines: Path | None = None
@@ -142,18 +145,18 @@ class BulkLoader:
         cancelled: Callable[[], bool] = lambda: False,
         cause: str = "load",
     ) -> LoadSummary:
-        """Run the load to its end; its summary.
+        """Execute a load and return its summary.
 
         Args:
-            options: what.
-            report: told of progress, after each batch of about a megabyte.
-            cancelled: asked as often; True ends the load and forgets it.
-            cause: goes into the commit.
+            options: the options of the load.
+            report: receives the progress after each batch of about a megabyte.
+            cancelled: called as often; True cancels the load and deletes its folder.
+            cause: the cause stored in the commit.
 
         Raises:
-            SourceError: no such file, an unknown format, an unreadable file.
-            LoadError: more bad lines than allowed, or no good line at all. Nothing was loaded.
-            LoadCancelledError: cancelled.
+            SourceError: a file is missing or unreadable, or has an unknown format.
+            LoadError: too many bad lines, or no good line; nothing was loaded.
+            LoadCancelledError: ``cancelled`` returned True.
             UnsupportedError: the engine is not available.
             StoreError: the store cannot be written.
         """
@@ -207,7 +210,7 @@ class BulkLoader:
         except LoadCancelledError:
             work.remove()
             raise
-        # From here on nothing can be cancelled: the data is in.
+        # The load cannot be cancelled any more, because the data is committed.
         cancelled = _never
         rows = sum(done.rows for _, done in work.finished())
         if rows >= _OPTIMIZE_ROWS and self._store.folder is not None:

@@ -28,12 +28,12 @@ from ..folder import write_whole
 from ..quads.quad_store import QuadStore
 
 COMPACT_QUADS = 200_000
-"""With more changes than this beside it a mirror is made anew rather than read with them."""
+"""Above this number of changed quads since its version, a mirror is written completely instead of merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredicateFacts:
-    """Figures of one predicate.
+    """Statistics of one predicate in the mirror.
 
     Attributes:
         key: names its folder.
@@ -66,7 +66,7 @@ class Mirror:
 
     @property
     def is_whole(self) -> bool:
-        """False when its files are being removed: two mirrors have come after it."""
+        """False if the files may be deleted, because two newer mirrors exist."""
         return self.quads.is_dir()
 
     @classmethod

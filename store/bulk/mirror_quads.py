@@ -1,4 +1,4 @@
-"""The mirror at a version of the store: its Parquet files with the commits since laid over them."""
+"""The mirror's Parquet files, merged with later commits up to a version of the store."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class MirrorQuads:
         self._facts = _with_added(mirror.predicates, self._added)
 
     def of(self, predicate: str | None) -> Any:
-        """The quads of one predicate (its IRI), or all."""
+        """Return the quads of one predicate, given by IRI, or all quads."""
         names = None if predicate is None else (predicate,)
         return self._merged(self._files(predicate), names)
 
     def of_several(self, predicates: Collection[str]) -> Any:
-        """The quads of some predicates, by their IRIs."""
+        """Return the quads of some predicates, given by IRIs."""
         return self._merged(self._files_of(predicates), predicates)
 
     def changed(self) -> set[str]:
-        """The IRIs of the predicates of what was added or removed since."""
+        """Return the IRIs of the predicates of quads added or removed since the mirror's version."""
         found: set[str] = set()
         for changes in (self._added, self._removed):
             if changes is not None:
@@ -53,7 +53,7 @@ class MirrorQuads:
         return found
 
     def facts(self, predicate: str | None) -> PredicateFacts:
-        """The figures of one predicate, or sums."""
+        """Return the statistics of one predicate, or of all predicates together."""
         if predicate is not None:
             return self._facts.get(predicate, PredicateFacts(-1, 0, 0, 0))
         every = self._facts.values()
@@ -66,7 +66,7 @@ class MirrorQuads:
         )
 
     def rows(self, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
-        """A DataFrame of given rows."""
+        """Return a DataFrame of the given rows."""
         return given_rows(self._spark, names, texts)
 
     def _merged(self, base: Any, predicates: Collection[str] | None) -> Any:
@@ -113,14 +113,14 @@ class MirrorQuads:
 
 
 def given_rows(spark: Any, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
-    """A DataFrame of rows of texts; without names, so many rows of no columns."""
+    """Return a DataFrame of text rows; without column names, rows without columns."""
     if not names:
         return spark.range(len(texts)).select()
     return spark.createDataFrame(texts, ", ".join(f"`{name}` string" for name in names))
 
 
 def _with_added(facts: dict[str, PredicateFacts], added: Any) -> dict[str, PredicateFacts]:
-    """The figures with what was added: a kind of object that is new must not go unseen."""
+    """Return statistics that include added quads, so that new kinds of objects are known."""
     if added is None:
         return facts
     from pyspark.sql import functions as f

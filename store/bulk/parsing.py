@@ -1,8 +1,8 @@
-"""Chunks parsed by the store's own rules: canonical N-Quads, and what was bad with its line and reason.
+"""Parsing of chunks to canonical N-Quads, and bad lines with line number and reason.
 
-Line formats are parsed in batches; a batch that fails is parsed line by line, so a bad line costs nothing but
-itself. The parser's own recovery is not used: it loses good lines and tells wrong places. Documents (Turtle,
-TriG, RDF/XML, JSON-LD) cannot be mended in the middle: a malformed one is left out whole.
+N-Triples and N-Quads are parsed in batches; a batch with an error is parsed line by line, so only bad lines
+are lost. Oxigraph's own recovery is not used, because that recovery loses good lines and reports wrong
+places. A malformed document in Turtle, TriG, RDF/XML or JSON-LD is omitted completely.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..formats import RdfLimits, RdfType, parse_rdf, rdf_error
 from .sources import Chunk, SourceFile, lines_of, open_source
 
 DOCUMENT_BYTES = 2 << 30
-"""A document of another format than N-Triples and N-Quads is held in memory as a whole; this is the most."""
+"""Maximum bytes of a document in Turtle, TriG, RDF/XML or JSON-LD, which is read into memory completely."""
 
 _TEXT_KEPT = 4_000
 _BLOCK = 20_000
@@ -35,10 +35,10 @@ class ParseRules:
     """The rules by which every chunk of a load is parsed.
 
     Attributes:
-        graph: the IRI of the graph for triples without one; None is the default graph. With it, named graphs
-            in a source are bad lines.
-        base_iri: resolves relative IRIs; None makes them bad.
-        seed: makes the blank nodes of this load different from those of any other.
+        graph: the IRI of the graph for triples; None is the default graph. With a graph IRI, quads of named
+            graphs in a source are bad lines.
+        base_iri: resolves relative IRIs; with None, relative IRIs are bad in N-Triples and N-Quads.
+        seed: a random text of the load, which makes its blank node labels unique.
     """
 
     graph: str | None
@@ -48,7 +48,7 @@ class ParseRules:
 
 @dataclass(frozen=True, slots=True)
 class SkippedLine:
-    """A line that was left out; ``line`` counts from 1 in the chunk, 0 when the parser does not tell."""
+    """An omitted bad line; ``line`` counts from 1 in the chunk and is 0 if unknown."""
 
     line: int
     reason: str
@@ -57,7 +57,7 @@ class SkippedLine:
 
 @dataclass(slots=True)
 class Batch:
-    """Canonical N-Quads of some lines, one per line, and what was bad among them."""
+    """Canonical N-Quads of a block of lines, and the bad lines among them."""
 
     data: bytes = b""
     rows: int = 0
@@ -68,7 +68,7 @@ class Batch:
 def parse_chunk(
     source: SourceFile, chunk: Chunk, rules: ParseRules, *, keep_labels: bool = False
 ) -> Iterator[Batch]:
-    """The batches of a chunk; blank nodes get new labels unless ``keep_labels``.
+    """Yield the parsed batches of a chunk; blank nodes get new labels unless ``keep_labels``.
 
     Raises:
         OSError, EOFError, zlib.error, zstandard.ZstdError: the file cannot be read or unpacked.
@@ -96,7 +96,7 @@ def _parse_lines(
             _add(batch, _canonical(body, kind, rules), rules, relabel)
             return
         except (SyntaxError, ValueError):
-            pass  # the lines one by one tell which is bad
+            pass  # parsing line by line finds the bad lines
     good: list[bytes] = []
     for number, line in enumerate(lines, before + 1):
         if line.count(b"<<") > _DEPTH:
@@ -134,7 +134,7 @@ def _add(batch: Batch, data: bytes, rules: ParseRules, relabel: _Relabel | None)
 
 
 class _Relabel:
-    """Blank node labels made new: the same for one label in one document of one load, never the same else."""
+    """Replaces blank node labels by hashes that are unique per document and load."""
 
     def __init__(self, seed: str) -> None:
         self._key = blake2b(seed.encode(), digest_size=32).digest()

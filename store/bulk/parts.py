@@ -1,4 +1,4 @@
-"""The parts of a load, canonical N-Quads, as what a store takes."""
+"""Readers for the parts of a load, which are files of canonical N-Quads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _BLOCK = 1 << 20
 
 
 def quads_of(files: Sequence[Path]) -> Iterator[Quad]:
-    """The quads of parts; blank nodes keep their labels."""
+    """Yield the quads of part files; blank nodes keep their labels."""
     for file in files:
         yield from parse_stored_file(file)
 
 
 def may_have_blank_nodes(files: Sequence[Path], block_bytes: int = _BLOCK) -> bool:
-    """True when some part has what looks like the label of a blank node, if only in a literal."""
+    """Return True if a part contains ``_:``, the beginning of a blank node label, even in a literal."""
     for file in files:
         with file.open("rb") as stream:
             end = b""
@@ -33,7 +33,7 @@ def may_have_blank_nodes(files: Sequence[Path], block_bytes: int = _BLOCK) -> bo
 
 
 class PartsStream(io.RawIOBase):
-    """The bytes of parts one behind the other; each ends with a whole line."""
+    """A stream of the concatenated part files, each of which ends with a complete line."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         super().__init__()
@@ -41,11 +41,11 @@ class PartsStream(io.RawIOBase):
         self._open: io.BufferedReader | None = None
 
     def readable(self) -> bool:
-        """True: the loader may read from it."""
+        """Return True, because the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what the present part still has, else from the next one; 0 at the end of the last."""
+        """Read bytes from the current or the next part; return 0 after the last part."""
         while True:
             if self._open is None:
                 if not self._left:
@@ -58,7 +58,7 @@ class PartsStream(io.RawIOBase):
             self._open = None
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the open part file and the stream."""
         if self._open is not None:
             self._open.close()
         super().close()

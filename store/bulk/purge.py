@@ -1,4 +1,4 @@
-"""Lets old folders of loads go: quarantines of ended loads, and what abandoned loads had finished."""
+"""Deletion of old load folders: quarantines of ended loads and parts of abandoned loads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """The limits on what is kept of earlier loads.
+    """The limits on stored folders of earlier loads.
 
     Attributes:
-        seconds: the age up to which a folder stays, counted from the last change in it.
-        bytes: the size of all folders up to which they stay; above, the oldest go first.
+        seconds: the maximum age of a folder, measured from the last change in the folder.
+        bytes: the maximum total size of all folders; the oldest folders are deleted first.
     """
 
     seconds: float = 30 * 86_400.0
@@ -28,12 +28,12 @@ KEPT = RetentionLimits()
 def purge(
     folder: Path, kept: RetentionLimits, *, spared: Path | None = None, now: float | None = None
 ) -> list[Path]:
-    """Remove the folders of loads that are too old or too many; returns them.
+    """Delete load folders that exceed the limits on age or total size; return their paths.
 
     Args:
         folder: the folder of all loads.
-        kept: what stays.
-        spared: the load that is running; the only one that may be.
+        kept: the limits on stored folders.
+        spared: the folder of the running load, which is never deleted.
         now: seconds since the epoch, for tests.
     """
     now = time.time() if now is None else now
@@ -42,7 +42,7 @@ def purge(
     )
     total = 0
     removed = []
-    for changed, size, each in loads:  # the youngest first
+    for changed, size, each in loads:  # newest first
         total += size
         if now - changed > kept.seconds or total > kept.bytes:
             shutil.rmtree(each, ignore_errors=True)
@@ -58,7 +58,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _age_and_size(folder: Path) -> tuple[float, int]:
-    """The time of the newest change in a folder, and its size in bytes."""
+    """Return the time of the newest change in a folder, and the folder's size in bytes."""
     changed, size = folder.stat().st_mtime, 0
     for file in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""The files of a load: globs and folders spelt out, format and packing told by the name, cut into chunks."""
+"""The source files of a load: expansion of globs and folders, formats, and division into chunks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..errors import ReportedError
 from ..formats import RdfType, guess_rdf_format, rdf_format
 
 CHUNK_BYTES = 64 << 20
-"""Plain N-Triples and N-Quads are cut about here; a chunk is what a resumed load does not do again."""
+"""Size of the chunks of uncompressed N-Triples and N-Quads; a resumed load skips finished chunks."""
 
 PACKINGS = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".zstd": "zst"}
 LINE_FORMATS = ("N-Triples", "N-Quads")
 
 
 class SourceError(ReportedError):
-    """A source does not exist, or its format is not known."""
+    """A source file does not exist or cannot be read, or its format is unknown."""
 
     code = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file: its RDF format as media type, its packing (``gz``, ``bz2``, ``zst`` or empty), its bytes."""
+    """A source file with its RDF media type, compression (``gz``, ``bz2``, ``zst`` or empty) and size."""
 
     path: str
     media_type: str
@@ -46,13 +46,16 @@ class SourceFile:
 
     @property
     def by_line(self) -> bool:
-        """True for N-Triples and N-Quads, where a bad line concerns no other one."""
+        """True for N-Triples and N-Quads, where a bad line does not affect other lines."""
         return self.kind.name in LINE_FORMATS
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The lines of a source that begin at byte ``start`` or later and before ``end``; end 0 is all of it."""
+    """The lines of a source that begin between the bytes ``start`` and ``end``.
+
+    ``end`` 0 is the end of the file.
+    """
 
     index: int
     source: int
@@ -61,14 +64,14 @@ class Chunk:
 
 
 def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> list[SourceFile]:
-    """The files that ``given`` names: files, globs (``**`` too), and folders with all below them.
+    """Return the source files for paths of files, globs (``**`` too) and folders with their subfolders.
 
     Args:
-        given: paths. In folders, files whose names tell no RDF format are passed over, as are hidden ones.
-        kind: the format of all files; by default the name of each tells it.
+        given: the paths. In folders, hidden files and files of unknown format are ignored.
+        kind: the format of all files; by default derived from each file name.
 
     Raises:
-        SourceError: there is no such file, or a file's format is not known.
+        SourceError: a file does not exist, or the format of a named file is unknown.
     """
     found: dict[str, SourceFile] = {}
     for each in given:
@@ -87,7 +90,7 @@ def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> li
 
 
 def cut(sources: Iterable[SourceFile], chunk_bytes: int = CHUNK_BYTES) -> list[Chunk]:
-    """The sources as chunks; packed files and documents are one each."""
+    """Divide sources into chunks; each compressed file and each document is one chunk."""
     chunks: list[Chunk] = []
     for number, source in enumerate(sources):
         if source.packing or not source.by_line or source.size <= chunk_bytes:
@@ -99,7 +102,7 @@ def cut(sources: Iterable[SourceFile], chunk_bytes: int = CHUNK_BYTES) -> list[C
 
 
 def open_source(source: SourceFile) -> IO[bytes]:
-    """The unpacked bytes of a source, as an open file."""
+    """Open a source file for reading its decompressed bytes."""
     match source.packing:
         case "gz":
             return cast("IO[bytes]", gzip.open(source.path, "rb"))
@@ -114,16 +117,16 @@ def open_source(source: SourceFile) -> IO[bytes]:
 
 
 def lines_of(source: SourceFile, chunk: Chunk, block: int = 1 << 20) -> Iterator[list[bytes]]:
-    """The lines of a chunk, in lists of about ``block`` bytes; only a line feed ends a line."""
+    """Yield the lines of a chunk in lists of about ``block`` bytes; only a line feed ends a line."""
     with open_source(source) as stream:
         left: float = float("inf")
         if chunk.end:
             left = chunk.end - chunk.start
             if chunk.start:
                 stream.seek(chunk.start - 1)
-                left -= len(stream.readline()) - 1  # the rest of a line that the chunk before has
+                left -= len(stream.readline()) - 1  # the end of a line of the previous chunk
         while left > 0:
-            # readlines stops once it has more than its argument, and takes 0 for no limit.
+            # readlines stops after its argument is exceeded, and treats 0 as no limit.
             lines = stream.readlines(int(min(block, left - 1))) if left > 1 else [stream.readline()]
             if not lines or not lines[0]:
                 return
@@ -132,7 +135,7 @@ def lines_of(source: SourceFile, chunk: Chunk, block: int = 1 << 20) -> Iterator
 
 
 def _spelt_out(given: str) -> Iterator[tuple[str, bool]]:
-    """Files, and whether each was named itself."""
+    """Yield file paths, each with True if the caller named the file and False if a folder contained it."""
     if os.path.isdir(given):
         for folder, inner, names in os.walk(given):
             inner[:] = sorted(each for each in inner if not each.startswith("."))

@@ -1,4 +1,4 @@
-"""The child process of Spark work: a load, the making of a mirror, its compaction; see `spark_session`.
+"""The child process that runs Spark for a load, a new mirror or its compaction; see `spark_session`.
 
 load FOLDER MAX_BAD          mirror DUMP MIRROR VERSION MARK     compact CHANGES MIRROR VERSION MARK
 """
@@ -25,7 +25,7 @@ from .work import ChunkResult, LoadError, LoadFolder
 
 
 def load(folder: Path, max_bad: int | None) -> None:
-    """Parse, dedupe and write the parts of a load."""
+    """Parse, deduplicate and write the parts of a load with Spark."""
     from pyspark.sql import functions as f
 
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def load(folder: Path, max_bad: int | None) -> None:
     work.parts.mkdir()
     size = 0
     for number, part in enumerate(sorted(text.glob("part-*"))):
-        os.link(part, work.part(number))  # linked, not moved: this step may be cut off and done again
+        os.link(part, work.part(number))  # a link, because an interrupted step is repeated
         size += part.stat().st_size
     for chunk, done in finished:
         work.finish(chunk.index, done)
@@ -80,7 +80,7 @@ def load(folder: Path, max_bad: int | None) -> None:
 
 
 def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
-    """Parse each chunk to a Parquet file of its own; those that are there already are done."""
+    """Parse each chunk to a separate Parquet file; chunks whose file exists are skipped."""
     stage.mkdir(exist_ok=True)
     left = [chunk.index for chunk in work.chunks if not work.parsed_file(chunk.index).exists()]
     if not left:
@@ -88,7 +88,7 @@ def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
     tell(stage="parse")
     sources, chunks, rules = work.sources, work.chunks, work.rules
     files = {index: work.parsed_file(index) for index in left}
-    counts = stage / "_counts"  # Spark passes over names that begin with an underscore
+    counts = stage / "_counts"  # Spark ignores names that begin with an underscore
     counts.mkdir(exist_ok=True)
 
     def parse(batches: Iterator[Any]) -> Iterator[Any]:
@@ -107,7 +107,7 @@ def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
 
 
 def write_rows(file: Path, batches: Iterator[Any]) -> None:
-    """Write a Parquet file whole or not at all."""
+    """Write a Parquet file atomically."""
     import pyarrow.parquet as pq
 
     draft = file.with_name(f"_{file.name}.{secrets.token_hex(4)}")
@@ -119,7 +119,7 @@ def write_rows(file: Path, batches: Iterator[Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run one stage."""
+    """Run the stage that the command line names."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     match arguments:
         case ["load", folder, max_bad]:

@@ -1,10 +1,10 @@
-"""Prepares a load with Spark, in a child process that gives its memory back when it ends.
+"""Preparation of a load with Spark, in a child process that frees its memory at its end.
 
     chunks -> parse (the direct pipeline's own function, one task per chunk) -> dedupe, sort -> parts
 
-Parsing is the same code as without Spark, so store, quarantine and figures are the same too. Each chunk and
-each later stage is written whole before it counts as done: a load that was cut off repeats only the chunks
-that were being parsed, or the sorting.
+Spark runs the same parsing code as the direct pipeline, so dataset, quarantine and figures are the same. Each
+chunk and each later stage is written atomically, so an interrupted load repeats only unfinished chunks or the
+sorting.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def prepare_spark(
     advance: Advance,
     staged: Callable[[str], None] = lambda stage: None,
 ) -> None:
-    """The Spark counterpart of `direct.prepare_direct`; see there for the arguments.
+    """Prepare a load with Spark; the arguments are described in `direct.prepare_direct`.
 
-    ``staged`` is told the stage, ``parse`` or ``sort``, before each ``advance``.
+    ``staged`` receives the stage, ``parse`` or ``sort``, before ``advance`` is called.
 
     Raises:
-        LoadError: more bad lines than ``max_bad``, or Spark failed; its log is beside the parts.
+        LoadError: more bad lines than ``max_bad``, or Spark failed; the hint names Spark's log.
     """
     if all(work.done(chunk.index) for chunk in work.chunks):
         return
@@ -67,13 +67,13 @@ def run_child(
     seconds: float | None = None,
     staged: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """Run a Spark process and follow its progress; returns its last report.
+    """Run a Spark process, report its progress, and return its last report.
 
-    After ``seconds`` it is ended.
+    The process is killed after ``seconds``.
 
     Raises:
-        LoadError: it failed, or took too long.
-        StoreUnwritableError: its log cannot be written.
+        LoadError: the process failed, or ran longer than ``seconds``.
+        StoreUnwritableError: the log of the process cannot be written.
     """
     began = time.monotonic()
     environment = os.environ | {
@@ -90,7 +90,7 @@ def run_child(
     with errors:
         child = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.PIPE,  # its end tells the child that this process is gone
+            stdin=subprocess.PIPE,  # end of input tells the child that this process ended
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment,
@@ -122,7 +122,7 @@ def run_child(
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the process and, where processes have sessions, all that it started."""
+    """Kill the process and, on systems with sessions, its child processes."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)

@@ -27,7 +27,7 @@ from .spark_session import finish, session, tell, uri
 from .typed import with_types
 
 SALT_ROWS = 500_000
-"""The mirror has one more task and file of a predicate for each of these."""
+"""Number of quads of a predicate per Spark task and Parquet file."""
 
 
 def make(dump: Path, folder: Path, version: int, mark: str | None = None) -> None:
@@ -48,7 +48,7 @@ def make(dump: Path, folder: Path, version: int, mark: str | None = None) -> Non
 
 
 def compact(changes: Path, folder: Path, version: int, mark: str | None = None) -> None:
-    """Write the predicates that ``changes`` touch anew, and link the files of the others.
+    """Write the predicates with changes again, and link the files of all other predicates.
 
     Args:
         changes: the folder of what was added to and removed from the mirror to reach ``version``.

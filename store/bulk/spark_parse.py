@@ -1,4 +1,4 @@
-"""The quads and bad lines of files as a DataFrame, by the parser that the direct pipeline has."""
+"""Quads and bad lines of files as a Spark DataFrame, parsed by the direct pipeline's code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parsed(
     keep_labels: bool = False,
     counts: Path | None = None,
 ) -> Any:
-    """The quads and bad lines of all sources as one DataFrame of `SCHEMA`.
+    """Return the quads and bad lines of all sources as one DataFrame of `SCHEMA`.
 
     A row is a quad (``s`` is set), a bad line (``reason`` is set), or a chunk's end (``lines`` is set).
     ``keep_labels`` is for dumps of the store, whose blank nodes are its own. In the folder ``counts`` a file
@@ -48,7 +48,7 @@ def parsed(
 
 
 def counted(counts: Path) -> tuple[int, int]:
-    """The quads that are parsed so far, and the bytes of their lines."""
+    """Return the number of quads parsed so far, and the bytes of their lines."""
     figures = [each.read_text().split() for each in counts.glob("*")]
     # One that is being written just now does not count.
     whole = [(int(found[0]), int(found[1])) for found in figures if len(found) == 2]
@@ -57,7 +57,7 @@ def counted(counts: Path) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def told(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterator[None]:
-    """Report rows and bytes while Spark works, and when it has ended."""
+    """Report rows and bytes to the parent while Spark runs, and at the end."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -79,7 +79,7 @@ def told(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterato
 def chunk_rows(
     sources: list[SourceFile], chunk: Any, rules: ParseRules, keep_labels: bool, count: Path | None = None
 ) -> Iterator[Any]:
-    """The rows of one chunk, as Arrow batches of `SCHEMA`; ``count`` is written for `counted`."""
+    """Yield the rows of one chunk as Arrow batches; the file ``count`` holds figures for `counted`."""
     import pyarrow as pa
 
     schema = pa.schema(

@@ -1,4 +1,4 @@
-"""The session, the reports and the end that every process of Spark's has.
+"""Session, progress reports and termination of Spark child processes.
 
 Reports are lines of JSON on standard output. The process ends when its standard input does: that is its
 parent's end. Only the DataFrame API is used, so a cluster does as well as local mode; its workers need this
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def session() -> Any:
-    """A Spark session as the environment says; local mode uses all cores."""
+    """Create a Spark session configured by environment variables; local mode uses all cores."""
     from pyspark.sql import SparkSession
 
     cores = os.cpu_count() or 1
@@ -41,17 +41,17 @@ def finish(spark: Any) -> None:
 
 
 def tell(**report: Any) -> None:
-    """Report to the parent."""
+    """Report progress to the parent process."""
     print(json.dumps(report), flush=True)
 
 
 def uri(path: Path) -> str:
-    """A local path as Spark takes it: a URI whose characters are not encoded."""
+    """Return a local path as a URI without encoded characters, as Spark requires."""
     return f"file://{path.absolute()}"
 
 
 def end_with_parent() -> None:
-    """End when standard input does."""
+    """End this process when its standard input ends, that is, when the parent ended."""
     while os.read(0, 1):  # not sys.stdin, whose lock would be held at the end of the interpreter
         pass
     os._exit(1)

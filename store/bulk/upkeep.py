@@ -26,9 +26,9 @@ from .mirror_quads import ADDED, REMOVED
 from .spark_load import LOG, run_child
 
 FEWEST_CHANGES = 10_000
-"""Fewer changes than these are not worth a start of Spark, however small the mirror is."""
+"""The minimum number of changes for which compaction is due, because Spark takes long to start."""
 MOST_CHANGES = COMPACT_QUADS // 2
-"""So many are due whatever the size of the mirror: well before they are too many to be laid over it."""
+"""The number of changes at which compaction is due for a mirror of any size."""
 _TOLD_S = 0.5
 Staged = Callable[[str], None]
 
@@ -50,11 +50,14 @@ class MirrorState:
     stale: str | None
 
     def limit(self, ratio: float) -> int:
-        """The number of changes from which compaction is due, for a share of the mirror's quads."""
+        """Return the number of changes at which compaction is due.
+
+        ``ratio`` is a share of the mirror's quads.
+        """
         return max(FEWEST_CHANGES, min(int(self.rows * ratio), MOST_CHANGES))
 
     def is_due(self, ratio: float) -> bool:
-        """True when the mirror should be compacted or made anew."""
+        """Return True if the mirror should be compacted or written completely."""
         return self.stale is not None or self.changes >= self.limit(ratio)
 
 
@@ -138,7 +141,7 @@ def make_mirror(
 
 
 class _Counting:
-    """Writes lines to a file and tells how many they are, twice a second."""
+    """A file writer that reports the number of lines twice a second."""
 
     def __init__(self, file: IO[bytes], advance: Advance) -> None:
         self._file = file

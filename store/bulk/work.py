@@ -1,4 +1,4 @@
-"""The work folder of a load: what is done of it, so that a load that was cut off goes on where it stopped.
+"""The work folder of a load, with which an interrupted load resumes where it stopped.
 
     plan.json             sources, options, seed
     parts/00012.nq        canonical N-Quads of one chunk (or of one Spark task)
@@ -6,7 +6,7 @@
     quarantine.ndjson     the bad lines: file, line, reason, text
     summary.json          written after the commit
 
-A load is told from others by its fingerprint: the same sources, unchanged, with the same options.
+A hash of the unchanged source files and the options identifies a load.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _FORMAT = 1
 
 
 class LoadError(ReportedError):
-    """A load ended without a commit; nothing of it is in the store."""
+    """A load ended without a commit; no quad was loaded."""
 
     code = "load"
 
 
 class LoadCancelledError(LoadError):
-    """Somebody cancelled the load."""
+    """The caller cancelled the load; nothing was loaded."""
 
     code = "load-cancelled"
 
@@ -57,9 +57,9 @@ class LoadFolder:
     """The work folder of one load: its plan, its parts, their figures and the bad lines.
 
     Attributes:
-        folder: where it is.
-        rules: what holds for every chunk.
-        resumed: True when an earlier run began it.
+        folder: the path of the work folder.
+        rules: the parse rules of all chunks.
+        resumed: True if an earlier run began the load.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class LoadFolder:
         chunks: Sequence[Chunk],
         options: dict[str, Any],
     ) -> LoadFolder:
-        """Begin a load below a folder, or find the unfinished one of the same fingerprint.
+        """Create a load's folder, or open the folder of the same unfinished load.
 
         Args:
             below: the folder of all loads.
-            sources: its files.
-            chunks: and their chunks.
-            options: everything else that the parts depend on; ``graph`` and ``base_iri`` among it.
+            sources: the source files.
+            chunks: the chunks of the source files.
+            options: all other inputs of the parts, such as ``graph`` and ``base_iri``.
 
         Raises:
             StoreUnwritableError: the folder cannot be written.
@@ -96,7 +96,7 @@ class LoadFolder:
         plan = folder / "plan.json"
         try:
             if (folder / "summary.json").exists():
-                shutil.rmtree(folder)  # that one is finished: this is a new load of the same files
+                shutil.rmtree(folder)  # a finished load; the same files are loaded again
             resumed = plan.exists()
             if resumed:
                 seed = json.loads(plan.read_text(encoding="utf-8"))["seed"]
@@ -112,7 +112,7 @@ class LoadFolder:
 
     @property
     def parts(self) -> Path:
-        """The folder of parts."""
+        """The folder of the part files."""
         return self.folder / "parts"
 
     @property
@@ -121,26 +121,26 @@ class LoadFolder:
         return self.folder / QUARANTINE
 
     def part(self, index: int) -> Path:
-        """The file of one chunk's quads."""
+        """Return the path of the part file with one chunk's quads."""
         return self.parts / f"{index:05d}.nq"
 
     def done(self, index: int) -> ChunkResult | None:
-        """The figures of a chunk when it is finished."""
+        """Return the figures of a finished chunk; None if the chunk is unfinished."""
         try:
             return ChunkResult(**json.loads((self.parts / f"{index:05d}.json").read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
 
     def finish(self, index: int, done: ChunkResult) -> None:
-        """Mark a chunk as finished; its part is complete on disk by then."""
+        """Mark a chunk as finished, after its part was written to disk."""
         write_whole(self.parts / f"{index:05d}.json", json.dumps(asdict(done), ensure_ascii=False).encode())
 
     def parsed_file(self, index: int) -> Path:
-        """The file of a chunk that Spark has parsed."""
+        """Return the path of the Parquet file to which Spark parses a chunk."""
         return self.folder / "parsed" / f"{index:05d}.parquet"
 
     def read_bytes(self) -> int:
-        """How many bytes of the sources, packed or plain, are in chunks that are parsed."""
+        """Return the bytes, as on disk, of the source chunks that are parsed."""
         return sum(
             chunk.end - chunk.start if chunk.end else self.sources[chunk.source].size
             for chunk in self.chunks
@@ -148,7 +148,7 @@ class LoadFolder:
         )
 
     def finished(self) -> Iterator[tuple[Chunk, ChunkResult]]:
-        """The finished chunks in order."""
+        """Yield the finished chunks in order, with their figures."""
         for chunk in self.chunks:
             done = self.done(chunk.index)
             if done is not None:
@@ -157,9 +157,9 @@ class LoadFolder:
     def bad_lines(
         self, finished: Iterable[tuple[Chunk, ChunkResult]] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The bad lines in order, with lines counted in their files; line is None where it is not known.
+        """Yield the bad lines in order, with line numbers in their files; None if unknown.
 
-        Those of all finished chunks, or of given ones.
+        By default the bad lines of all finished chunks are returned.
         """
         source, before = -1, 0
         for chunk, done in self.finished() if finished is None else finished:
@@ -189,12 +189,12 @@ class LoadFolder:
         return count
 
     def close(self, summary: dict[str, Any]) -> None:
-        """Note that the load is in the store, and let the parts go."""
+        """Write the summary of a committed load and delete the parts."""
         write_whole(self.folder / "summary.json", json.dumps(summary).encode())
         shutil.rmtree(self.parts, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove the folder."""
+        """Delete the work folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Zstandard files as streams; unlike the library's own reader this one tells a file that was cut off."""
+"""Zstandard files as streams; unlike the library's reader, this reader detects truncated files."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class _Frames(io.RawIOBase):
 
 
 def open_zstd(path: str) -> IO[bytes]:
-    """The unpacked bytes of a file of one or more frames.
+    """Open a Zstandard file of one or more frames for reading its decompressed bytes.
 
-    Reading raises EOFError when the file is cut off, and zstandard.ZstdError when it is no such file.
+    Reading raises EOFError for a truncated file, and zstandard.ZstdError for other invalid data.
     """
     return cast("IO[bytes]", io.BufferedReader(_Frames(open(path, "rb")), _BLOCK))

@@ -1,1 +1,1 @@
-"""Commits and their exact changes: quads and graph names, changes not yet made, and how they are made."""
+"""Commits with exact change sets, pending changes, and their application to Oxigraph."""

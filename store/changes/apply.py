@@ -1,8 +1,8 @@
-"""A net change made in Oxigraph as one transaction.
+"""Application of a net change to Oxigraph in one transaction.
 
-Oxigraph gives Python no transaction object, but one update request is one transaction. Ground quads travel as
-text; quads with blank nodes cannot (text would rename the nodes), so the request calls functions of ours
-that hand the terms over by number, which keeps their identity.
+Oxigraph gives Python no transaction object, but one update request is one transaction. The request contains
+ground quads as text. Text would rename blank nodes, so for quads with blank nodes the request calls custom
+functions that return the terms by row number and so keep their identity.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Functions: TypeAlias = dict[NamedNode, Callable[..., Term | None]]
 
 
 def apply_change(store: Store, change: NetChange) -> None:
-    """Make the change in one transaction.
+    """Apply the change to ``store`` in one transaction.
 
-    The exception are the names of blank-node graphs that become or stay empty: no SPARQL text can name them,
-    so they are listed and unlisted one by one afterwards.
+    Names of graphs that are blank nodes are added and removed one by one after the transaction, because
+    SPARQL text cannot name blank nodes.
 
     Raises:
         OSError: the store cannot be written.
@@ -37,7 +37,7 @@ def apply_change(store: Store, change: NetChange) -> None:
             return
     text, functions = change_text(change)
     if functions and not is_after_epoch():
-        # Oxigraph would abort. After a crash in between the log makes the change again.
+        # Oxigraph would abort if the clock is before 1970. After a crash recovery applies the change again.
         for quad in change.removed:
             store.remove(quad)
         for name in change.dropped:
@@ -57,12 +57,12 @@ def apply_change(store: Store, change: NetChange) -> None:
 
 
 def change_text(change: NetChange, *, by_number: bool = False, names: str = "q") -> tuple[str, Functions]:
-    """The update request that makes the change, and the functions that it calls.
+    """Return the update request for a change, and the custom functions that the request calls.
 
     Args:
         change: the change; names of blank-node graphs are left out.
-        by_number: hand over every quad by number, none as text.
-        names: begins the names of the functions; one for each change that goes into the same request.
+        by_number: pass every quad by row number instead of as text.
+        names: prefix of the functions' names, different for each change in one request.
     """
     operations: list[str] = []
     functions: Functions = {}
@@ -97,9 +97,9 @@ def _quads_text(
 
 
 def _ground_text(quad: Quad) -> str | None:
-    """The quad as SPARQL writes it, None for one with a blank node."""
+    """Return the quad as SPARQL text; None if the quad contains a blank node."""
     text = str(quad)
-    # A large commit is many quads: their terms are looked at one by one only where there may be such a node.
+    # Terms are inspected only if the text may contain a blank node, because commits can be large.
     if "_:" in text and _has_blank(quad):
         return None
     graph = quad.graph_name
@@ -123,7 +123,7 @@ def _by_number(
 def term_function(
     rows: Sequence[Sequence[Term | DefaultGraph | None]], place: int
 ) -> Callable[..., Term | None]:
-    """A function for Oxigraph: the number of a row to its term at ``place``; None leaves it unbound."""
+    """Return a custom function that maps a row number to the row's term at ``place``."""
 
     def term(number: Literal) -> Term | None:
         found = rows[int(number.value)][place]
@@ -133,7 +133,7 @@ def term_function(
 
 
 def numbers(count: int) -> str:
-    """The rows of a VALUES block that counts from 0."""
+    """Return the numbers from 0 to ``count`` - 1 as rows of a VALUES block."""
     return " ".join(map(str, range(count)))
 
 

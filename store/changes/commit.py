@@ -1,8 +1,8 @@
-"""Commits: the exact quads and graph names that were added and removed, and RDF Patch as their text.
+"""Commits with exact sets of added and removed quads and graph names, and their RDF Patch text.
 
-A `Commit` is the unit of everything that follows the store: triggers, caches, the change feed. Its quads are
-effective changes only (a quad that was there already is not added, one that is deleted and inserted again is
-not changed) in the store's own forms (Oxigraph canonicalises numbers, dates and language tags).
+Triggers, caches and the change feed follow the store commit by commit. A `Commit` contains effective changes
+only: inserting an existing quad, or deleting and inserting the same quad, changes nothing. Terms have the
+store's canonical form (Oxigraph canonicalises numbers, dates and language tags).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT_GRAPH_KEY = "default"
 
 
 class NetChange(NamedTuple):
-    """Quads and graph names to add and to remove; what goes goes first."""
+    """Quads and graph names to add and to remove; removals are applied first."""
 
     added: tuple[Quad, ...] = ()
     removed: tuple[Quad, ...] = ()
@@ -30,7 +30,7 @@ class NetChange(NamedTuple):
         return bool(self.added or self.removed or self.created or self.dropped)
 
     def inverse(self) -> NetChange:
-        """The change that takes this one back."""
+        """Return the change that undoes this change."""
         return NetChange(self.removed, self.added, self.dropped, self.created)
 
 
@@ -50,12 +50,12 @@ class Commit(NamedTuple):
     Attributes:
         version: the version of the dataset after this commit; versions are contiguous within an epoch.
         at_ms: wall clock time of the commit, milliseconds since the epoch.
-        added: the quads that were not there before and are there after.
-        removed: the quads that were there before and are not after.
-        created: names of graphs that are listed after and were not before.
-        dropped: names of graphs that were listed before and are not after.
+        added: the quads that the commit inserted.
+        removed: the quads that the commit deleted.
+        created: the graph names that the commit added to the list of graphs.
+        dropped: the graph names that the commit removed from the list of graphs.
         exact: False for a bulk load, whose quads are counted in ``graphs`` and not listed.
-        graphs: per graph (`graph_key`) how many quads were added and removed.
+        graphs: the numbers of added and removed quads of each graph, by `graph_key`.
         cause: what asked for the commit, for instance ``update``; triggers read it to cut loops.
         changed: False when nothing changed; such a commit takes no version and is not logged.
     """
@@ -75,16 +75,16 @@ class Commit(NamedTuple):
         return hash((self.version, self.at_ms))
 
     def net(self) -> NetChange:
-        """The change of an exact commit, to be made again."""
+        """Return the net change of an exact commit."""
         return NetChange(self.added, self.removed, self.created, self.dropped)
 
     def touches(
         self, graphs: frozenset[GraphName] | None = None, predicates: frozenset[NamedNode] | None = None
     ) -> bool:
-        """True when the commit may concern a reader of these graphs and these predicates (None: any).
+        """Return True if a commit may affect a reader of these graphs and predicates (None: any).
 
-        A graph name that appears or goes concerns only readers who did not restrict the predicates. An
-        inexact commit concerns every reader of its graphs.
+        An added or removed graph name affects only readers without a restriction of predicates. An inexact
+        commit affects every reader of its graphs.
         """
         if predicates is None or not self.exact:
             return graphs is None or any(graph_key(name) in self.graphs for name in graphs)
@@ -96,7 +96,7 @@ class Commit(NamedTuple):
 
 
 def graph_key(name: GraphName) -> str:
-    """The text under which a graph is counted: its IRI, ``_:id`` for a blank one, ``default``."""
+    """Return the key of a graph: its IRI, ``_:id`` for a blank node, or ``default``."""
     match name:
         case NamedNode():
             return name.value
@@ -107,7 +107,7 @@ def graph_key(name: GraphName) -> str:
 
 
 def graph_of_key(key: str) -> GraphName:
-    """The inverse of `graph_key`."""
+    """Return the graph name of a key; the inverse of `graph_key`."""
     if key == DEFAULT_GRAPH_KEY:
         return DefaultGraph()
     if key.startswith("_:"):
@@ -118,7 +118,7 @@ def graph_of_key(key: str) -> GraphName:
 def count_graphs(
     added: Iterable[Quad], removed: Iterable[Quad], names: Iterable[NamedNode | BlankNode] = ()
 ) -> dict[str, GraphChange]:
-    """The ``graphs`` member of a commit; ``names`` are graphs created or dropped, counted with zeros."""
+    """Count the quads of a commit by graph; created or dropped ``names`` may have zero counts."""
     counts: dict[GraphName, list[int]] = {name: [0, 0] for name in names}
     for place, quads in enumerate((added, removed)):
         for quad in quads:
@@ -127,9 +127,9 @@ def count_graphs(
 
 
 def rdf_patch(commit: Commit) -> str:
-    """The commit as one RDF Patch document (https://afs.github.io/rdf-delta/rdf-patch.html).
+    """Return the commit as one RDF Patch document (https://afs.github.io/rdf-delta/rdf-patch.html).
 
-    Removals come before additions. Graph names that appear or go, for which RDF Patch has no row, are
+    Removals come before additions. RDF Patch has no rows for added and removed graph names, so these are
     header rows ``H created`` and ``H dropped``; ``H version`` holds the version. Blank nodes keep the
     store's labels.
 

@@ -1,10 +1,10 @@
-"""Changes that are worked out but not made: a view of the dataset with a layer of effective changes on it.
+"""Pending changes: layers of effective, uncommitted changes over a view of the dataset.
 
     StoreView(store)  <-  PendingChanges (the group being committed)  <-  PendingChanges (one request of it)
 
-Invariants of a layer: ``added`` is disjoint from the view below, ``removed`` is contained in it, the two are
-disjoint; the same for ``created`` and ``dropped`` graph names. So a quad deleted and inserted again is no
-change, whatever the number of operations between.
+In each layer, ``added`` is disjoint from the view below, and ``removed`` is a subset of the view below; the
+same holds for the graph names ``created`` and ``dropped``. A quad that is deleted and inserted again is
+therefore no change, whatever the number of operations between.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from .commit import GraphName, NetChange
 
 
 class StoreView:
-    """The committed dataset as a view, below all layers."""
+    """A view of the committed dataset, which lies below all layers of pending changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def contains(self, quad: Quad) -> bool:
-        """True when the quad is there."""
+        """Return True if the dataset contains the quad."""
         return quad in self._store
 
     def has_graph(self, name: NamedNode | BlankNode) -> bool:
-        """True when the graph name is listed, with quads or empty."""
+        """Return True if the graph name is listed, even if the graph is empty."""
         return self._store.contains_named_graph(name)
 
     def graph_names(self) -> Iterator[NamedNode | BlankNode]:
-        """The listed graph names."""
+        """Return the listed graph names."""
         return iter(self._store.named_graphs())
 
     def quads_of(self, name: GraphName) -> Iterator[Quad]:
-        """The quads of one graph; the iterator stays in the calling thread."""
+        """Iterate over the quads of one graph; the iterator must not leave the calling thread."""
         return iter(self._store.quads_for_pattern(None, None, None, name))
 
 
 class PendingChanges:
-    """A layer of changes over a view; itself a view."""
+    """A layer of pending changes over a view, which is a view itself."""
 
     def __init__(self, below: StoreView | PendingChanges) -> None:
         self._below = below
@@ -53,26 +53,26 @@ class PendingChanges:
     # --- the view -----------------------------------------------------------------------------
 
     def contains(self, quad: Quad) -> bool:
-        """True when the quad is there after the changes of this layer."""
+        """Return True if the dataset contains the quad after this layer's changes."""
         if quad in self._added:
             return True
         return quad not in self._removed and self._below.contains(quad)
 
     def has_graph(self, name: NamedNode | BlankNode) -> bool:
-        """True when the graph name is listed after the changes of this layer."""
+        """Return True if the graph name is listed after this layer's changes."""
         if name in self._created:
             return True
         return name not in self._dropped and self._below.has_graph(name)
 
     def graph_names(self) -> Iterator[NamedNode | BlankNode]:
-        """The graph names listed after the changes of this layer."""
+        """Iterate over the graph names listed after this layer's changes."""
         for name in self._below.graph_names():
             if name not in self._dropped:
                 yield name
         yield from self._created
 
     def quads_of(self, name: GraphName) -> Iterator[Quad]:
-        """The quads of one graph after the changes of this layer."""
+        """Iterate over the quads of one graph after this layer's changes."""
         for quad in self._below.quads_of(name):
             if quad not in self._removed:
                 yield quad
@@ -122,7 +122,7 @@ class PendingChanges:
             self._dropped[name] = None
 
     def replay(self, change: NetChange) -> None:
-        """Make the changes of another layer or of the log once more."""
+        """Apply a change of another layer or of the log to this layer."""
         for name in change.dropped:
             self.drop(name)
         for quad in change.removed:
@@ -133,7 +133,7 @@ class PendingChanges:
             self.add(quad)
 
     def take(self, above: PendingChanges, change: NetChange) -> None:
-        """Make the changes of a layer over this one, whose net change this is; it is not used any more."""
+        """Merge the upper layer ``above``, whose net change is ``change``, into this layer."""
         if self._added or self._removed or self._created or self._dropped:
             self.replay(change)
         else:
@@ -141,11 +141,11 @@ class PendingChanges:
             self._created, self._dropped = above._created, above._dropped
 
     def net(self) -> NetChange:
-        """The net change of this layer."""
+        """Return the net change of this layer."""
         return NetChange(tuple(self._added), tuple(self._removed), tuple(self._created), tuple(self._dropped))
 
     def layers(self) -> list[NetChange]:
-        """The changes of all layers, lowest first, without empty ones."""
+        """Return the net changes of all non-empty layers, lowest first."""
         below = self._below.layers() if isinstance(self._below, PendingChanges) else []
         own = self.net()
         return [*below, own] if own else below
@@ -155,7 +155,7 @@ class PendingChanges:
 
 
 def quads_in_graph(quads: Iterable[Quad], name: GraphName) -> list[Quad]:
-    """Triples of the default graph moved into ``name``; quads of named graphs stay."""
+    """Return the quads with those of the default graph moved to graph ``name``."""
     if isinstance(name, DefaultGraph):
         return list(quads)
     return [

@@ -1,4 +1,4 @@
-"""The commits behind a version, remembered for those who ask for the same ones after each other."""
+"""A cache of recent commits for several readers of the same versions."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ _MOST = 20_000
 
 
 class RememberedCommits:
-    """Commits as they were read, as long as all that are remembered have few quads together."""
+    """A cache of consecutive commits, bounded by the total number of their quads."""
 
     def __init__(self, read: Callable[[int, int], Iterator[Commit]], most: int = _MOST) -> None:
-        """``read`` gives the commits behind a version, so many at most; ``most`` quads are remembered."""
+        """``read(version, limit)`` returns commits after a version; the cache holds ``most`` quads."""
         self._read = read
         self._most = most
-        # Without gaps from a version on; one value, which any thread takes and replaces.
+        # Consecutive commits after a version, in one tuple that any thread replaces atomically.
         self._known: tuple[int, tuple[Commit, ...]] = (-1, ())
 
     def forget(self) -> None:
-        """Remember none."""
+        """Clear the cache."""
         self._known = (-1, ())
 
     def between(self, since: int, version: int) -> Iterator[Commit]:
-        """The commits behind ``since`` up to ``version``; raises GoneError as the reading does."""
+        """Return the commits after ``since`` up to ``version``; raises GoneError as ``read`` does."""
         begin, known = self._known
         if not (known and begin <= since <= known[-1].version):
             begin, known = since, ()

@@ -1,7 +1,7 @@
 """TCP connections to hosts by name that end at a deadline, the look-up of the name included.
 
-The system's resolver takes no time-out and cannot be interrupted, so it is called in daemon threads. A caller
-leaves at its deadline or when it has to stop; the thread ends when the resolver returns.
+The system's resolver has no time-out and cannot be interrupted, so daemon threads call the resolver. A caller
+returns at its deadline or when it is stopped; the daemon thread ends when the resolver returns.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def connect(host: str, port: int, until: float, check: Check) -> socket.socket:
 
     Args:
         host: a name or an address.
-        port: of the other side.
+        port: the TCP port of the remote host.
         until: the deadline, on the monotonic clock.
         check: see `Check`.
 
     Raises:
         TimeoutError: the deadline has passed.
-        OSError: the name is not known, or nobody answers.
+        OSError: the name cannot be resolved, or no address accepts the connection.
     """
     found = addresses(host, port, until, check)
     failure: OSError = OSError(f"{host} has no address")
@@ -76,7 +76,7 @@ def addresses(host: str, port: int, until: float, check: Check) -> list[Address]
 
 
 def wait_ready(sock: socket.socket, event: int, until: float, check: Check) -> None:
-    """Wait until ``event`` (of ``select.poll``) is there; raises TimeoutError at the deadline."""
+    """Wait until ``select.poll`` reports ``event`` for a socket; raises TimeoutError at the deadline."""
     poll = select.poll()
     poll.register(sock, event)
     while True:
@@ -120,7 +120,7 @@ def _connected(address: Address, until: float, check: Check) -> socket.socket:
 
 
 class _HostLookup:
-    """One call of the resolver, for all callers that ask for the same host meanwhile."""
+    """One call of the resolver, shared by concurrent callers for the same host."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host
@@ -131,7 +131,7 @@ class _HostLookup:
         self._error: Exception | None = None
 
     def run(self) -> None:
-        """Call the resolver."""
+        """Call the resolver and store its result or error."""
         try:
             self._found = list(socket.getaddrinfo(self.host, self.port, 0, socket.SOCK_STREAM))
         except Exception as error:
@@ -146,14 +146,14 @@ class _HostLookup:
 
 
 class _Lookups:
-    """The look-ups that run now; safe to use from any thread."""
+    """The running host look-ups; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], list[_HostLookup]] = {}
 
     def join(self, host: str, port: int) -> _HostLookup | None:
-        """Return a look-up of a host, begun unless a recent one runs; None while there is no room."""
+        """Return a running or new look-up of a host; None if too many look-ups are running."""
         with self._changed:
             running = self._running.get((host, port), [])
             of_host = sum(len(each) for (name, _), each in self._running.items() if name == host)

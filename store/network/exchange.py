@@ -1,8 +1,8 @@
 """Outbound HTTP exchanges that a hostile peer cannot prolong or inflate.
 
-The look-up of a name, the connection, TLS, every read and every write end at the deadline of the whole
-exchange, however the bytes are spread over time, and when the caller is to stop. Bodies are unpacked here,
-within a limit of bytes: httpx would unpack each received block as a whole.
+One deadline for the whole exchange ends the host look-up, the connection, TLS, and every read and write; a
+stop of the caller ends them, too. This module decompresses bodies up to a maximum size, because httpx would
+decompress each received block completely.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ T = TypeVar("T")
 
 _SHORTEST_S = 0.001
 _PIECE = 4 << 10
-"""Bytes that are unpacked at once: they may stand for a thousand times as many."""
+"""Bytes that are decompressed at once; the output may be a thousand times as large."""
 
 
 class ExchangeStoppedError(Exception):
-    """The caller was told to stop within an exchange."""
+    """The caller was stopped during an exchange."""
 
 
 class UnpackError(ValueError):
-    """A body is not packed as its header says, or by an encoding that was not asked for."""
+    """A body is not compressed as its header says, or has an encoding that the request did not accept."""
 
 
 class BodyTooLongError(ValueError):
-    """A body is longer than its limit, packed or unpacked."""
+    """A compressed or decompressed body is longer than the limit."""
 
 
 class Exchanges:
     """An HTTP client for one exchange at a time, each with a deadline; used by one thread.
 
-    It follows no redirects and uses no proxies or credentials of the environment.
+    The client follows no redirects and ignores proxies and credentials of the environment.
     """
 
     def __init__(self, ended: Callable[[], bool] = lambda: False) -> None:
-        """Make a client; ``ended`` tells whether the caller is to stop, asked several times a second."""
+        """Create a client; ``ended`` returns True to stop an exchange."""
         self._bounds = _Bounds(ended)
         transport = httpx.HTTPTransport(verify=_NO_CONTEXT)
         # httpx has no parameter for the streams below it.
@@ -61,7 +61,7 @@ class Exchanges:
         )
 
     def close(self) -> None:
-        """Close the connection that is kept for the next exchange."""
+        """Close the client and its idle connection."""
         self._client.close()
 
     def __enter__(self) -> Exchanges:
@@ -81,9 +81,9 @@ class Exchanges:
         content: bytes | None = None,
         form: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
-        """Send a request and receive the head of its answer; read the body by `blocks`.
+        """Send a request and receive the headers of the response; `blocks` reads the body.
 
-        The connection is closed with the block unless all of the body was read.
+        At the end of the ``with`` block the connection is closed unless the body was read completely.
 
         Raises:
             httpx.HTTPError: the other side cannot be reached, or speaks no HTTP; httpx.TimeoutException
@@ -97,16 +97,16 @@ class Exchanges:
             yield answer
 
     def allow_silence(self, seconds: float) -> None:
-        """From here on the exchange has no deadline; the other side may be silent for so many seconds."""
+        """Replace the deadline of the current exchange by a maximum time without data, in seconds."""
         self._bounds.silence(seconds)
 
 
 def blocks(answer: httpx.Response, most: int) -> Iterator[bytes]:
-    """The body of an answer, unpacked, as it comes.
+    """Yield the decompressed body of a response as it arrives.
 
     Raises:
-        BodyTooLongError: it has more than ``most`` bytes, as it comes or unpacked; 0 is no limit.
-        UnpackError: it is not packed as it says.
+        BodyTooLongError: the compressed or decompressed body exceeds ``most`` bytes; 0 is no limit.
+        UnpackError: the body is not compressed as its header says.
         httpx.HTTPError, EndedError: as `Exchanges.exchange`.
     """
     encoding = answer.headers.get("content-encoding", "").strip().lower()
@@ -119,7 +119,7 @@ def blocks(answer: httpx.Response, most: int) -> Iterator[bytes]:
         for start in range(0, len(raw), _PIECE):
             piece = raw[start : start + _PIECE]
             if unpacker is not None:
-                # No byte of deflate stands for more than 1,032.
+                # One byte of deflate data expands to at most 1,032 bytes.
                 piece = _unpacked(unpacker, piece, most - made + 1 if most else _PIECE * 1_100)
             made += len(piece)
             if most and max(received, made) > most:
@@ -128,9 +128,9 @@ def blocks(answer: httpx.Response, most: int) -> Iterator[bytes]:
 
 
 def drain(answer: httpx.Response, most: int) -> None:
-    """Read up to ``most`` bytes of an unneeded body without unpacking it, so that the connection is kept.
+    """Read and discard up to ``most`` bytes of a body, so that the connection can be reused.
 
-    A longer body is cut off with the connection.
+    The connection is closed if the body is longer.
     """
     received = 0
     for raw in answer.iter_raw():
@@ -147,11 +147,11 @@ def _unpacked(unpacker: Unpacker, piece: bytes, most: int) -> bytes:
 
 
 _NO_CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Given to the pool of httpx that is replaced; that of httpcore makes its own when a connection needs TLS."""
+"""A dummy TLS context for httpx's pool, which is replaced; httpcore creates a context when needed."""
 
 
 class _Bounds:
-    """When the present exchange ends."""
+    """The deadline or silence limit of the current exchange."""
 
     def __init__(self, ended: Callable[[], bool]) -> None:
         self._ended = ended
@@ -165,14 +165,14 @@ class _Bounds:
         self._deadline, self._silence = None, seconds
 
     def until(self) -> float:
-        """The moment at which a call that begins now has to end; raises EndedError."""
+        """Return the monotonic time at which a socket call must end; raises ExchangeStoppedError."""
         if self._ended():
             raise ExchangeStoppedError
         return time.monotonic() + self._silence if self._deadline is None else self._deadline
 
 
 class _Backend(httpcore.NetworkBackend):
-    """Opens connections whose calls end at the bounds of the exchange."""
+    """Opens connections whose calls end at the deadline of the exchange."""
 
     def __init__(self, bounds: _Bounds) -> None:
         self._bounds = bounds
@@ -193,7 +193,7 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class _BoundedStream(httpcore.NetworkStream):
-    """A connection whose reads and writes end at the bounds of the exchange."""
+    """A connection whose reads and writes end at the deadline of the exchange."""
 
     def __init__(self, sock: socket.socket, bounds: _Bounds) -> None:
         self._sock = sock
@@ -210,7 +210,7 @@ class _BoundedStream(httpcore.NetworkStream):
                 rest = rest[self._retried(partial(self._sock.send, rest)) :]
 
     def _retried(self, call: Callable[[], T]) -> T:
-        """Call a socket again while it has nothing, until the exchange ends."""
+        """Repeat a socket call that times out, until the exchange ends."""
         until = self._bounds.until()
         while True:
             left = until - time.monotonic()
@@ -275,7 +275,7 @@ def _has_input(sock: socket.socket) -> bool:
 
 @contextmanager
 def _as_errors(timed_out: type[Exception], failed: type[Exception]) -> Iterator[None]:
-    """Raise errors of sockets as those of httpcore."""
+    """Convert socket errors to httpcore's exceptions."""
     try:
         yield
     except TimeoutError as error:

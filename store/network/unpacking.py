@@ -1,4 +1,4 @@
-"""Bodies that are packed with gzip or deflate, unpacked piece by piece within a limit."""
+"""Incremental decompression of gzip and deflate bodies, with a maximum output size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _GZIP_OR_ZLIB = 47
 
 
 class Unpacker:
-    """Unpacks gzip, of one member or of several in sequence (RFC 1952, 2.2), or deflate."""
+    """A decompressor for deflate, and for gzip with one or more members (RFC 1952, 2.2)."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
@@ -19,9 +19,9 @@ class Unpacker:
         return self._member.eof
 
     def unpack(self, chunk: bytes, most: int) -> bytes:
-        """Unpack some bytes to at most ``most`` bytes, or a few more; the rest of the chunk is lost then.
+        """Decompress a chunk to about ``most`` bytes at most; the remaining input is discarded.
 
-        Raises: zlib.error for bytes that are not packed so.
+        Raises: zlib.error for data that is neither gzip nor deflate.
         """
         found = b""
         while chunk and len(found) < most:
