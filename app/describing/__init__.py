@@ -1,1 +1,1 @@
-"""What an engine tells of its queries, put into words."""
+"""Descriptions of an engine's queries and streams as JSON documents and text."""

@@ -1,4 +1,4 @@
-"""What a right query may not mean: names of variables that may be slips, and names that nobody has."""
+"""Advice on valid queries: variable names that may be typing errors, predicates and graphs without data."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.store.quads.reading import StoreReader
 
 _MOST_ELEMENTS = 1_000
-"""So many of the newest elements that a stream retains are looked at."""
+"""Maximum number of a stream's newest retained elements that are searched for predicates."""
 _MOST_NAMES = 50
-"""So many predicates of a query are looked up."""
+"""Maximum number of a query's predicates that are looked up."""
 
 
 def advice(prepared: PreparedQuery, reader: StoreReader, engine: Engine) -> list[str]:
-    """Sentences for a registration, true at this moment."""
+    """Return advice for a registration as sentences, based on the current data."""
     return [*variable_advice(prepared.query), *_unseen(prepared, reader, engine)]
 
 
 class _Newest:
-    """The predicates of the newest elements of streams, each stream looked at once."""
+    """Predicates of the newest retained elements of streams; each stream is searched once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._seen: dict[str, tuple[int, set[NamedNode]]] = {}
 
     def without(self, name: NamedNode, streams: Iterable[NamedNode | Var]) -> int:
-        """How many elements there are, of which none has a predicate; 0 where one has it, or may have."""
+        """Return the number of searched elements if none has a predicate; 0 if one has or may have it."""
         elements = 0
         for stream in streams:
             number, predicates = self._of(stream) if isinstance(stream, NamedNode) else (0, set())
@@ -50,11 +50,12 @@ class _Newest:
 
 
 def _unseen(prepared: PreparedQuery, reader: StoreReader, engine: Engine) -> Iterator[str]:
-    """Predicates and graphs that neither the store nor the streams have.
+    """Return sentences on predicates and graphs that neither the store nor the streams have.
 
     C-SPARQL's patterns are looked up in the store and in all of the query's streams.
 
-    A stream that retains nothing has nothing to say: queries are often there before their first element.
+    A stream without retained elements gives no advice, because queries are often registered before the first
+    element arrives.
     """
     query = prepared.query
     streams = {window.name: {window.stream} for window in query.windows}

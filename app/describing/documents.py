@@ -1,4 +1,4 @@
-"""Queries as JSON: what is known of one at a moment."""
+"""Descriptions of queries as JSON."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from .static_parts import describe_static
 from .streams import known_time
 
 FindStream: TypeAlias = Callable[[str], StreamState | None]
-"""The state of the stream with a name or an IRI."""
+"""Function that returns the state of the stream with a name or an IRI."""
 _MOST_NAMES = 20
-"""Of queries that are evaluated by one plan at most so many are named."""
+"""Maximum number of names listed for queries that share one plan."""
 _NOT_RUNNING: dict[str, Any] = {
     "engine": None,
     "once_per": None,
@@ -50,7 +50,7 @@ _NOT_RUNNING: dict[str, Any] = {
 
 
 def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
-    """What a registration means before it runs: also the answer of validation."""
+    """Describe a registration that does not run yet; also used for the answer of a validation."""
     query, once_per = prepared.query, prepared.query.emission.once_per
     return {
         "name": prepared.name,
@@ -78,13 +78,13 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
 
 
 def _given(registration: Registration) -> dict[str, Any]:
-    """What a registration has beside name and text, so that it can be registered alike."""
+    """Return the members of a registration except name and text, for an equal registration."""
     dialect = {} if registration.dialect is None else {"dialect": registration.dialect}
     return dialect | registration.options()
 
 
 def describe_failed(entry: QueryEntry, *, starting: bool = False) -> dict[str, Any]:
-    """A query that does not run; one that should has failed, unless the server is still starting."""
+    """Describe a query that is paused, failed, or (while the server starts) not yet running."""
     registration, state, error = entry.registration, entry.state, entry.error
     if state == "running" and not starting:
         state, error = "failed", error or "the query could not begin; register it again"
@@ -107,7 +107,7 @@ def describe_failed(entry: QueryEntry, *, starting: bool = False) -> dict[str, A
 
 
 def describe_pending(pending: PendingQuery, created_ms: int) -> dict[str, Any]:
-    """A query that waits for its static parts, and how far these are."""
+    """Describe a query that waits for its static parts, with their progress."""
     made = Progress() if pending.build is None else pending.build.progress
     document = _NOT_RUNNING | describe_prepared(pending.prepared)
     document.update(
@@ -134,7 +134,7 @@ def describe_pending(pending: PendingQuery, created_ms: int) -> dict[str, Any]:
 
 
 def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:
-    """The graphs of the store that a query reads, as far as they are named, and how often they change."""
+    """Describe the named graphs of the store that a query reads, and how often each changes."""
     reads = prepared.reads()
     fetched = {spec.iri for spec in prepared.source_specs}
     keys = ([DEFAULT_GRAPH_KEY] if reads.default_graph else []) + sorted(reads.graphs - fetched)
@@ -150,7 +150,7 @@ def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) ->
 
 
 def _next_report(query: RunningQuery) -> int | None:
-    """When it reports at the earliest; None for one that tells each change, but for a first one by AFTER."""
+    """Return the earliest time of the next report; None if the query reports each change without AFTER."""
     timeline = query.timeline
     if query.prepared.report.kind != "on-content-change":
         return timeline.next_due()
@@ -158,7 +158,7 @@ def _next_report(query: RunningQuery) -> int | None:
 
 
 def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:
-    """A registered query as GET /queries/{name} gives it; ``find`` gives the state of a stream."""
+    """Describe a running query for GET /queries/{name}; ``find`` returns the state of a stream."""
     timeline = query.timeline
     query.bring_up_to_date()
     taken, late, behind = query.counts()
@@ -167,7 +167,8 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     refresh, sources = query.prepared.refresh, query.prepared.sources
     emitted, failed = query.emission.counts, query.state == "failed"
     if failed:
-        # It takes no part in what comes: what is told is its last answer's, and of its tables what they hold.
+        # A failed query processes no commits, so its static parts report the rows and versions of their
+        # tables.
         tables = zip(parts, query.evaluator.statics.tables, strict=True)
         parts = [
             part | {"rows": table.count, "version": table.version} if table.is_held else part
@@ -223,7 +224,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
 
 
 def _filters_of(query: RunningQuery) -> dict[str, Any]:
-    """Where the plan evaluates uncertain filters, None without any, and the last measured fan-out."""
+    """Describe where the plan evaluates uncertain filters, with the last fan-out; None without any."""
     state, place = query.plan_state, query.evaluator.filter_place
     if state is None or not uncertain_filters(state.plan):
         return {"filter_place": None, "fan_out": None}
@@ -233,7 +234,7 @@ def _filters_of(query: RunningQuery) -> dict[str, Any]:
 
 
 def _sharing_group(query: RunningQuery) -> list[str] | None:
-    """The queries that share windows with this one, itself included; None when none does."""
+    """Describe the queries that share windows with this query, which is included; None if there are none."""
     group = query.group
     if group.siblings is None or len(group.siblings) == 1:
         return None
@@ -243,7 +244,7 @@ def _sharing_group(query: RunningQuery) -> list[str] | None:
 
 
 def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms: int) -> dict[str, Any]:
-    """A stream as a query reads it; `docs/http-api.md` says what the members mean."""
+    """Describe a stream as a query reads it; `docs/http-api.md` explains the members."""
     reached = known_time(query.timeline.inputs.lag_of(iri))
     known = {"iri": iri, "name": None, "active": reached is not None, "reached": reached, "late": 0,
              "watermark": None, "idle": False, "newest": None, "derived_from": None}  # fmt: skip
@@ -297,7 +298,7 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
 
 
 def _has_left(timeline: QueryTimeline, iri: str, operator: WindowOperator) -> bool:
-    """True when all that came on a stream is too old for a window."""
+    """Return True if all elements of a stream are too old for a window."""
     newest, instant, closed = timeline.inputs.views[iri].time.seen, timeline.instant, operator.closed
     if newest is None or instant is None:
         return False
@@ -307,5 +308,5 @@ def _has_left(timeline: QueryTimeline, iri: str, operator: WindowOperator) -> bo
 
 
 def show_report(report: Report) -> Any:
-    """A report as a registration writes it."""
+    """Return a report in the syntax of a registration."""
     return {"periodic": show_duration(report.every_ms)} if report.kind == "periodic" else report.kind

@@ -1,4 +1,4 @@
-"""What the engine and each query are counted by, for whoever collects figures: nothing is described."""
+"""Figures of the engine and of each query for metrics, collected without building descriptions."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from quadrill.store.quads.meters import Stages
 from quadrill.store.quads.rates import Rate
 
 _RATED_GRAPHS = 50
-"""Graphs whose rates are told: each is a series of its own to whoever collects them."""
+"""Maximum number of graphs with a reported rate, because each is a separate metrics series."""
 
 
 class EngineFigures(NamedTuple):
-    """What an engine holds at a moment, counted without describing anything."""
+    """Current counts of an engine, collected without building descriptions."""
 
-    stages: Stages  # how long the stages of an input take
-    queue_inputs: int  # inputs that wait for the engine
-    queue_elements: int  # elements in them, one for each input without any
+    stages: Stages  # durations of the processing stages of an input
+    queue_inputs: int  # inputs queued for the engine
+    queue_elements: int  # elements in the queued inputs; an input without elements counts as one
     idempotency_keys: int
     graphs: Mapping[str, Rate]  # the graphs of the store that change most often, by key
     static_tables: tuple[int, int]  # tables of static parts in memory, and their rows
-    sources: tuple[int, int]  # how many things are fetched from other servers, and how many are stale
+    sources: tuple[int, int]  # number of documents fetched from other servers, and of the stale ones
     streams: list[StreamState]  # by name
 
 
 class QueryFigures(NamedTuple):
-    """One query; ``state_quads`` are those in windows and waiting elements, ``lookups`` of static parts."""
+    """Figures of one query; ``state_quads`` counts quads in windows and in waiting elements."""
 
     name: str
     state: str
@@ -43,7 +43,7 @@ class QueryFigures(NamedTuple):
 
 
 def engine_figures(engine: Engine) -> EngineFigures:
-    """What an engine holds and how long its stages take, cheaply."""
+    """Return the current counts of an engine and the durations of its stages, at low cost."""
     parts = engine.parts
     return EngineFigures(
         stages=parts.tasks.stages,
@@ -58,9 +58,10 @@ def engine_figures(engine: Engine) -> EngineFigures:
 
 
 def journal_state(engine: Engine) -> dict[str, Any] | None:
-    """Size and health of what keeps inputs and feeds; None without.
+    """Return size and health of the journal of inputs and feeds; None without a journal.
 
-    ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` tells of the start.
+    ``trouble`` is the reason why no input is accepted now, else None; ``recovery`` describes the last
+    recovery.
     """
     parts, recovery = engine.parts, engine.recovery
     journal = parts.tasks.journal
@@ -88,7 +89,7 @@ def journal_state(engine: Engine) -> dict[str, Any] | None:
 
 
 def query_figures(engine: Engine) -> list[QueryFigures]:
-    """The figures of all queries in the order of their registration."""
+    """Return the figures of all queries in the order of their registration."""
     return list(engine.queries.inspect_all(lambda entries: list(map(_figures_of, entries))))
 
 

@@ -1,4 +1,4 @@
-"""A part of the list of queries: those of a name and a state, so many at a time, with how many there are."""
+"""Pages of the list of queries, selected by name and state, with the number of matching queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATES = ("running", "materialising", "paused", "failed")
 
 @dataclass(frozen=True, slots=True)
 class QuerySelection:
-    """Which queries are wanted, in the order of registration; ``contains`` is of their names, in any case."""
+    """Selection and page of queries in registration order; ``contains`` matches names, ignoring case."""
 
     contains: str = ""
     state: str | None = None
@@ -27,9 +27,9 @@ class QuerySelection:
 
 
 def list_part(engine: Engine, part: QuerySelection) -> dict[str, Any]:
-    """The descriptions of a part of all queries, how many there are of each state, and how many match.
+    """Return one page of query descriptions, the number of queries in each state, and the number of matches.
 
-    Only queries of the part are described, so that its cost is that of what is seen.
+    Only the queries of the page are described, so the cost depends on the page, not on the list.
     """
     known = list(engine.queries.inspect_all(_names_and_states))
     wanted = part.contains.casefold()
@@ -40,7 +40,7 @@ def list_part(engine: Engine, part: QuerySelection) -> dict[str, Any]:
     end = None if part.limit is None else part.offset + part.limit
     found = []
     for name in matching[part.offset : end]:
-        with suppress(NotFoundError):  # dropped in the meantime
+        with suppress(NotFoundError):  # the query was dropped in the meantime
             found.append(describe_listed(engine, name))
     states = Counter(state for _, state in known)
     return {

@@ -1,4 +1,4 @@
-"""The operators of a plan with their figures, and as the tree that EXPLAIN shows."""
+"""Operators of a plan: their figures, and the tree that EXPLAIN shows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from quadrill.continuous.plan.plan import Plan
 
 
 def measured(plan: Plan) -> dict[str, Any]:
-    """Live figures: ``steps`` taken and ``timed_steps`` of them; ``operators``, the root last.
+    """Return live figures: numbers of ``steps`` and measured ``timed_steps``; ``operators``, the root last.
 
-    They are counted since the query began to run, see docs/http-api.md.
+    The figures count from the start of the query, see docs/http-api.md.
     """
     figures = plan.figures
     timed = figures.timed_steps
@@ -36,7 +36,7 @@ def measured(plan: Plan) -> dict[str, Any]:
 
 
 def tree(plan: Plan, *, analyze: bool = False) -> str:
-    """The operators as an indented tree, the root first and each once; ``analyze`` adds figures."""
+    """Return the operators as an indented tree, root first, each once; ``analyze`` adds figures."""
     shown: set[int] = set()
     lines: list[str] = []
     figures = [_told(each) for each in measured(plan)["operators"]] if analyze else [""] * len(plan.nodes)
@@ -59,7 +59,7 @@ def tree(plan: Plan, *, analyze: bool = False) -> str:
 
 
 def _told(operator: Mapping[str, Any]) -> str:
-    """The figures of one operator, for people."""
+    """Format the figures of one operator as text."""
     rows = f"{operator['rows_out']} rows"
     if operator["inputs"]:
         rows = f"{operator['rows_in']} rows in, {operator['rows_out']} out"

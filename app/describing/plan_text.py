@@ -1,4 +1,4 @@
-"""EXPLAIN as text, and the generated source of a plan under the plan that it runs."""
+"""EXPLAIN as text or JSON, and the generated source of a plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PART_NOTES = {
     "shared_with": "shared with {}",
     "behind_since": "read anew since version {}, old rows serve",
 }
-"""What EXPLAIN says of the members of a static part that have a value."""
+"""Templates of EXPLAIN's notes on a static part, for members with a value."""
 
 
 _PLAN = (
@@ -30,12 +30,12 @@ _LIVE = (
 
 
 def plan_document(document: dict[str, Any], *, analyze: bool) -> dict[str, Any]:
-    """EXPLAIN as JSON, of an engine's answer to `explain`; with live figures when analyzing."""
+    """Return EXPLAIN as JSON from the answer of `explain`; ``analyze`` adds live figures."""
     return {member: document.get(member) for member in (*_PLAN, *(_LIVE if analyze else ()))}
 
 
 def explain_text(document: dict[str, Any]) -> str:
-    """EXPLAIN for people, of an engine's answer to `explain` or `validate`."""
+    """Return EXPLAIN as text from the answer of `explain` or `validate`."""
     report = document["report"]
     when = f"every {report['periodic']}" if isinstance(report, dict) else report
     lines = [
@@ -77,7 +77,7 @@ def explain_text(document: dict[str, Any]) -> str:
 
 
 def _part_lines(part: dict[str, Any]) -> list[str]:
-    """One static part."""
+    """Return the lines of text on one static part."""
     lookup = part.get("lookup")
     how = f"{part['rows']} rows of" if lookup is None else "looked up by key:"
     names = " ".join("?" + name for name in part["variables"])
@@ -98,7 +98,7 @@ def _part_lines(part: dict[str, Any]) -> list[str]:
 
 
 def _source_line(source: dict[str, Any]) -> str:
-    """What is fetched from elsewhere, how often and why so often."""
+    """Return the line on a remote source: its address, refresh period and the reason of the period."""
     every = source["every_ms"]
     how = "by hand" if every is None else f"every {show_duration(every)}"
     why = {
@@ -111,7 +111,7 @@ def _source_line(source: dict[str, Any]) -> str:
 
 
 def code_text(document: dict[str, Any]) -> str:
-    """The generated source of a plan as a Python text, of an answer that has it."""
+    """Return the generated source of a plan as Python text, from an answer that has the source."""
     code = document["code"]
     if code is None:
         return f"# no generated source: the engine {document['engine']} recomputes the answer\n"

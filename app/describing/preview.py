@@ -1,4 +1,4 @@
-"""What a query would have told over the newest elements that its streams retain; nothing is registered."""
+"""Preview of a query: its output for the newest retained elements of its streams, without a registration."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from ..http.errors import HttpError
 
 @dataclass(frozen=True, slots=True)
 class PreviewLimits:
-    """What a preview may cost.
+    """Limits of a preview's cost.
 
-    Elements that it takes, events that it shows, milliseconds that it works, rows of one evaluation and of
-    the answer, bytes of one evaluation and of the document, milliseconds that it waits for another.
+    They bound the processed elements, the returned events, the run time in milliseconds, the rows of one
+    evaluation and of the answer, the bytes of one evaluation and of the document, and the milliseconds of
+    waiting for another preview.
     """
 
     elements: int = 20_000
@@ -51,14 +52,14 @@ def preview(
     events: int,
     limits: PreviewLimits = PreviewLimits(),
 ) -> dict[str, Any]:
-    """What the query tells of the last ``span_ms`` of its streams, the newest ``events`` events of it.
+    """Evaluate a query over the last ``span_ms`` of its streams and return its newest ``events`` events.
 
-    It has an evaluator, terms and copies of the elements of its own and takes part in no turn: what runs does
-    not notice.
+    The preview has a separate evaluator, separate terms and copies of the elements, and runs outside of the
+    engine's tasks, so running queries are not affected.
 
     Raises:
         ReportedError: as for a registration; UnsupportedError for a query that reads other servers.
-        HttpError: another preview is at work.
+        HttpError: another preview is running.
     """
     prepared = engine.lifecycle.prepare(registration)
     if prepared.source_specs:
@@ -104,7 +105,7 @@ def _run(
         progress.called_off = True
         if evaluator is not None:
             evaluator.budget.stop = TIME_OVER
-            # The next row that is made is looked at.
+            # The limits are checked at the next produced row.
             evaluator.budget.next_check = 0
 
     timer = threading.Timer(max(0.0, end - time.monotonic()), call_off)
@@ -125,7 +126,7 @@ def _run(
 def _newest(
     engine: Engine, prepared: PreparedQuery, span_ms: int, most: int
 ) -> tuple[list[StreamInput], int | None, int]:
-    """The inputs to take, the event time from which they are, and how many elements are too many."""
+    """Return the inputs to process, their first event time, and the number of elements left out."""
     inputs = engine.streams.retained(prepared.streams, NEVER)
     times = [each.event_time for one in inputs if isinstance(one, Arrival) for each in one.elements]
     if not times:
@@ -144,7 +145,7 @@ def _newest(
 
 
 def _copied(event: StreamInput) -> StreamInput:
-    """An input with elements that remember nothing: ids of terms are those of one engine."""
+    """Copy an input with fresh elements, because elements cache term ids, which differ between engines."""
     if not isinstance(event, Arrival):
         return event
     copies = [Element(each.statements, each.event_time, each.seq) for each in event.elements]
@@ -152,7 +153,7 @@ def _copied(event: StreamInput) -> StreamInput:
 
 
 def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[int, str | None]:
-    """Give the query its inputs; how many elements it got, and why it stopped before the last, if it did."""
+    """Process the inputs; return the number of processed elements, and the reason of an early stop."""
     taken = 0
     try:
         now = trial.created_ms
@@ -168,7 +169,10 @@ def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[i
 
 
 def _told(trial: RunningQuery, taken: int, stopped: str | None, most: int) -> dict[str, Any]:
-    """The document of what was told: the newest events and the answer, as far as they take no more bytes."""
+    """Return the document with the answer and the newest events that fit into ``most`` bytes.
+
+    ``answer`` is null if the answer alone is longer; ``cut`` is also True if only events are left out.
+    """
     feed = trial.feed
     subscription = feed.subscribe(after_id=0)
     line = feed.current()

@@ -1,4 +1,4 @@
-"""What an engine's queries are now, as ``/queries`` shows them: described, explained, or only validated."""
+"""Descriptions, EXPLAIN documents and validations of queries for ``/queries``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger("quadrill.app")
 
 
 def describe(engine: Engine, name: str) -> dict[str, Any]:
-    """The description of a query; raises NotFoundError."""
+    """Return the description of a query; raises NotFoundError."""
     now_ms = engine.clock.now_ms()
 
     def look(
@@ -52,7 +52,7 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
 
 
 def describe_listed(engine: Engine, name: str) -> dict[str, Any]:
-    """The description of a query for a list: one that cannot be described is listed with its error.
+    """Return a query's description for a list; a query whose description fails is listed with the error.
 
     Raises NotFoundError.
     """
@@ -74,18 +74,18 @@ def _entries_of(name: str, entries: list[QueryEntry]) -> list[QueryEntry]:
 
 
 def describe_all(engine: Engine) -> list[dict[str, Any]]:
-    """The descriptions of all queries in the order of their registration."""
+    """Return the descriptions of all queries in the order of their registration."""
     found = []
     for name in engine.queries.names():
-        with suppress(NotFoundError):  # dropped in the meantime
+        with suppress(NotFoundError):  # the query was dropped in the meantime
             found.append(describe_listed(engine, name))
     return found
 
 
 def explain(engine: Engine, name: str, *, analyze: bool = False) -> dict[str, Any]:
-    """The description of a query, its plan and the generated source of it, None where there is none.
+    """Return a query's description, its plan, and the plan's generated source (None without one).
 
-    With ``analyze`` the plan has live figures of each operator.
+    With ``analyze``, the plan has live figures of each operator.
     """
     document = describe(engine, name) | {"plan": None, "code": None, "written": None}
     prepared, plan = engine.queries.inspect(name, partial(_plan_of, analyze))
@@ -111,9 +111,9 @@ def _texts_of(prepared: PreparedQuery) -> dict[str, str]:
 
 
 def validate(engine: Engine, registration: Registration, *, code: bool = False) -> dict[str, Any]:
-    """What registering would give: description, plan and warnings; nothing is registered.
+    """Return description, plan and warnings of a registration without registering it.
 
-    With ``code`` also the generated source of the plan, None where there is none.
+    With ``code``, the answer also has the plan's generated source (None without one).
     """
     trial = engine.queries.validate(registration)
     try:

@@ -1,4 +1,4 @@
-"""The static parts of a query as JSON: what they are, and where their rows are."""
+"""Descriptions of a query's static parts as JSON: patterns, and the location of their rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quadrill.continuous.static.static_inputs import StaticInputs
 def describe_static(
     query: ContinuousQuery, evaluator: Evaluator, last: dict[str, Any] | None, now_ms: int
 ) -> list[dict[str, Any]]:
-    """The static parts: what they are, their rows, and when these were refreshed for the last time."""
+    """Describe a query's static parts: pattern, rows, and the time of the last refresh."""
     statics, needed = evaluator.statics, needed_tables(evaluator.rest)
     at = None if last is None else last["at"]
     return [
@@ -35,7 +35,7 @@ def describe_static(
 
 
 def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
-    """The rows of a part: how many, at which version, and from where."""
+    """Return the number, store version and source of a static part's rows."""
     table, steps = statics.tables[place], statics.steps
     lookup: dict[str, Any] | None = None
     if not table.is_held:
@@ -43,7 +43,8 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
     reading, choices = table.reading, statics.background.choices
     choice = reading.choice if table.follows else choices.get(statics.parts[place].name)
     return {
-        # What the query has not taken yet is in the table, but not among the rows that it reads.
+        # The table also has rows of versions that the query has not reached; the query does not read these
+        # rows.
         "rows": table.count - steps.rows_ahead(place) if lookup is None else lookup["rows"],
         "version": statics.version if table.follows else table.version,
         "engine": "oxigraph" if choice is None else choice.engine,
@@ -64,7 +65,7 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
 
 
 def _remembered(lookups: Sequence[Lookup]) -> dict[str, Any]:
-    """The keys and rows of one part that are remembered; rows were asked for, and found there, so often."""
+    """Return the cache figures of one looked-up part: cached keys and rows, look-ups, and cache hits."""
     asked, found = sum(each.asked for each in lookups), sum(each.found for each in lookups)
     return {
         "keys": sum(each.keys for each in lookups),

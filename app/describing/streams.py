@@ -1,4 +1,4 @@
-"""What an engine's streams are now, as ``/streams`` shows them."""
+"""Descriptions of streams for ``/streams``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("quadrill.app")
 
 
 def describe_stream(engine: Engine, name_or_iri: str) -> dict[str, Any]:
-    """The description of a stream; raises NotFoundError."""
+    """Return the description of a stream; raises NotFoundError."""
     now_ms = engine.clock.now_ms()
 
     def look(stream: StreamState, readers: list[str]) -> dict[str, Any]:
@@ -27,16 +27,16 @@ def describe_stream(engine: Engine, name_or_iri: str) -> dict[str, Any]:
 
 
 def describe_streams(engine: Engine) -> list[dict[str, Any]]:
-    """The descriptions of all streams, by name."""
+    """Return the descriptions of all streams, ordered by name."""
     found = []
     for name in sorted(state.name for state in engine.parts.streams):
-        with suppress(NotFoundError):  # dropped in the meantime
+        with suppress(NotFoundError):  # the stream was dropped in the meantime
             found.append(_listed(engine, name))
     return found
 
 
 def _listed(engine: Engine, name: str) -> dict[str, Any]:
-    """The description of a stream for a list: one that cannot be described is listed with its error."""
+    """Return a stream's description for a list; a stream whose description fails is listed with the error."""
     try:
         return describe_stream(engine, name)
     except NotFoundError:
@@ -63,12 +63,12 @@ def _broken(problem: Exception, stream: StreamState, readers: list[str]) -> dict
 
 
 def known_time(instant: int | None) -> int | None:
-    """An instant; None while partitions without an element hold back their stream."""
+    """Return an instant; None while partitions without an element delay the stream's watermark."""
     return None if instant is None or instant < LEAST_MS else instant
 
 
 def _document(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
-    """A stream: settings as they can be declared, time and counts."""
+    """Describe a stream: its settings as declared, its watermark and its counts."""
     record = stream.record
     return {
         "name": stream.name,

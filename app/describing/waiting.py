@@ -1,4 +1,4 @@
-"""Why a query gives no result, or none any more: reasons with their figures, of what a description tells."""
+"""Reasons why a query emits no results, with figures, derived from the query's description."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal as OneOf
 from quadrill.store.documents.times import format_instant, show_duration
 
 _SILENT_MS = 5_000
-"""A stream from which nothing comes for as long is silent, also when it never becomes idle."""
+"""Milliseconds without an element after which a stream counts as silent, even if it never becomes idle."""
 
 _AHEAD_MS = 1_000
-"""Clocks are adjusted by less all the time."""
+"""Minimum clock error in milliseconds that is reported; smaller adjustments of clocks are frequent."""
 
 Word = OneOf[
     "late",
@@ -29,7 +29,7 @@ Word = OneOf[
 
 
 class WaitingReason(NamedTuple):
-    """One reason; ``number`` is of elements, or of rows of a static part; None where nothing is counted."""
+    """One reason; ``number`` counts elements, or rows of a static part, and is None for other reasons."""
 
     word: Word
     stream: str | None
@@ -37,12 +37,12 @@ class WaitingReason(NamedTuple):
     text: str
 
     def to_json(self) -> dict[str, Any]:
-        """The reason as answers have it."""
+        """Return the reason as a member of an answer."""
         return {"reason": self.word, "stream": self.stream, "count": self.number, "text": self.text}
 
 
 def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
-    """The reasons of a description, or of a plan with live figures; none for a query that gives results."""
+    """Return the reasons for a query's description, optionally with live figures of the plan."""
     if "starting" in document:
         replay = document["starting"]
         text = f"the server is starting: {replay['replayed']} of {replay['records']} records are replayed"
@@ -94,7 +94,7 @@ def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
 
 
 def _where_rows_end(document: dict[str, Any]) -> str | None:
-    """The first operator that rows reach and none leaves, where the description has live figures."""
+    """Return the first operator with input rows and no output rows, if the description has live figures."""
     for each in document.get("operators") or ():
         if each["rows_in"] and not each["rows_out"]:
             name = " ".join(f"{each['operator']} {each['detail']}".split())
@@ -104,7 +104,7 @@ def _where_rows_end(document: dict[str, Any]) -> str | None:
 
 
 def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[WaitingReason]:
-    """Of a query that gave results only what is so now."""
+    """Return the reasons of one stream; after first results, only reasons that hold now."""
     iri, late = stream["iri"], stream["late"]
     if late and (stream["last_was_late"] or not told):
         yield WaitingReason("late", iri, late, _late(stream))
@@ -116,7 +116,7 @@ def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[WaitingReason]
     if stream["reached"] is None or stream["name"] is None:
         return
     silent = stream["silent_ms"]
-    # After a restart a stream may still be idle from before, but its silence is counted anew.
+    # A stream may be idle since before a restart, but its silence is measured from the restart.
     if silent is not None and silent < (stream["idle_timeout_ms"] or _SILENT_MS):
         return
     if stream["idle"] or (not stream["idle_timeout_ms"] and silent is not None and silent >= _SILENT_MS):
@@ -140,7 +140,7 @@ def _late(stream: dict[str, Any]) -> str:
 
 
 def _of_clocks(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Streams whose time stands still because the clock was ahead for a while."""
+    """Return reasons for streams whose time stands still because the clock was ahead for a while."""
     for stream in document["streams"]:
         ahead = stream.get("ahead_ms") or 0
         if ahead >= _AHEAD_MS:
@@ -153,7 +153,7 @@ def _of_clocks(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _of_partitions(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Elements that wait for one partition of a source."""
+    """Return reasons for elements that wait for one partition of a source."""
     waiting = document["counters"]["waiting"]
     for stream in document["streams"] if waiting else ():
         if (held := stream.get("held_by")) is not None:
@@ -167,7 +167,7 @@ def _of_partitions(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[WaitingReason]:
-    """Elements that wait for a stream, or the first report that does."""
+    """Return reasons for elements, or a first report, that wait for the watermark of a stream."""
     streams = [
         each
         for each in document["streams"]
@@ -191,7 +191,7 @@ def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[WaitingRe
 
 
 def _of_windows_to_come(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Windows that hold elements and show none before a later instant: grids, the past, steps with NOT."""
+    """Return reasons for windows that show elements only later: grids, past ranges, NOT steps."""
     taken = document["counters"]["elements"]
     for window in document["windows"] if taken and not document["counters"]["waiting"] else ():
         if window["state_size"] and not window["quads"] and window["next_change"] is not None:
@@ -206,7 +206,7 @@ def _of_windows_to_come(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _of_windows(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Windows that all elements have left, or that close by a number of elements."""
+    """Return reasons for windows that all elements have left, or that close after a number of elements."""
     counters = document["counters"]
     taken = counters["elements"]
     for window in document["windows"] if taken and not counters["waiting"] else ():
@@ -223,7 +223,7 @@ def _of_windows(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _of_static_parts(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Parts without rows that every row of the answer needs, or whose newest rows are not there yet."""
+    """Return reasons for required static parts without rows, and for parts whose rows are not yet current."""
     if document["windows"] and not document["streams"]:
         text = "static data binds the window's stream variable to no stream yet"
         yield WaitingReason("static-empty", None, 0, text)
@@ -245,7 +245,7 @@ def _of_static_parts(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _elements(number: int, verb: str = "") -> str:
-    """So many elements, with their verb."""
+    """Return a number of elements with the verb in singular or plural."""
     if verb:
         return f"{number} element{'' if number == 1 else 's'} {verb}"
     return "1 element was" if number == 1 else f"{number} elements were"
@@ -256,14 +256,14 @@ def _heartbeat(stream: dict[str, Any]) -> str:
 
 
 def _advice(stream: dict[str, Any]) -> str:
-    """What moves the watermark of a stream on."""
+    """Return advice on how to advance the watermark of a stream."""
     if (maker := stream["derived_from"]) is not None:
         return f"it follows the query {maker}, whose waiting_for says what that waits for"
     return f"push to it or {_heartbeat(stream)}"
 
 
 def _about(ms: int) -> str:
-    """A duration for people: the two greatest units that are not zero."""
+    """Format a duration with its two greatest units that are not zero."""
     for unit in (86_400_000, 3_600_000, 60_000, 1_000):
         if ms >= 10 * unit:
             return show_duration(ms - ms % unit)

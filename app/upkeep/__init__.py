@@ -1,1 +1,1 @@
-"""Long work beside the requests: loads, backups, compaction, mirrors."""
+"""Background work of the server: loads, backups, compaction, mirrors, checks and repairs."""

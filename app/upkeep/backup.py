@@ -1,4 +1,4 @@
-"""Backup and restore: one folder with the quads, the registry and what streams, windows and feeds are at."""
+"""Backup and restore: one folder with quads, registry, and the state of streams, windows and feeds."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ ENGINE = "engine"
 OUTGOING = "outgoing"
 _PIECE = 1 << 20
 _LONGEST = 2000
-"""Bytes of a path, so that the names of files below are no longer than systems take."""
+"""Maximum bytes of a backup folder's path, so that paths of the files below stay within system limits."""
 _CLAIMING = threading.Lock()
 _CLAIMED: set[Path] = set()
-"""Where this process writes a backup now."""
+"""Folders into which this process is writing a backup."""
 
 Hold = Callable[[], AbstractContextManager[PinnedFiles] | None]
-"""Takes hold of the files of the engine, between two of its turns where it runs; None when it has none."""
+"""Pins the files of the engine, between two tasks if it runs; yields None if the engine has no files."""
 
 
 class RestoreError(ReportedError):
-    """A backup cannot be restored."""
+    """The error of a backup that cannot be restored."""
 
     code = "restore"
 
 
 def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict[str, Any]:
-    """Copy all that a data folder keeps into ``target``, which must be new or empty; it stays in use.
+    """Copy the contents of a data folder into ``target``, a new or empty folder; the server may keep running.
 
-    What was acknowledged before is in it. The engine is held first, so that the store and the registry are
-    not behind it: what they have more takes its turn when the backup is opened, as after a crash. A registry
-    on a database server is not copied: it has backups of its own.
+    The backup has all changes acknowledged before the call. The files of the engine are pinned first, so the
+    copies of store and registry are at least as new; when the backup is opened, the engine catches up with
+    them, as after a crash. A registry on a database server is not copied and needs a separate backup.
 
     Raises:
-        FolderInUseError: the folder is not empty, or another backup is made there.
-        StoreUnwritableError: it cannot be written.
-        HttpError: 400 where a file has that name.
-        UnsupportedError: the store is in memory.
+        FolderInUseError: the folder is not empty, or another backup is being written into it.
+        StoreUnwritableError: the folder cannot be written.
+        HttpError: 400 if ``target`` is a file.
+        UnsupportedError: the store is in memory only.
     """
     if store.folder is None:
         raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
@@ -80,7 +80,7 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
 
 @contextlib.contextmanager
 def _claimed(target: Path) -> Iterator[None]:
-    """The folder of a backup for one call alone; when that fails, what it made goes again."""
+    """Reserve the folder of a backup for one call; after a failure, remove the call's files."""
     place = Path(os.path.realpath(target))
     with _CLAIMING:
         if place in _CLAIMED:
@@ -111,7 +111,7 @@ def _claimed(target: Path) -> Iterator[None]:
 def download(
     store: QuadStore, registry: Registry, hold: Hold, settings: Settings
 ) -> tuple[int, Generator[bytes, None, None]]:
-    """A backup as a tar archive, piece by piece, and its version.
+    """Return a backup as the pieces of a tar archive, and its store version.
 
     Raises: as `make`.
     """
@@ -140,20 +140,20 @@ def download(
 
 
 def remove_outgoing(folder: Path) -> None:
-    """Delete what downloads of a server that was killed have left."""
+    """Delete temporary files that downloads of a killed server left behind."""
     shutil.rmtree(folder / OUTGOING, ignore_errors=True)
 
 
 def held_offline(folder: Path) -> PinnedFiles | None:
-    """The files of the engine of a data folder that nobody serves."""
+    """Pin the files of the engine of a data folder that no server uses."""
     return held_files(folder / ENGINE) if (folder / ENGINE).is_dir() else None
 
 
 def checked_folder(given: object, settings: Settings, what: str) -> Path:
-    """The folder of a backup that a client names: below the one of the operator's choice, also behind links.
+    """Return the backup folder that a client names; links resolved, it must lie below the configured folder.
 
     Raises:
-        HttpError: 400 for no name of a folder, 403 for one elsewhere.
+        HttpError: 400 for an invalid folder name, 403 for a folder elsewhere.
     """
     chosen = settings.backup_folder
     if not isinstance(given, str) or not given or "\0" in given:
@@ -178,10 +178,10 @@ def checked_folder(given: object, settings: Settings, what: str) -> Path:
 
 
 def restore(backup: Path, folder: Path) -> None:
-    """Make a data folder of a backup, a folder or the archive that a server sent; the backup stays as it is.
+    """Create a data folder from a backup (a folder or a downloaded archive); the backup stays unchanged.
 
     Raises:
-        RestoreError: ``backup`` is none, or the data folder has something in it.
+        RestoreError: ``backup`` is no backup, or the data folder is not empty.
         StoreUnwritableError: the data folder cannot be written.
     """
     if not backup.is_file():
@@ -194,7 +194,7 @@ def restore(backup: Path, folder: Path) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _unpacked(backup, folder) if backup.is_file() else contextlib.nullcontext(backup) as source:
-            # Without FORMAT it is no data folder: that comes last.
+            # The file FORMAT is copied last, because a folder without FORMAT is no data folder.
             without = shutil.ignore_patterns("LOCK", "FORMAT")
             shutil.copytree(source, folder, dirs_exist_ok=True, ignore=without)
             folder.chmod(0o700)
@@ -202,7 +202,7 @@ def restore(backup: Path, folder: Path) -> None:
             shutil.copy(source / "FORMAT", folder / "FORMAT.new")
             os.replace(folder / "FORMAT.new", folder / "FORMAT")
     except (OSError, shutil.Error) as error:
-        # It was empty: what has been copied in vain goes, so that the next try finds it so.
+        # The folder was empty before, so partial copies are removed for the next attempt.
         for each in list(folder.iterdir()) if folder.is_dir() else ():
             if each.is_dir():
                 shutil.rmtree(each, ignore_errors=True)
@@ -215,14 +215,14 @@ def restore(backup: Path, folder: Path) -> None:
 
 
 def _first_reason(error: OSError) -> str:
-    """Why the first of some files could not be copied; shutil tells of all that follow, too."""
+    """Return the error of the first file that could not be copied; shutil reports all later errors, too."""
     several = error.args[0] if isinstance(error, shutil.Error) and error.args else None
     return str(several[0][-1]) if isinstance(several, list) and several else str(error)
 
 
 @contextlib.contextmanager
 def _unpacked(archive: Path, folder: Path) -> Iterator[Path]:
-    """The backup in an archive as a folder beside the one that it is for, until the block ends."""
+    """Unpack a backup archive into a temporary folder next to the target folder until the block ends."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as made:
         target = Path(made)
         try:
@@ -239,7 +239,7 @@ def _unpacked(archive: Path, folder: Path) -> Iterator[Path]:
 
 
 def check(backup: Path) -> None:
-    """See that a folder is a backup.
+    """Check that a folder is a backup.
 
     Raises: RestoreError.
     """
@@ -248,7 +248,7 @@ def check(backup: Path) -> None:
 
 
 def read_dataset(backup: Path) -> tuple[list[Quad], list[NamedNode | BlankNode]]:
-    """The quads and graph names of a backup, without taking hold of it.
+    """Read the quads and graph names of a backup without locking the backup.
 
     Raises: RestoreError when its database cannot be read.
     """
@@ -261,7 +261,7 @@ def read_dataset(backup: Path) -> tuple[list[Quad], list[NamedNode | BlankNode]]
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """A consistent copy of a SQLite database that may be in use."""
+    """Copy a SQLite database consistently, even while it is in use."""
     try:
         with reading(source) as database:
             copy_database(database, target)
@@ -270,6 +270,6 @@ def copy_sqlite(source: Path, target: Path) -> None:
 
 
 def _sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite registry, None for another database or one in memory."""
+    """Return the file of a SQLite registry; None for another database or one in memory."""
     prefix = "sqlite:///"
     return Path(url.removeprefix(prefix)) if url.startswith(prefix) and len(url) > len(prefix) else None

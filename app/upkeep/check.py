@@ -1,6 +1,6 @@
-"""What is whole and what is damaged in a data folder, file by file; nothing is written.
+"""Check of a data folder for damaged files; the check writes nothing.
 
-Each file is looked at by itself, then what one says of another is compared.
+The check reads each file, then compares the versions and numbers that files state about each other.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from quadrill.store.logs.segments import Damage, damage_of, first_number, whole_
 from quadrill.store.registry import REGISTRY, default_url, integrity
 
 FOREIGN = ("damaged", "frozen", "mirror")
-"""Folders beside the data: what was put aside, and copies that are made again."""
+"""Folders in the data folder that a check skips: damaged files moved away, and reproducible copies."""
 _MOST_FAULTS = 5
 _INDEXES = [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1)]
-"""What of a quad is given, so that the database answers from each of its indexes."""
+"""Bound positions of a quad pattern, so that the database reads each of its indexes."""
 _MOST_PATTERNS = 1_000_000
 _UNTAGGED = "a language string without a tag, exported as a plain string"
 
 
 @dataclass(slots=True)
 class Finding:
-    """What was found of one file or folder.
+    """Result of the check of one file or folder.
 
     Attributes:
         file: its path in the data folder.
-        what: what it is.
-        faults: what is wrong with it; nothing when it is whole.
-        facts: versions and counts.
-        notes: what is whole and needs attention.
+        what: kind of the file.
+        faults: descriptions of damages; empty for an undamaged file.
+        facts: versions and counts of the file.
+        notes: undamaged matters that need attention.
     """
 
     file: str
@@ -55,13 +55,13 @@ class Finding:
     notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """As a document."""
+        """Return the result as a JSON document."""
         return {"whole": not self.faults, **asdict(self)}
 
 
 @dataclass(slots=True)
 class Findings:
-    """What a check found, and what a repair has to know of it."""
+    """Results of a check, with the details that a repair needs."""
 
     findings: list[Finding] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
@@ -69,16 +69,16 @@ class Findings:
 
     @property
     def whole(self) -> bool:
-        """Nothing is damaged."""
+        """True if no file is damaged."""
         return not any(each.faults for each in self.findings)
 
     def of(self, file: str) -> Finding | None:
-        """The finding of a file."""
+        """Return the result of one file, created if missing."""
         return next((each for each in self.findings if each.file == file), None)
 
 
 def check(folder: Path, registry_url: str = "") -> Findings:
-    """Look at every file of a data folder that no process uses; a registry elsewhere is not looked at.
+    """Check every file of a data folder that no process uses; a registry elsewhere is not checked.
 
     ``registry_url`` is the setting of that name.
     """
@@ -131,7 +131,7 @@ def _changes(folder: Path) -> Finding:
 
 
 def _quads(folder: Path, changes: Finding) -> Finding:
-    """Every quad is read by way of each index, so that the database compares its check sums."""
+    """Read every quad through each index, so that the database verifies its checksums."""
     finding = Finding("quads", "quads")
     path = folder / finding.file
     if not path.exists():
@@ -288,7 +288,7 @@ def _tables(folder: Path) -> Finding | None:
 
 
 def _sources(folder: Path) -> Iterator[Finding]:
-    """What was fetched from other servers, each under the digest of its content."""
+    """Check the documents fetched from other servers, each stored under the digest of its content."""
     for path in sorted((folder / "engine" / "sources").glob("*")):
         if path.suffix != ".new":
             finding = Finding(path.relative_to(folder).as_posix(), "what another server told")

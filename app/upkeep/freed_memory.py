@@ -1,4 +1,4 @@
-"""Memory that the C library keeps after the database has freed it, returned to the system now and then.
+"""Periodic return of freed memory from the C library to the system.
 
 RocksDB takes and frees small blocks in many threads. glibc keeps freed blocks in the arena of the thread.
 Free pages in the middle of an arena stay with the process until ``malloc_trim``. Under steady updates this
@@ -15,7 +15,7 @@ from .periodic import Periodic
 
 CHECK_SECONDS = 60.0
 LEAST_FREE_BYTES = 4 << 20
-"""Less than this is left to the C library, which needs it again at once."""
+"""Minimum free bytes for a return to the system; the C library soon needs smaller amounts again."""
 _FIELDS = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
     *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
@@ -45,7 +45,7 @@ class NativeMemory(NamedTuple):
 
 
 def native_memory() -> NativeMemory | None:
-    """The allocator's figures now; None where the C library has none (glibc before 2.33, musl)."""
+    """Return the allocator's current figures; None if the C library has none (glibc before 2.33, musl)."""
     if _MALLINFO is None:
         return None
     found = _MALLINFO()
@@ -53,7 +53,7 @@ def native_memory() -> NativeMemory | None:
 
 
 def return_freed(least: int = LEAST_FREE_BYTES) -> bool:
-    """Return freed memory to the system if it is ``least`` bytes or more; True when that was done."""
+    """Return at least ``least`` bytes of freed memory to the system; return True if memory was returned."""
     figures = native_memory()
     if figures is None or _TRIM is None or figures.free < least:
         return False
@@ -65,11 +65,11 @@ class FreedMemory:
     """While started, returns freed memory to the system once a minute."""
 
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
-        """Begin with `start`; ``seconds`` between two checks."""
+        """Create the upkeep, started by `start`; ``seconds`` is the time between two checks."""
         self._thread = Periodic("quadrill-freed", return_freed, lambda: seconds)
 
     def start(self) -> None:
-        """Begin, where the C library can."""
+        """Start the thread, if the C library can return memory."""
         if _MALLINFO is not None and _TRIM is not None:
             self._thread.start()
 

@@ -1,18 +1,18 @@
-"""Python's search for cyclic garbage, so that it never stops the server for long.
+"""Schedule of Python's collections of cyclic garbage, which avoids long pauses of the server.
 
-Python looks through everything that is old whenever a quarter more has become old; with large windows and
-tables that takes a second, during which nobody computes. Here what has survived a collection of the two young
-generations is set aside (`gc.freeze`), so that a collection looks at what came since. What is set aside and
-let go in cycles (queries that were dropped, connections) is found when all is looked through, every ten
+Python runs a full collection whenever the old generation has grown by a quarter; with large windows and
+tables a full collection takes a second, in which no thread computes. This module freezes (`gc.freeze`) the
+objects that survive a collection of the two young generations, so that collections scan only newer objects.
+Frozen cyclic garbage (dropped queries, closed connections) is found by the full collection every ten
 minutes.
 
-Python begins a collection when so many more objects came than went. A window that loses as many rows as it
-gets hides that: its collections are rare, and each looks at tens of thousands of new objects. So the young
-ones are looked at by the clock as well, a few thousand at a time; less often while next to nothing is
-computed, by which few can have come.
+Python starts a collection when allocations exceed deallocations by a threshold. A window that loses as many
+rows as it receives rarely reaches the threshold, and then each collection scans tens of thousands of new
+objects. So young objects are also collected periodically, a few thousand at a time, and less often while
+the server is idle and few objects are new.
 
-Most of what computes makes no cycles at all. Where the last looks have found none, three times of four the
-young ones are set aside unseen: a cycle among them is found when all is looked through.
+Most computations create no cycles. While the last young collections found no garbage, three of four are
+replaced by freezing the young objects without a scan: a full collection finds their cycles.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ import time
 LOOK_THROUGH_SECONDS = 600.0
 YOUNG_SECONDS = 0.02
 IDLE_TIMES = 8
-"""So many times as long it is from one look to the next while next to nothing is computed."""
+"""Factor by which the pause between young collections is longer while the server is idle."""
 _IDLE_SECONDS = 0.001
 SAMPLED = 4
-"""So many looks that found nothing make that of so many one is taken."""
+"""After this many young collections without garbage, only one of this many collections is run."""
 _THRESHOLDS = (700, 2, 10)
 
 
 class CollectionSchedule:
-    """While started, collections of this process look at young objects, and at all of them now and then."""
+    """While started, runs young collections of this process often, and full collections rarely."""
 
     def __init__(self, interval_s: float = LOOK_THROUGH_SECONDS, young_s: float = YOUNG_SECONDS) -> None:
-        """``interval_s``: seconds between two looks through everything, ``young_s``: at young objects."""
+        """``interval_s``: seconds between full collections, ``young_s``: between young collections."""
         self._interval_s = interval_s
         self._young_s = young_s
         self._before: tuple[int, int, int] | None = None
-        # Looks since one found something, and times since the last look at which none was taken.
+        # Young collections since the last one with garbage, and skipped collections since the last run.
         self._clean = self._unseen = 0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, with what there is set aside; nothing happens at a second call."""
+        """Freeze all present objects and start the schedule; a second call does nothing."""
         if self._before is not None:
             return
         self._before = gc.get_threshold()
@@ -57,7 +57,7 @@ class CollectionSchedule:
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave everything as it was before."""
+        """Stop the schedule and restore the former state of Python's collector."""
         if self._before is None or self._thread is None:
             return
         self._stopping.set()
@@ -68,7 +68,7 @@ class CollectionSchedule:
         self._before = None
 
     def look_at_young(self) -> None:
-        """Look at the objects that came since the last look, or set them aside where that is as good."""
+        """Collect recently created objects, or freeze them if recent collections found no garbage."""
         if self._clean >= SAMPLED and self._unseen < SAMPLED - 1:
             gc.freeze()
             self._unseen += 1
@@ -77,12 +77,12 @@ class CollectionSchedule:
             self._unseen = 0
 
     def look_through(self) -> int:
-        """Look through all objects, those that were set aside, too; how many were found to be garbage."""
+        """Run a full collection, frozen objects included; return the number of garbage objects."""
         gc.unfreeze()
         return gc.collect()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        """Called by Python around each collection, in whichever thread it runs."""
+        """Record a collection; Python calls this function before and after each one, in any thread."""
         if phase == "stop" and info["generation"]:
             gc.freeze()
             self._clean = 0 if info["collected"] else self._clean + 1

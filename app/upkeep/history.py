@@ -1,4 +1,4 @@
-"""What queries and streams did in the last hour, by the counters that there are: a point every 10 s."""
+"""History of queries and streams over the last hour: a point of their counters every 10 s."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .rings import EXACT, POINTS, UNKNOWN, Rings, code_of
 
 EVERY_MS = 10_000
 MOST_RINGS = 23_000
-"""Some 17 MB: series that become other than zero when there are as many are unknown."""
+"""Maximum number of rings (some 17 MB); further series with non-zero values are reported as unknown."""
 _OF_QUERY = ("elements", "late", "events", "rows", "state_size", "evaluation_us")
 _OF_STREAM = ("elements", "late")
 _NEVER = -(1 << 63)
 
 
 class _QueryHistory(Rings):
-    """The rings of a query, and its counters at the newest point."""
+    """Rings of a query's series, and its counters at the newest point."""
 
     __slots__ = ("last",)
 
@@ -36,7 +36,7 @@ class _QueryHistory(Rings):
 
 
 class _StreamHistory(Rings):
-    """The rings of a stream with its watermarks, and its counters at the newest point."""
+    """Rings of a stream's series, its watermarks, and its counters at the newest point."""
 
     __slots__ = ("accepted", "dropped", "watermarks")
 
@@ -47,7 +47,7 @@ class _StreamHistory(Rings):
 
 
 class History:
-    """Takes a point at a time in a thread of its own; what was never looked at has no history."""
+    """History of all queries and streams, recorded by a separate thread."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class History:
         every_ms: int = EVERY_MS,
         most_rings: int = MOST_RINGS,
     ) -> None:
-        """``now_ms`` gives the time of day; nothing is looked at before `start` or `take`."""
+        """Create an empty history; ``now_ms`` returns the time of day, ``every_ms`` separates points."""
         self.every_ms = every_ms
         self._engine = engine
         self._now_ms = now_ms
         self._room = most_rings
-        # The newest point: it ends at this multiple of the time between two.
+        # Number of the newest point, which ends at this multiple of ``every_ms``.
         self._newest: int | None = None
         self._queries: dict[str, _QueryHistory] = {}
         self._streams: dict[str, _StreamHistory] = {}
@@ -70,19 +70,19 @@ class History:
         self._thread = Periodic("quadrill-history", self.take, self._until_next)
 
     def start(self) -> None:
-        """Begin to take points."""
+        """Start the thread that records points."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more."""
+        """Stop recording points."""
         self._thread.stop()
 
     def _until_next(self) -> float:
-        """Seconds until the point of now ends; none before the first one."""
+        """Return the seconds until the current point ends; 0 before the first point."""
         return 0.0 if self._newest is None else (self.every_ms - self._now_ms() % self.every_ms) / 1000
 
     def take(self) -> None:
-        """Take the point that ends now; nothing where it was taken already."""
+        """Record the point that ends now, unless it was recorded already."""
         point = self._now_ms() // self.every_ms
         if self._newest is not None and point <= self._newest:
             return
@@ -90,7 +90,7 @@ class History:
             list(self._engine.queries.inspect_all(partial(loads_of, self._engine.parts.streams.find))),
             list(self._engine.parts.streams),
         )
-        # Points that were missed, as while the machine slept, are unknown; what came is told with the next.
+        # Missed points, for instance while the machine slept, are unknown; the next point has their counts.
         missed = range(point if self._newest is None else max(self._newest + 1, point - POINTS), point)
         with self._lock:
             self._take_queries(loads, point, missed)
@@ -102,7 +102,7 @@ class History:
         for name, load in loads:
             kept = before.pop(name, None)
             if kept is None:
-                # What it did before the first look at all is not of that point.
+                # Counts from before the first recorded point do not belong to that point.
                 began = load if self._newest is None else QueryLoad(0, load.late, 0, 0, 0, 0, None)
                 kept = _QueryHistory(point, began)
             for each in missed:
@@ -140,10 +140,10 @@ class History:
             self._streams[stream.iri] = kept
         self._room += sum(kept.made for kept in before.values())
 
-    # --- what it tells ----------------------------------------------------------------------------
+    # --- reading the history ----------------------------------------------------------------------------
 
     def query(self, name: str) -> dict[str, Any]:
-        """The history of a query: a list for each series, the oldest point first.
+        """Return the history of a query: a list for each series, the oldest point first.
 
         Raises:
             NotFoundError: no query has the name.
@@ -157,7 +157,7 @@ class History:
         return document
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:
-        """The history of a stream, as `query`; ``lag_ms`` is the time of day less the watermark.
+        """Return the history of a stream, as `query`; ``lag_ms`` is the time of day minus the watermark.
 
         Raises:
             NotFoundError: there is no such stream.
@@ -177,7 +177,7 @@ class History:
         return document
 
     def _points(self, rings: Rings | None) -> tuple[range, dict[str, Any]]:
-        """The points that are kept, and when the first began."""
+        """Return the range of stored points of some rings, and the document with period and start time."""
         newest = self._newest
         if rings is None or newest is None:
             return range(0), {"every_ms": self.every_ms, "from": None}
@@ -186,12 +186,12 @@ class History:
 
 
 def _growth(now: int, before: int) -> int:
-    """By how much a counter grew, that began anew where it is less than before."""
+    """Return the growth of a counter; a counter below its former value has restarted from zero."""
     return now - before if now >= before else now
 
 
 def _codes(load: QueryLoad, last: QueryLoad) -> tuple[int, ...]:
-    """The codes of a point, in the order of its series."""
+    """Return the codes of a query's point, in the order of its series."""
     elements, late, events, rows, state_size, steps, mean = load
     elements_before, late_before, events_before, rows_before, _, steps_before, _ = last
     taken = 0 if steps is None or steps_before is None else steps - steps_before
@@ -201,7 +201,7 @@ def _codes(load: QueryLoad, last: QueryLoad) -> tuple[int, ...]:
         events - events_before,
         rows - rows_before,
         state_size,
-        # Worked out from the transactions and what one takes.
+        # Computed as the number of transactions times the CPU time of one.
         taken if not taken or mean is None else round(taken * mean),
     )
     known = steps is not None and (mean is not None or not taken)

@@ -1,11 +1,11 @@
-"""Memory of a large process in pages of 2 MB, where the kernel has them: what lies far apart is met sooner.
+"""Use of 2 MB pages for the memory of a large process, which makes random accesses faster.
 
-Tables of millions of rows are met anywhere, and the processor remembers where 1,500 pages are. Python takes
-memory in pieces of 1 MB, for which the kernel gives pages of 4 KB. Here a thread asks it to put together what
-is in use, 2 MB at a time (``MADV_COLLAPSE``, Linux 6.1), and rests four times as long. What is together
-already costs next to nothing. A copy of the process for a checkpoint is made sooner, too, as it copies one
-entry for 512. Nothing happens in a small process, while memory is short, where the system's administrator has
-turned such pages off, and on other systems.
+Tables of millions of rows are accessed at random, and the processor caches the addresses of some 1,500 pages.
+Python allocates memory in pieces of 1 MB, for which the kernel provides pages of 4 KB. A thread asks the
+kernel to combine used memory, 2 MB at a time (``MADV_COLLAPSE``, Linux 6.1), and then sleeps four times as
+long as the kernel worked. Already combined pages cost almost nothing. A fork for a checkpoint is faster,
+too, because the kernel copies one page table entry in place of 512. The thread does nothing in a small
+process, while memory is short, if the administrator has disabled huge pages, and on other systems.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pathlib import Path
 from .periodic import Periodic
 
 LEAST_BYTES = 256 << 20
-"""A process that is smaller fits into what the processor remembers: nothing was gained."""
+"""Minimum bytes of a process; measurements showed no gain for smaller processes."""
 LOOK_SECONDS = 30.0
 RESTS = 4.0
-"""So many times as long as the kernel worked the thread rests."""
+"""Ratio of the thread's pause to the time that the kernel worked."""
 _PAGE = 2 << 20
 _MOST_HOLES = 16
-"""At most one part in so many of 2 MB may be unused: it becomes memory that is used."""
+"""At most 1/16 of a 2 MB range may be unused, because combining makes the unused part resident."""
 _SPENT_SECONDS = 0.005
 _COLLAPSE = 25
 _KERNEL = Path("/sys/kernel/mm/transparent_hugepage")
@@ -35,14 +35,14 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") el
 
 
 class HugePages:
-    """While started, looks at the memory of this process every half minute.
+    """While started, combines memory of this process into huge pages every half minute.
 
     Attributes:
-        held: bytes in huge pages that the last look made or found.
+        held: bytes in huge pages after the last pass.
     """
 
     def __init__(self, *, wanted: bool = True, least: int = LEAST_BYTES, rests: float = RESTS) -> None:
-        """Nothing begins unless it is ``wanted``; ``least``: bytes of a process that is large."""
+        """Create the upkeep, disabled unless ``wanted``; ``least`` is the minimum process size in bytes."""
         self.held = 0
         self._wanted = wanted
         self._least = least
@@ -50,22 +50,26 @@ class HugePages:
         self._thread = Periodic("quadrill-pages", self.look, lambda: LOOK_SECONDS)
 
     def start(self) -> None:
-        """Begin, where there are such pages."""
+        """Start the thread, if the system has huge pages."""
         if self._wanted and available():
             self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; what is together stays so."""
+        """Stop the thread; combined pages stay combined."""
         self._thread.stop()
 
     def look(self) -> int:
-        """Put together what is in use; the bytes that are in huge pages then."""
+        """Combine used memory into huge pages; return the bytes in huge pages."""
         held, spent = 0, 0.0
         if _resident() >= self._least and not _is_short():
             for place in _places(Path("/proc/self/maps").read_text("utf-8", "replace")):
                 began = time.monotonic()
                 fault = _put_together(place)
-                if fault in (errno.ENOMEM, errno.EBUSY, errno.EPERM):  # there is none, here or in our limit
+                if fault in (
+                    errno.ENOMEM,
+                    errno.EBUSY,
+                    errno.EPERM,
+                ):  # no free huge page, or memory limit reached
                     break
                 held += 0 if fault else _PAGE
                 spent += time.monotonic() - began
@@ -78,7 +82,7 @@ class HugePages:
 
 
 def available() -> bool:
-    """Whether the system lets programs ask for pages of 2 MB."""
+    """Return whether the system lets programs request 2 MB pages."""
     try:
         size = int((_KERNEL / "hpage_pmd_size").read_text("ascii"))
         return (
@@ -89,7 +93,7 @@ def available() -> bool:
 
 
 def _places(maps: str) -> Iterator[int]:
-    """Where a huge page may begin in private memory that is no file's, by ``/proc/self/maps``."""
+    """Yield addresses in private anonymous memory where a huge page may start; ``maps`` as in /proc/self."""
     for line in maps.splitlines():
         addresses, rights, _, _, file, *name = line.split(maxsplit=5)
         if rights == "rw-p" and file == "0" and name in ([], ["[heap]"]):
@@ -98,7 +102,7 @@ def _places(maps: str) -> Iterator[int]:
 
 
 def _put_together(place: int) -> int:
-    """Make the 2 MB at an address one page, if they are in use; 0, or why they are not."""
+    """Combine the 2 MB at an address into one page, if they are in use; return 0 or the error number."""
     assert _LIBC is not None
     pages = _PAGE // os.sysconf("SC_PAGE_SIZE")
     used = (ctypes.c_char * pages)()
@@ -109,12 +113,12 @@ def _put_together(place: int) -> int:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory."""
+    """Return the resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _is_short() -> bool:
-    """Whether less than a sixteenth of the machine's memory is left."""
+    """Return whether less than a sixteenth of the machine's memory is available."""
     lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     figures = {name: int(rest.split()[0]) for name, rest in (each.split(":") for each in lines)}
     return figures.get("MemAvailable", 0) < figures["MemTotal"] // 16

@@ -1,4 +1,4 @@
-"""Long work in the background: bulk loads, restores, compaction. One at a time, progress in the registry."""
+"""Queue of background jobs (loads, restores, compaction), run one at a time; the registry stores progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROGRESS_SECONDS = 0.5
 
 
 class JobQueue:
-    """The queue of background work and the thread that does it."""
+    """Queue of background jobs, and the thread that runs them."""
 
     def __init__(self, store: QuadStore, registry: Registry, settings: Settings) -> None:
         self._store = store
@@ -59,8 +59,8 @@ class JobQueue:
         """Queue a load of ``source`` into ``graph``.
 
         Raises:
-            HttpError: 400 for wrong members, 403 for a source outside the load folders, 404 for none.
-            UnsupportedError: the engine is not available.
+            HttpError: 400 for invalid members, 403 for a source outside the load folders, 404 for a missing
+                one. UnsupportedError: the load engine is not available.
         """
         return self._submit(LOAD, checked_load(request, self._settings))
 
@@ -69,7 +69,7 @@ class JobQueue:
         return self._submit(OPTIMIZE, {})
 
     def submit_mirror(self, *, compact: bool = False) -> JobRecord:
-        """Queue the making of the mirror at the store's present version, or its compaction.
+        """Queue the creation of the mirror at the store's current version, or its compaction.
 
         Raises:
             UnsupportedError: the store is in memory, or Spark is not available.
@@ -78,12 +78,12 @@ class JobQueue:
         return self._submit(MIRROR, {"compact": compact, "automatic": False})
 
     def has_mirror(self) -> bool:
-        """Whether there is a mirror to ask about."""
+        """True if the data folder has a mirror."""
         folder = self._settings.data_folder
         return folder is not None and (folder / MIRROR_FOLDER / "meta.json").exists()
 
     def mirror(self) -> dict[str, Any]:
-        """The mirror, and how far the store is ahead of it.
+        """Return the description of the mirror, with its lag behind the store.
 
         Raises: NotFoundError.
         """
@@ -93,12 +93,13 @@ class JobQueue:
         return describe_mirror(self._store, folder / MIRROR_FOLDER, self._settings.mirror_compact_ratio)
 
     def submit_restore(self, folder: object) -> JobRecord:
-        """Queue the replacement of the dataset by that of the backup in ``folder``, as one commit.
+        """Queue the replacement of the dataset by the backup's dataset in ``folder``, as one commit.
 
         The registry stays as it is: a running server keeps its streams, queries and tokens.
 
         Raises:
-            HttpError: 400 for no name of a folder, 403 for one elsewhere, 404 when it is no backup.
+            HttpError: 400 for an invalid folder name, 403 for a folder elsewhere, 404 for a folder without a
+                backup.
         """
         path = backup.checked_folder(folder, self._settings, "restore")
         try:
@@ -123,7 +124,7 @@ class JobQueue:
         return record
 
     def get(self, job_id: str) -> JobRecord:
-        """One job.
+        """Return the description of one job.
 
         Raises: NotFoundError.
         """
@@ -133,15 +134,15 @@ class JobQueue:
         return record
 
     def list(self) -> list[JobRecord]:
-        """All jobs."""
+        """Return the descriptions of all jobs."""
         return self._registry.jobs.all()
 
     def cancel(self, job_id: str) -> JobRecord:
-        """Cancel a load; one that has come to its commit is done all the same.
+        """Cancel a load; a load that has reached its commit still completes.
 
         Raises:
             NotFoundError: no such job.
-            ConflictError: it has ended, or is no load.
+            ConflictError: the job has ended, or is no load.
         """
         record = self.get(job_id)
         if record.state not in ("queued", "running"):
@@ -152,12 +153,12 @@ class JobQueue:
         return record
 
     def wait_for_change(self, seconds: float) -> None:
-        """Wait until some job changes, at most ``seconds``."""
+        """Wait until any job changes, for at most ``seconds``."""
         with self._changed:
             self._changed.wait(seconds)
 
     def close(self) -> None:
-        """End the thread once the running job is done."""
+        """Stop the thread after the running job."""
         self._stopping = True
         if self._mirror is not None:
             self._mirror.close()
@@ -195,14 +196,14 @@ class JobQueue:
             self._update(job_id, state="failed", error="the server met an error that it did not expect")
 
     def _ask_for_mirror(self) -> None:
-        """In the thread of a writer: behind the jobs that wait, look whether the mirror is due."""
+        """Queue a check whether the mirror is due, after the waiting jobs; called in a writer's thread."""
         self._start()
         self._queue.put(self._bring_mirror_up)
 
     def _bring_mirror_up(self) -> None:
         assert self._mirror is not None
         if any(each.kind == MIRROR and each.state == "queued" for each in self._registry.jobs.all()):
-            return  # several commits may have asked
+            return  # several commits may have requested the check
         if self._mirror.is_due():
             self._submit(MIRROR, {"compact": True, "automatic": True})
 
@@ -274,7 +275,7 @@ class JobQueue:
         self._update(record.id, state="done", progress=done)
 
     def _end_leftovers(self) -> None:
-        """Mark as failed the jobs that an earlier server did not finish; their finished parts are kept."""
+        """Mark unfinished jobs of an earlier server run as failed; their finished parts are kept."""
         for record in self._registry.jobs.all():
             if record.state in ("queued", "running"):
                 self._update(record.id, state="failed", error="the server ended before the job was done")
@@ -286,7 +287,7 @@ class JobQueue:
 
 
 def describe(record: JobRecord) -> dict[str, Any]:
-    """A job as the API shows it."""
+    """Return a job as the HTTP API shows it."""
     shown: dict[str, Any] = {
         "id": record.id,
         "kind": record.kind,
@@ -302,7 +303,7 @@ def describe(record: JobRecord) -> dict[str, Any]:
 
 
 def progress_of(stage: str, rows: int, size: int, started: float) -> dict[str, Any]:
-    """Progress of work that began at ``started``, a monotonic time, as a job shows it."""
+    """Return a job's progress member for work started at the monotonic time ``started``."""
     seconds = max(time.monotonic() - started, 1e-6)
     return {
         "stage": stage,

@@ -1,4 +1,4 @@
-"""What queries have done so far, counter by counter, so cheaply that thousands are read every few seconds."""
+"""Counters of queries, cheap enough to read thousands of queries every few seconds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from quadrill.continuous.windows.timeline import QueryTimeline
 
 
 class QueryLoad(NamedTuple):
-    """What a query has done since it began; ``late`` counts what its streams dropped before that, too.
+    """Counters of a query since its start; ``late`` includes elements that its streams dropped earlier.
 
     Attributes:
-        state_size: quads in its windows and in waiting elements now.
-        steps: transactions of its plan; None where the answer is recomputed.
-        step_us: CPU time of one, the mean of those that were measured; None before there was one.
+        state_size: current number of quads in the query's windows and waiting elements.
+        steps: number of transactions of the plan; None if the answer is recomputed.
+        step_us: mean CPU time of a measured transaction in microseconds; None before the first measurement.
     """
 
     elements: int
@@ -36,7 +36,7 @@ _made = partial(tuple.__new__, QueryLoad)
 def loads_of(
     find: Callable[[str], StreamState | None], entries: Iterable[QueryEntry]
 ) -> list[tuple[str, QueryLoad]]:
-    """The loads of those that run, by name; what several have in common is looked at once."""
+    """Return the counters of running queries by name; shared plans are read once."""
     found = []
     timeline: QueryTimeline | None = None
     last: PlanState | None = None

@@ -1,4 +1,4 @@
-"""Requests of ``POST /loads``: members checked, sources kept below the load folders."""
+"""Validation of ``POST /loads``: checks members, and restricts sources to the load folders."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MEMBERS = {"source", "format", "graph", "engine", "strict", "max_bad", "mirror"
 
 
 def checked_load(request: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """The request of a load as its job keeps it, its files spelt out.
+    """Return the validated request of a load as its job stores it, with the list of its files.
 
     Raises:
-        HttpError: 400 for wrong members, 403 for a source outside the load folders, 404 for none.
-        UnsupportedError: the engine is not available.
+        HttpError: 400 for invalid members, 403 for a source outside the load folders, 404 for a missing one.
+        UnsupportedError: the load engine is not available.
     """
     unknown = sorted(set(request) - _MEMBERS)
     if unknown:
@@ -58,7 +58,7 @@ def checked_load(request: Mapping[str, Any], settings: Settings) -> dict[str, An
 
 
 def load_options(asked: Mapping[str, Any], settings: Settings) -> LoadOptions:
-    """The options of a checked load."""
+    """Return the options of a validated load."""
     return LoadOptions(
         sources=tuple(asked["files"]),
         kind=rdf_format(asked["format"]) if asked["format"] else None,
@@ -73,13 +73,13 @@ def load_options(asked: Mapping[str, Any], settings: Settings) -> LoadOptions:
 
 
 def kept_loads(settings: Settings) -> RetentionLimits:
-    """The limits in the settings on what is kept of ended and abandoned loads."""
+    """Return the limits from the settings on stored files of ended and abandoned loads."""
     age_ms = duration_ms(settings.load_kept_age, "the setting load_kept_age")
     return RetentionLimits(age_ms / 1000, settings.load_kept_bytes)
 
 
 def shown(progress: LoadProgress) -> dict[str, Any]:
-    """Progress as a job shows it."""
+    """Return the progress of a load in the form of a job's member."""
     return {
         "stage": progress.stage,
         "rows": progress.rows,
@@ -93,7 +93,7 @@ def shown(progress: LoadProgress) -> dict[str, Any]:
 
 
 def _files(request: Mapping[str, Any], kind: RdfType | None, settings: Settings) -> list[str]:
-    """The files of a source, each of them below a load folder also when links are followed."""
+    """Return the files of a source; links resolved, each must lie below a load folder."""
     given = request.get("source")
     if not isinstance(given, str) or not given or "\0" in given:
         raise HttpError(400, "the load does not say its source", code="member")

@@ -1,4 +1,4 @@
-"""Watches how far the store is ahead of its mirror, and says when the mirror is to be brought up."""
+"""Upkeep of the mirror: measures its lag behind the store and decides when to refresh it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ log = logging.getLogger("quadrill.jobs")
 
 
 class MirrorUpkeep:
-    """The mirror of a data folder beside its store.
+    """Upkeep of the mirror of a data folder.
 
-    Commits are only counted. Each time so many came that something may be due, or one that the mirror cannot
-    follow, ``ask`` is called, which has `is_due` asked where that may take its time.
+    A commit only increments a counter. After enough commits that a refresh may be due, or after a commit
+    that the mirror cannot follow, ``ask`` is called, which schedules the slower check `is_due` in another
+    thread.
     """
 
     def __init__(self, store: QuadStore, folder: Path, ratio: float, ask: Callable[[], None]) -> None:
-        """Make one.
+        """Create the upkeep of a mirror.
 
         Args:
-            store: the store.
+            store: the store that the mirror copies.
             folder: the mirror's folder.
-            ratio: the share of the mirror's quads that may change; 0 never finds anything due.
-            ask: called in the thread of a writer; it must not wait.
+            ratio: the share of the mirror's quads that may change before a compaction; 0 disables refreshes.
+            ask: called in the thread of a writer; must not block.
         """
         self._store = store
         self._folder = folder
@@ -40,12 +41,12 @@ class MirrorUpkeep:
         self._stop = store.subscribers.subscribe(self._committed) if ratio else None
 
     def close(self) -> None:
-        """Watch no more commits."""
+        """Stop counting commits."""
         if self._stop is not None:
             self._stop()
 
     def is_due(self) -> bool:
-        """True when the mirror is stale or so much changed that it is to be compacted."""
+        """Return True if the mirror is stale, or changed so much that a compaction is due."""
         try:
             found = state(self._store, self._folder) if self._ratio else None
         except ReportedError as error:
@@ -63,7 +64,7 @@ class MirrorUpkeep:
 
 
 def describe_mirror(store: QuadStore, folder: Path, ratio: float) -> dict[str, Any]:
-    """A mirror as the API shows it; ``ratio`` is the share of its quads that may change.
+    """Return a mirror as the HTTP API shows it; ``ratio`` is the share of its quads that may change.
 
     Raises: NotFoundError.
     """

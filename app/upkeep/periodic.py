@@ -1,4 +1,4 @@
-"""A thread that does one piece of upkeep again and again."""
+"""Thread that runs a piece of upkeep periodically."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Periodic:
     """Calls a function after each pause until it is stopped; an error of the function is logged."""
 
     def __init__(self, name: str, work: Callable[[], object], pause_s: Callable[[], float]) -> None:
-        """Begin with `start`.
+        """Create the thread, started by `start`.
 
         Args:
-            name: of the thread.
-            work: what is done; it may `rest` in between.
-            pause_s: gives the seconds before the next call, the first one included.
+            name: name of the thread.
+            work: the function to call; it may call `rest`.
+            pause_s: returns the seconds before the next call, the first call included.
         """
         self._name = name
         self._work = work
@@ -28,22 +28,22 @@ class Periodic:
 
     @property
     def lives(self) -> bool:
-        """Whether the thread is there."""
+        """True while the thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin, in a thread that does not keep the process alive."""
+        """Start the thread, which does not keep the process alive."""
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, if it was started, and wait for its end."""
+        """Stop the thread, if it was started, and wait for its end."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
 
     def rest(self, seconds: float) -> bool:
-        """Wait within the work; True when it has to end."""
+        """Sleep within ``work``; return True if the thread has to stop."""
         return self._stopping.wait(seconds)
 
     def _run(self) -> None:

@@ -1,10 +1,10 @@
-"""Goes on without what is damaged in a data folder: the originals are put aside, and what is lost is told.
+"""Repair of a data folder: drops damaged parts, moves the originals away, and reports the losses.
 
-input log         damaged and missing records become records that say so, so that no number is given again
-change log        begins anew behind the newest version known, with the counts of the quads
-registry          keeps rows that are what was written; queries also come from checkpoint and journal
-quads             made anew from the change log where it reaches back to the first version
-all else          is put aside: the server makes it anew, and says so
+input log         damaged and missing records are replaced by `lost` records, so that no number is reused
+change log        restarts after the newest known version, with the counts of the quads
+registry          keeps undamaged rows; queries are also recovered from checkpoint and journal
+quads             rebuilt from the change log if it reaches back to the first version
+other files       are moved away: the server creates them again, and reports this
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from quadrill.store.registry.session import Database
 from .check import Findings, check
 
 LOST = b'{"kind":"lost"}\n'
-"""Stands in the journal for a record that cannot be read any more."""
+"""Journal record that replaces an unreadable record."""
 _ELEMENT_BYTES = 16
-"""A pushed element takes more than this in a record: so many seqs at most were lost with some bytes."""
+"""Minimum bytes of a pushed element in a record, which bounds the number of seqs lost with some bytes."""
 _UNKNOWN_BYTES = 1 << 24
-"""For records of which nothing is left."""
+"""Assumed bytes of lost records whose size is unknown."""
 
 
 class Repair:
     """One repair of a data folder that no process uses.
 
     Attributes:
-        told: what was done and what is lost, as sentences.
+        told: sentences on the repairs and losses.
     """
 
     def __init__(self, folder: Path, registry_url: str) -> None:
@@ -60,7 +60,7 @@ class Repair:
         self.told: list[str] = []
 
     def run(self) -> Findings:
-        """Drop what is damaged; what a check finds afterwards."""
+        """Drop the damaged parts; return the results of a check afterwards."""
         found = check(self._folder, self._registry_url)
         if found.whole:
             self.told.append("nothing is damaged")
@@ -87,7 +87,7 @@ class Repair:
         return check(self._folder, self._registry_url)
 
     def _put_aside(self, *files: str) -> None:
-        """Move files away, each to its place in a folder of this repair."""
+        """Move files into the folder of this repair, under their relative paths."""
         for file in files:
             path = self._folder / file
             if path.exists():
@@ -116,7 +116,7 @@ class Repair:
                 lost_bytes += damaged_bytes
                 end = max([following - 1, *kept])
                 missing = [number for number in range(expected, end + 1) if number not in kept]
-                if missing and end not in kept:  # cut off: they had more bytes than are left
+                if missing and end not in kept:  # cut off: the lost records had more bytes than remain
                     lost_bytes += _UNKNOWN_BYTES
                 if missing or damaged_bytes:
                     self._put_aside(path.relative_to(self._folder).as_posix())
@@ -138,7 +138,7 @@ class Repair:
             mark.note(expected - 1)
 
     def _skip_seqs(self, path: Path, number: int, figures: dict[str, list[Any]], skipped: int) -> int:
-        """Note for each stream that its seqs go on behind those that the lost records may have given."""
+        """Write records that move each stream's next seq above all seqs of possibly lost elements."""
         notes = {}
         for place, (stream, each) in enumerate(sorted(figures.items())):
             ahead = [*each[:3], each[3] + skipped, *each[4:]]
@@ -157,7 +157,7 @@ class Repair:
         return 0
 
     def _newest(self, checkpoint: EngineSnapshot | None) -> int:
-        """The newest version that anything speaks of."""
+        """Return the newest store version that any file mentions."""
         path = self._folder / "changes.sqlite"
         versions = [self._version(), 0 if checkpoint is None else checkpoint.version]
         with closing(LogMark(LogMark.mark_path(path), write=False)) as mark:
@@ -227,7 +227,7 @@ class Repair:
 
 
 def _readable(path: Path) -> tuple[dict[int, bytes], int]:
-    """The records of a file that can be read, by number, and how many bytes cannot."""
+    """Return the readable records of a file by number, and the number of unreadable bytes."""
     kept = {number: payload for number, payload, _ in records(path)}
     offset, last = whole_part(path)
     data = path.read_bytes()
@@ -237,7 +237,7 @@ def _readable(path: Path) -> tuple[dict[int, bytes], int]:
 
 
 def _journal_of(folder: Path) -> Iterable[dict[str, Any]]:
-    """The heads of all records that can be read, oldest first."""
+    """Yield the heads of all readable journal records, oldest first."""
     for path in sorted((folder / "engine" / "input").glob("*.log")):
         for payload in _readable(path)[0].values():
             with suppress(ValueError):
@@ -247,7 +247,7 @@ def _journal_of(folder: Path) -> Iterable[dict[str, Any]]:
 def _take_figures(
     figures: dict[str, list[Any]], payload: bytes, *, found_at: int, checkpoint: EngineSnapshot | None
 ) -> None:
-    """The newest figures of a stream: those of its last record."""
+    """Update the newest figures of streams from one record."""
     if checkpoint is None or found_at > checkpoint.last:
         with suppress(ValueError):
             members = json.loads(payload.partition(b"\n")[0])
@@ -256,7 +256,7 @@ def _take_figures(
 
 
 def _registered(folder: Path, checkpoint: EngineSnapshot | None) -> list[dict[str, Any]]:
-    """What checkpoint and journal know of the queries that were registered at the end."""
+    """Return the queries registered last, according to checkpoint and journal."""
     known = {} if checkpoint is None else {each.name: each.members for each in checkpoint.queries}
     for members in _journal_of(folder):
         match members["kind"]:
@@ -268,7 +268,7 @@ def _registered(folder: Path, checkpoint: EngineSnapshot | None) -> list[dict[st
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Numbers as ranges: 3 to 5, 9."""
+    """Format numbers as ranges: 3 to 5, 9."""
     parts: list[list[int]] = []
     for number in sorted(numbers):
         if parts and parts[-1][1] == number - 1:
@@ -279,12 +279,12 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def repair(folder: Path, registry_url: str = "") -> tuple[Findings, list[str]]:
-    """Drop what is damaged; what a check finds afterwards, and what was done.
+    """Drop the damaged parts; return the results of a check afterwards, and sentences on the repairs.
 
-    ``registry_url`` is the setting of that name: a registry elsewhere is left alone.
+    ``registry_url`` is the setting of that name: a registry elsewhere is not changed.
 
     Raises:
-        StoreFormatError: something stands in the way that only a backup helps against.
+        StoreFormatError: the folder has damage that only a backup can repair.
     """
     work = Repair(folder, registry_url)
     try:

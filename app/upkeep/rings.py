@@ -1,4 +1,4 @@
-"""Series of the newest numbers, in two bytes a number: an hour of thousands of queries fits into memory."""
+"""Ring buffers of the newest numbers of series, with two bytes per number to save memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 POINTS = 360
 UNKNOWN = 0xFFFF
-"""The code of a number that nobody knows."""
+"""Code of an unknown number."""
 _EXACT_BITS = 12
 EXACT = 1 << _EXACT_BITS
 _ZEROS, _NO_ROOM = -1, -2
 
 
 def code_of(number: int) -> int:
-    """A number from 0 in 16 bits: exactly below 4,096, then its first 12 bits, at most 134 million."""
+    """Encode a number from 0 to 134 million in 16 bits: exact below 4,096, else its first 12 bits."""
     shift = number.bit_length() - _EXACT_BITS
     if shift <= 0:
         return number
@@ -22,18 +22,18 @@ def code_of(number: int) -> int:
 
 
 def number_of(code: int) -> int | None:
-    """The number of a code."""
+    """Return the number of a code."""
     shift, kept = code >> _EXACT_BITS, code & 0xFFF
     return None if code == UNKNOWN else kept << shift
 
 
 class Rings:
-    """Some series of the newest `POINTS` numbers, by the number of the point; zeros until told otherwise.
+    """Series of the newest `POINTS` numbers, indexed by point; numbers are zero by default.
 
-    A series of zeros takes no room: its ring is made with the first other number.
+    A series of zeros takes no memory: its ring is allocated with the first other number.
 
     Attributes:
-        begun: the first point.
+        begun: number of the first point.
     """
 
     __slots__ = ("_codes", "_places", "begun")
@@ -41,16 +41,16 @@ class Rings:
     def __init__(self, series: int, begun: int) -> None:
         self.begun = begun
         self._codes = array("H")
-        # For each series where its ring begins among the codes.
+        # For each series, the start of its ring among the codes.
         self._places = array("l", [_ZEROS] * series)
 
     @property
     def made(self) -> int:
-        """How many rings there are."""
+        """Number of allocated rings."""
         return len(self._codes) // POINTS
 
     def put(self, point: int, codes: Sequence[int], room: int) -> None:
-        """The codes of a point, one a series; at most so many rings are made, other series are unknown."""
+        """Store a point, one code per series; after ``room`` new rings, further series become unknown."""
         at = point % POINTS
         kept = self._codes
         for series, place in enumerate(self._places):
@@ -66,14 +66,14 @@ class Rings:
                 kept[place + at] = codes[series]
 
     def miss(self, point: int) -> None:
-        """Nobody knows the numbers of a point; of a series without a ring it stays what its others are."""
+        """Mark the numbers of a point as unknown; series without a ring stay zero or unknown as a whole."""
         at = point % POINTS
         for place in self._places:
             if place >= 0:
                 self._codes[place + at] = UNKNOWN
 
     def read(self, series: int, points: range) -> Iterator[int | None]:
-        """The numbers of a series."""
+        """Return the numbers of a series."""
         place = self._places[series]
         if place < 0:
             nothing = 0 if place == _ZEROS else None

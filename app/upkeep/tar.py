@@ -11,11 +11,11 @@ _PIECE = 1 << 20
 
 
 class ArchiveError(ValueError):
-    """An archive is cut off, damaged, or holds what is no plain file below a folder."""
+    """The error of an archive that is damaged, or has an entry other than a plain file below the folder."""
 
 
 def tar_of(folder: Path, last: str) -> Iterator[bytes]:
-    """The files below a folder as an archive; ``last`` comes last, for it makes the folder whole."""
+    """Yield an archive of a folder's files; file ``last`` comes last, as the sign of a complete folder."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     for path in sorted(files, key=lambda path: path == folder / last):
         with path.open("rb") as file:
@@ -38,7 +38,7 @@ def unpack(pieces: Iterable[bytes], folder: Path) -> None:
     """Write the files of an archive into a folder.
 
     Raises:
-        ArchiveError: it is no archive, cut off, or names something outside of the folder.
+        ArchiveError: the input is no archive, is cut off, or names a path outside of the folder.
         OSError: the folder cannot be written.
     """
     try:
@@ -59,14 +59,14 @@ def unpack(pieces: Iterable[bytes], folder: Path) -> None:
 
 
 class _Pieces:
-    """Pieces of bytes as a file that is read once."""
+    """Pieces of bytes as a file that can be read once."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self._rest = b""
 
     def read(self, size: int) -> bytes:
-        """So many bytes, fewer only at the end."""
+        """Return ``size`` bytes, fewer only at the end."""
         parts, left = [self._rest], size - len(self._rest)
         while left > 0 and (piece := next(self._pieces, None)) is not None:
             parts.append(piece)
