@@ -27,7 +27,7 @@ class UsageError(ReportedError):
 
 
 class OfflineError(ReportedError):
-    """A file that a command needs is not as it should be."""
+    """Error that a file of a command cannot be read or has invalid content."""
 
     code = "offline"
 
@@ -109,7 +109,7 @@ def add_data_options(parser: argparse.ArgumentParser, further: str = "", default
 
 
 def query_path(name: str, what: str = "") -> str:
-    """The address of a continuous query, below that of the server."""
+    """Return the path of a continuous query, relative to the address of the server."""
     return f"queries/{quote(name, safe='')}{what}"
 
 

@@ -25,7 +25,7 @@ FEED_SILENCE_SECONDS = 60.0
 
 
 class ServerError(ReportedError):
-    """The server answered with a problem, or not at all."""
+    """Error that the server returned an error response, or no response at all."""
 
     code = "server"
 
@@ -39,11 +39,11 @@ class ServerError(ReportedError):
 
 
 class UnreachableError(ServerError):
-    """No server answers at the address."""
+    """Error that no server responds at the address."""
 
 
 class ServerConnection(AbstractContextManager["ServerConnection"]):
-    """Requests to one server."""
+    """Connection of a command to one server."""
 
     def __init__(self, url: str, token: str | None) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -56,7 +56,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         self.close()
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Close the connection."""
         self._http.close()
 
     def answers(self) -> bool:

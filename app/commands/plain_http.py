@@ -28,7 +28,7 @@ HttpError = (OSError, http.client.HTTPException)
 
 
 class CutError(http.client.HTTPException):
-    """An answer ended before its end."""
+    """Error that a connection was closed before the end of a response body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class HttpConnection:
         self._kept: http.client.HTTPConnection | None = None
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Close the connection."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
@@ -137,7 +137,7 @@ class HttpConnection:
 
 
 def read_whole(answer: http.client.HTTPResponse) -> HttpAnswer:
-    """An answer with its body."""
+    """Read the body of a response and return both."""
     return HttpAnswer(answer.status, answer.reason, headers_of(answer), answer.read())
 
 

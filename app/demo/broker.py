@@ -49,7 +49,7 @@ class BrokerClient:
             self._wait(stream)
 
     def close(self) -> None:
-        """Forget the sources and leave the broker."""
+        """Drop the sources and disconnect from the broker."""
         for stream in self._sent:
             self._client.drop_source(_name(stream))
         self._mqtt.disconnect()

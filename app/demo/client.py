@@ -23,7 +23,7 @@ QUERY_OPTIONS: dict[str, dict[str, Any]] = {"watched-destinations": {"output": "
 
 
 class DemoError(ReportedError):
-    """The demo's server refused what the demo asked of it."""
+    """Error that the demo's server rejected a request of the demo."""
 
     code = "demo"
 
@@ -75,11 +75,11 @@ class DemoClient:
         return self._ask(self._server.sources.describe, name)
 
     def drop_source(self, name: str) -> None:
-        """Forget a source."""
+        """Drop a source of the server."""
         self._drop(self._server.sources.drop, name)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the demo's server."""
         self._server.close()
 
     def __enter__(self) -> Self:
