@@ -25,11 +25,11 @@ one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 T = TypeVar("T", bound=tuple[Any, ...])
 Row = TypeVar("Row")
 _CHUNK = 4096
-"""Rows or quads that are written between two pauses."""
+"""The number of rows or quads that are written between two calls of ``pause``."""
 
 
 def term_json(term: Term) -> dict[str, Any]:
-    """One RDF term as an object of SPARQL Results JSON."""
+    """Return an RDF term as an object of SPARQL Results JSON."""
     match term:
         case NamedNode():
             return {"type": "uri", "value": term.value}
@@ -72,12 +72,12 @@ def _literal_text(quoted: str, datatype: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _datatype_text(datatype: str) -> str:
-    """What stands behind the value of a literal of this type."""
+    """Return the JSON text after the value of a literal with this datatype."""
     return "}" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}}}'
 
 
 def _text_as_written(written: str) -> str | None:
-    """`term_text` of a term by how N-Quads writes it; None where that is not plain."""
+    """Return the `term_text` of an N-Quads term; None if the term needs the slow path."""
     # Without escapes a string of N-Quads is one of JSON, and an IRI has no signs that need any.
     if "\\" in written:
         return None
@@ -93,7 +93,7 @@ def _text_as_written(written: str) -> str | None:
 
 
 def inline_written(term_id: int) -> str:
-    """How N-Quads writes the literal inside a negative id."""
+    """Return the N-Quads text of an inline id's literal."""
     text, datatype = inline_text(term_id)
     return str(Literal(text)) if datatype is XSD_STRING else f'"{text}"^^<{datatype}>'
 
@@ -156,7 +156,7 @@ class TermTexts(dict[int, str]):
         ids = [[row[place] for row in rows] for _, place in columns]
         written = []
         for column in () if ordered else ids:
-            # What is settled has a text only where it is subscripted.
+            # Texts of compact terms are found only by subscription, not by ``get``.
             text_of = self._texts.__getitem__ if min(column, default=0) > 0 else self._texts.get
             texts = [*map(text_of, column)]
             if None in texts or "\n<<" in "\n" + "\n".join(texts):  # type: ignore[arg-type]  # no None in it
@@ -177,7 +177,7 @@ class TermTexts(dict[int, str]):
 
 
 def merge_runs(runs: list[list[T]], pause: Callable[[], None]) -> Iterator[T]:
-    """The items of sorted runs in order; ``pause`` is called between chunks of them."""
+    """Merge sorted runs; ``pause`` is called between chunks of items."""
     for place, item in enumerate(merge(*runs)):
         if not place % _CHUNK:
             pause()
@@ -185,7 +185,7 @@ def merge_runs(runs: list[list[T]], pause: Callable[[], None]) -> Iterator[T]:
 
 
 def _lines(keys: Sequence[str], columns: Iterable[Iterable[str]]) -> list[str]:
-    """The insides of objects of JSON, of columns of their values."""
+    """Return the members of JSON objects from columns of their values."""
     pattern = ",".join([key.replace("%", "%%") + "%s" for key in keys])
     return [pattern % each for each in zip(*columns, strict=True)]
 
@@ -227,7 +227,7 @@ def in_fixed_order(rows: Sequence[Solution], pause: Callable[[], None] = lambda:
 
 
 def sort_rows(rows: Sequence[Row], key: Callable[[Row], list[str]], pause: Callable[[], None]) -> list[Row]:
-    """The rows by a key; ``pause`` is called between chunks of long lists."""
+    """Sort rows by a key; ``pause`` is called between chunks of long lists."""
     if len(rows) <= _CHUNK:
         return sorted(rows, key=key)
     runs = []

@@ -1,4 +1,4 @@
-"""RDF terms: their types, their text, and the form in which a store gives them back."""
+"""RDF terms: types, texts and the canonical form of Oxigraph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CANONICAL = {
     f"{_XSD}double": rf"{_SIGN}{_WHOLE}(?:\.[0-9]{{1,6}}+(?<!0)|)",
     f"{_XSD}integer": r"(?:0|-?[1-9][0-9]{0,17}+)",
     f"{_XSD}boolean": r"(?:true|false)",
-    # A day that no calendar has stays as it is.
+    # Oxigraph leaves days that do not exist unchanged.
     f"{_XSD}dateTime": r"[1-9][0-9]{3}-[01][0-9]-[0-3][0-9]"
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6}+(?<!0)|)Z",
 }
@@ -39,7 +39,7 @@ _forms: dict[Any, Any] = {}
 
 
 def term_text(term: Term) -> str:
-    """A term as SPARQL 1.2 and N-Quads write it."""
+    """Return the text of a term in SPARQL 1.2 and N-Quads."""
     if isinstance(term, Triple):
         return f"<<( {term_text(term.subject)} {term.predicate} {term_text(term.object)} )>>"
     return str(term)

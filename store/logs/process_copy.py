@@ -76,7 +76,7 @@ class ChildProcess:
         answer.close()
 
     def cpu(self) -> float:
-        """Seconds of CPU time that it has used so far."""
+        """Return the seconds of CPU time that the child process has used."""
         if self.status is None and COPIES:
             # The number of the CPU clock of another process, see clock_getcpuclockid(3).
             with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ class ChildProcess:
                 os.setpriority(os.PRIO_PROCESS, self.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
 
     def kill(self) -> None:
-        """End it now; `end` is still to be called."""
+        """Kill the child process; the caller must still call `end`."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -154,7 +154,7 @@ def _report(work: Callable[[], int], answer: Connection) -> None:
 def _work_and_end(
     work: Callable[[Connection], object], answer: Connection, parent: int, limits: ChildLimits
 ) -> None:
-    """In the child; never returns."""
+    """Execute the work in the child process and exit; never returns."""
     try:
         gc.disable()
         _settle_in(answer.fileno(), parent, limits)
