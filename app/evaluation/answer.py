@@ -1,9 +1,10 @@
-"""Answers of any size: serialised straight to the client, within limits, and never half an answer.
+"""Answers of any size, serialised straight to the client, within limits, and never cut without an error.
 
-The first 64 KiB are held back. An answer that ends within them gets a Content-Length, and an error or a
-time-out within them is still an ordinary problem document. Beyond them the answer is chunked, and an error
-breaks the connection without the final chunk, which every HTTP client reports. The serialiser's blocks of
-some kilobytes are sent together, since each send costs a system call and a turn at the interpreter.
+The first 64 KiB of an answer are buffered. A shorter answer gets a Content-Length, and an error or a time-
+out before the first 64 KiB are sent is an ordinary problem document. A longer answer is chunked, and an
+error then breaks the connection without the final chunk, which every HTTP client reports. The serialiser's
+blocks of some kilobytes are joined before a send, because each send costs a system call and the interpreter
+lock.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ VARY = {"Vary": "Accept, Accept-Encoding"}
 
 
 class ByteSink(Protocol):
-    """The target of a serialiser. An exception from ``write`` stops the evaluation behind it."""
+    """The target of a serialiser. An exception from ``write`` stops the evaluation."""
 
     def write(self, data: bytes) -> int: ...  # noqa: D102
 
@@ -45,17 +46,18 @@ class AnswerLimits(NamedTuple):
     max_rows: int = 0
 
 
-# What stands once between two rows, or after each, and nowhere else. In JSON a quotation mark inside a string
-# is always escaped, and only rows are objects in an array. The other RDF formats are limited by bytes.
+# The bytes that occur once for each row of a format (or between two rows) and nowhere else. In JSON a
+# quotation mark inside a string is always escaped, and only rows are objects in an array. RDF formats without
+# an entry in this table are limited by bytes only.
 ROW_MARKS = {"json": b'}},{"', "xml": b"<result>", "csv": b"\r\n", "tsv": b"\n", "nt": b"\n", "nq": b"\n"}
 
 
 class AnswerPreferences(NamedTuple):
-    """What a client wants of an answer.
+    """The preferences of a client for an answer.
 
     Attributes:
-        accept: its header ``Accept``.
-        head_only: only the head is wanted.
+        accept: the request header ``Accept``.
+        head_only: True for a HEAD request.
     """
 
     accept: str | None
@@ -65,8 +67,8 @@ class AnswerPreferences(NamedTuple):
 class EvaluatedAnswer(StreamedAnswer):
     """The answer of an evaluation, which produces its body while it is sent.
 
-    `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. What it sets
-    in ``headers`` and ``version`` goes out with the answer.
+    `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. `produce`
+    may set ``headers`` and ``version``, which are sent with the answer.
     """
 
     __slots__ = ("client", "headers", "hold", "large_answers", "limits", "process", "processes", "version")
@@ -82,12 +84,12 @@ class EvaluatedAnswer(StreamedAnswer):
         """Make an answer.
 
         Args:
-            processes: the list that ``process`` stands in until the answer has ended.
+            processes: the list that contains ``process`` until the answer has ended.
             process: the evaluation behind the answer; when it is cancelled, the answer ends.
-            limits: what the answer may cost.
-            client: what the answer has to be like.
-            large_answers: where the answer is computed from its second block on; None where this thread
-                only passes on what another process computes.
+            limits: limits on seconds, bytes and rows of the answer.
+            client: the preferences of the client.
+            large_answers: the limit on concurrent large answers; None if this thread only relays an
+                answer that another process computes.
         """
         self.processes = processes
         self.process = process
@@ -128,27 +130,27 @@ class EvaluatedAnswer(StreamedAnswer):
 
 
 class BodyAnswer(EvaluatedAnswer):
-    """An answer whose body a function writes to the sink that it is given."""
+    """An answer whose body a function writes to a sink."""
 
     __slots__ = ("body",)
 
     body: Callable[[ByteSink], None]
 
     def produce(self, sink: AnswerSink) -> None:
-        """Write the whole answer."""
+        """Write the whole body of the answer to ``sink``."""
         self.body(sink)
 
 
 class _HeadIsEnough(Exception):
-    """A HEAD request has seen that the answer exists and is more than the buffer."""
+    """Stops the evaluation for a HEAD request after the answer has exceeded the buffer."""
 
 
 class AnswerSink:
     """Collects the head of an answer, then streams in large blocks; checks the limits at every write.
 
     Attributes:
-        resumed: when the evaluation last had the word.
-        stalled_seconds: the longest time between two blocks, while nothing could stop the evaluation.
+        resumed: time at which the evaluation last continued, by the monotonic clock.
+        stalled_seconds: the longest time between two blocks; the evaluation cannot be stopped meanwhile.
     """
 
     __slots__ = (
@@ -190,14 +192,14 @@ class AnswerSink:
         self.process = answer.process
 
     def begin(self, chosen: negotiation.Offer) -> None:
-        """The format is known: its rows are counted, its characters are checked."""
+        """Set the format, which determines how rows are counted and whether XML characters are checked."""
         self._row_mark = ROW_MARKS.get(chosen.name, b"")
         self._xml = chosen.name in xml_text.NAMES
 
     def write(self, data: bytes) -> int:
-        """Take a block; an exception stops the evaluation behind the answer."""
+        """Buffer or send one block of the answer; an exception stops the evaluation."""
         if self.stopped is not None:
-            # The serialiser was told to stop; what it still flushes while it ends goes nowhere.
+            # The evaluation was stopped; blocks that the serialiser still flushes are dropped.
             return len(data)
         size = len(data)
         self._written += size
@@ -217,10 +219,10 @@ class AnswerSink:
         return size
 
     def flush(self) -> None:
-        """Serialisers flush at their end; nothing is held that could go out earlier."""
+        """Do nothing: serialisers flush at the end of an answer, and `finish` sends the buffered bytes."""
 
     def finish(self) -> WholeAnswer | None:
-        """The whole answer when nothing was sent yet; else send the last block."""
+        """Return the whole answer if no byte was sent yet; else send the last block and return None."""
         if self.stopped is not None:
             raise self.stopped
         if self.is_over():
@@ -235,13 +237,13 @@ class AnswerSink:
         return WholeAnswer(200, answer.headers, body, answer.version)
 
     def leave(self) -> None:
-        """Leave the place among the large answers: nothing is computed for a while."""
+        """Release the slot among the large answers, because this thread computes nothing while it sends."""
         if self._placed and self._large_answers is not None:
             self._placed = False
             self._large_answers.leave()
 
     def _take_turns(self, large_answers: LargeAnswers, now: float) -> None:
-        """Have a place before more is computed, and pause there once when requests are in line."""
+        """Acquire a slot among the large answers, or pause once in each block if requests are queued."""
         if not self._placed:
             if self._answer.hold is not None:
                 self._answer.hold.release_early()
@@ -256,16 +258,16 @@ class AnswerSink:
         self.resumed = time.monotonic()
 
     def note_end(self) -> None:
-        """Note what has ended an evaluation that was stopped or has taken too long, as its cause."""
+        """Record the error of an evaluation that was stopped or has timed out as the cause of its end."""
         if self.is_over():
             self._refusal()
 
     def is_over(self) -> bool:
-        """Return True once the evaluation was stopped or has taken too long; from any thread."""
+        """Return True if the evaluation was stopped or has timed out; safe from any thread."""
         return self.process.error is not None or time.monotonic() > self._deadline
 
     def _pass_on(self) -> None:
-        """Send what is held; the first time the headers before it."""
+        """Send the buffered blocks; the first call sends the headers before the blocks."""
         block = self._joined()
         if self._row_mark and self._limits.max_rows:
             self._count(block)
@@ -285,7 +287,7 @@ class AnswerSink:
             raise self._stop(error) from error
 
     def _joined(self) -> bytes:
-        """What is held, as it may be sent."""
+        """Return the buffered blocks as one; XML text is checked and corrected."""
         block = b"".join(self._held)
         if not self._xml:
             return block
@@ -297,7 +299,7 @@ class AnswerSink:
             self._last = (self._last + block)[-xml_text.OVERLAP :]
 
     def _refusal(self) -> BaseException:
-        """The error that ends an answer: it was stopped, took too long, or is too large."""
+        """Return the error of an answer that was stopped, has timed out or is too large."""
         if self.process.error is not None:
             return self._stop(self.process.error)
         if time.monotonic() > self._deadline:
@@ -330,19 +332,19 @@ class AnswerSink:
         )
 
     def _stop(self, error: BaseException) -> BaseException:
-        # The serialiser may wrap what it caught: the cause is kept here as well.
+        # The serialiser may wrap an exception of the sink, so the sink keeps the original cause.
         self.stopped = error
         return error
 
 
 class QueryTimeoutError(ReportedError):
-    """An evaluation took longer than it may."""
+    """An evaluation exceeded its time limit."""
 
     code = "query-timeout"
 
 
 def timeout_error(seconds: float, what: str = "query") -> QueryTimeoutError:
-    """The error of an evaluation that took longer than ``seconds``."""
+    """Return the error of an evaluation that took longer than ``seconds``."""
     hint = "Make it narrower, or allow more with the parameter `timeout`"
     if what == "query":
         hint += " up to the setting query_timeout"
@@ -350,7 +352,7 @@ def timeout_error(seconds: float, what: str = "query") -> QueryTimeoutError:
 
 
 def reading_timeout_error(seconds: float) -> QueryTimeoutError:
-    """The error of an update whose text alone took longer than ``seconds`` to read."""
+    """Return the error of an update whose text alone took longer than ``seconds`` to parse."""
     return QueryTimeoutError(
         f"reading the update's text took longer than {seconds:g} s and was stopped",
         hint="Send large data as RDF to the graph store, or raise the setting query_timeout.",

@@ -1,8 +1,8 @@
 """The column order of ``SELECT *``.
 
-SPARQL leaves the order of the columns open; people, and the CSV results of the W3C tests, expect that of the
-first occurrence in the text. Oxigraph gives the alphabetical one, so the star is written out before the text
-is handed to it.
+SPARQL leaves the order of the columns open; users, and the CSV results of the W3C tests, expect the order of
+first occurrence in the text. Oxigraph returns the alphabetical order, so the star is replaced by variables
+before Oxigraph gets the text.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _STAR = re.compile(
     rf"SELECT{_SPACE}*+(?:(?:DISTINCT|REDUCED){_SPACE}*+)?\*",
     re.IGNORECASE,
 )
-"""What stands before the star of the outermost SELECT, and the star."""
+"""Matches the prologue and the outermost ``SELECT`` up to and including its star."""
 
 
 def with_ordered_columns(text: str) -> str:
-    """The text with the outermost ``SELECT *`` replaced by the variables in order of first occurrence.
+    """Replace the outermost ``SELECT *`` of a text by its variables in order of first occurrence.
 
-    A text that our parser refuses, or one without variables, is returned as it is: the evaluator judges it.
+    A text that this project's parser rejects, or a text without variables, is returned unchanged.
     """
     star = _STAR.match(text) if "*" in text else None
     if star is None:
@@ -42,7 +42,7 @@ def with_ordered_columns(text: str) -> str:
 
 
 def _columns_of(text: str) -> tuple[str, ...]:
-    """The columns of a long text, which nobody keeps."""
+    """Return the columns of a long text, which is parsed again because long texts are not cached."""
     try:
         return tuple([column.name for column in parse(text, dialect="sparql").columns])
     except ReportedError:

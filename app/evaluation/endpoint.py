@@ -66,16 +66,17 @@ from .workers import WorkerPool
 
 
 class AdmittedQuery(NamedTuple):
-    """A query that was looked at.
+    """A query text after admission, with its dataset and the way to evaluate it.
 
     Attributes:
-        text: as it came.
-        scope: the dataset and the time.
-        extension: how it is written for the store, where it calls our functions or needs a correction.
-        sent: how it is sent to a worker.
-        heavy: it may take long.
+        text: the query text of the client.
+        scope: the dataset and the time limit of the request.
+        extension: the rewritten text for the store, if the query calls functions of this project or needs
+            a correction; else None.
+        sent: the form of the query for a worker process.
+        heavy: True if the evaluation may take long.
         counts: it calls what counts the values that it makes.
-        elsewhere: a worker process evaluates it.
+        elsewhere: True if a worker process evaluates the query.
     """
 
     text: str
@@ -91,10 +92,10 @@ class SparqlEndpoint:
     """Queries and updates over one store; knows no web framework, safe to use from any thread.
 
     Attributes:
-        processes: what is being evaluated.
-        slow_texts: light-looking queries that are not.
-        large_answers: those that are computed, and those that wait for that.
-        short_answers: lets short ones be computed one after the other.
+        processes: the list of running evaluations.
+        slow_texts: queries that looked light and took long.
+        large_answers: the slots for large answers and their queue.
+        short_answers: the lock that serialises short answers.
     """
 
     def __init__(
@@ -108,15 +109,15 @@ class SparqlEndpoint:
         """Make an endpoint.
 
         Args:
-            store: what to ask and to change.
+            store: the store to query and update.
             settings: limits of answers and times.
-            prefixes: what graphs are written with.
-            workers: where heavy queries are evaluated.
-            slow_texts: where queries are remembered that took long within the server.
+            prefixes: the prefixes for serialised graphs.
+            workers: the pool of processes that evaluate heavy queries.
+            slow_texts: the memory of queries that took long within the server.
         """
         self.processes = Processes()
         self.slow_texts = SlowTexts() if slow_texts is None else slow_texts
-        # Serialising holds the interpreter for most of the time: more at once would not be done earlier.
+        # Serialising holds the interpreter lock most of the time, so that more slots would not save time.
         self.large_answers = LargeAnswers(max(2, os.cpu_count() or 1))
         self.short_answers = ShortAnswerLock()
         self.store = store
@@ -126,13 +127,13 @@ class SparqlEndpoint:
         self._counted: tuple[int, int] = (-1, 0)
 
     def _is_merged(self, scope: DatasetScope) -> bool:
-        """True when the default graph that a request names is merged from several graphs."""
+        """Return True if the default graph of a request is merged from several graphs."""
         if scope.union:
             return bool(self.store.reader.graph_names())
         return len(set(scope.default_graphs or ())) > 1
 
     def quads(self) -> int:
-        """The number of quads in the store; added up once per version, since there may be many graphs."""
+        """Return the number of quads in the store; computed once per version, as graphs may be many."""
         version = self.store.reader.version
         if self._counted[0] != version:
             self._counted = (version, self.store.reader.quad_count)
@@ -143,7 +144,7 @@ class SparqlEndpoint:
 
         Args:
             call: the parameters, and the text unless ``text`` is given.
-            text: a query that is kept here, in place of the call's own.
+            text: a stored query, which replaces the text of the call.
 
         Raises:
             HttpError: 400 or 413 for a parameter that is wrong.
@@ -199,10 +200,10 @@ class SparqlEndpoint:
         """The answer to a query; whatever is wrong from here on becomes the answer.
 
         Args:
-            asked: the query.
-            client: what the answer has to be like.
-            user: who asks, for the list of processes.
-            lane: the thread of short answers, when it asks.
+            asked: the admitted query.
+            client: the preferences of the client.
+            user: the name of the user, for the list of processes.
+            lane: the fast lane, if its thread is the caller; else None.
         """
         settings = self.settings
         text, scope = asked.text, asked.scope
@@ -223,7 +224,7 @@ class SparqlEndpoint:
         *,
         computed_here: bool = True,
     ) -> BodyAnswer:
-        """An answer of any size that ``body`` writes, within the limits; ``process`` ends with it."""
+        """Return an answer that ``body`` writes within the limits; the end of the answer ends ``process``."""
         limits = _limits(seconds, self.settings.max_result_bytes, self.settings.max_result_rows)
         large_answers = self.large_answers if computed_here else None
         answer = BodyAnswer(self.processes, process, limits, client, large_answers)
@@ -231,14 +232,14 @@ class SparqlEndpoint:
         return answer
 
     def is_short_update(self, call: SparqlCall) -> bool:
-        """True for an update that likely takes less than a millisecond: it may hold others up for so long."""
+        """Return True for an update that likely takes less than a millisecond."""
         text = call.direct
         return text is not None and not call.fields and admission.is_short_update(text)
 
     def update_in_line(
         self, call: SparqlCall, user: str, lane: FastLaneThread | None
     ) -> Callable[[], Commit]:
-        """Put an update in line; the result makes it, one commit, all or nothing, and is to be called once.
+        """Register an update; the returned function, called once, makes the update as one atomic commit.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
         applied. Its text is read as long as a query may take. What could hold much back is worked out by a
@@ -253,7 +254,7 @@ class SparqlEndpoint:
         seconds = update_seconds(call)
         reading_seconds = self.settings.query_timeout
         calls, reading = limited_calls(self.settings), True
-        # What is listed ends in every case, so nothing that may fail stands in between.
+        # The listed process must be ended in every case, so no statement that may fail stands in between.
         process = self.processes.begin("update", text, user)
 
         def check() -> None:
@@ -313,7 +314,7 @@ class SparqlEndpoint:
         return make
 
     def _from_worker(self, asked: AdmittedQuery, user: str, client: AnswerPreferences) -> EvaluatedAnswer:
-        """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
+        """Return the answer of a heavy query, which a worker process evaluates so that it can be killed."""
         settings, text, scope, sent = self.settings, asked.text, asked.scope, asked.sent
         wanted = WorkerRequest(
             copy="",
@@ -347,7 +348,7 @@ class SparqlEndpoint:
 
 
 class _InlineAnswer(EvaluatedAnswer):
-    """The answer of a query that is evaluated within the server, in the thread that sends it."""
+    """The answer of a query that is evaluated within the server, in the thread that sends the answer."""
 
     __slots__ = ("asked", "endpoint", "lane")
 
@@ -356,14 +357,14 @@ class _InlineAnswer(EvaluatedAnswer):
     lane: FastLaneThread | None
 
     def send(self, output: Output) -> WholeAnswer | None:
-        """Produce and send the answer; a short one while no other is."""
+        """Produce and send the answer under the lock for short answers."""
         if self.asked.heavy:
             return super().send(output)
         with self.endpoint.short_answers.hold(self.lane) as self.hold:
             return super().send(output)
 
     def produce(self, sink: AnswerSink) -> None:
-        """Evaluate, and remember when it took long."""
+        """Evaluate the query and record its text if the evaluation took long."""
         endpoint, asked, text = self.endpoint, self.asked, self.asked.text
         request = request_of(text, asked.scope, asked.extension, asked.counts, endpoint.settings)
         if "service" in request.text.lower():
@@ -382,7 +383,7 @@ class _InlineAnswer(EvaluatedAnswer):
             sink.note_end()
             raise
         finally:
-            # From one block to the next nothing can stop it; sending does not count.
+            # An evaluation cannot be stopped between two blocks; the time of sending does not count.
             endpoint.slow_texts.ended(text, max(sink.stalled_seconds, time.monotonic() - sink.resumed))
 
     def _write(self, result: QueryResult, sink: AnswerSink) -> None:
@@ -409,7 +410,7 @@ def told_by_store(refused: QueryTextError, asked: AdmittedQuery, base_iri: str) 
 
 
 def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.Offer:
-    """The kind of the result is known, and with it the format: what the headers say of it."""
+    """Choose the format for the kind of the result and set the headers of the answer."""
     offers = negotiation.graph_offers() if graph else negotiation.result_offers()
     chosen = negotiation.choose(answer.client.accept, offers)
     answer.headers["Content-Type"] = chosen.header
@@ -424,7 +425,7 @@ def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str
     found = negotiation.best_offer(accept, offers)
     if found is None:
         return None
-    # A worker writes what Oxigraph writes; it is converted here.
+    # A worker writes one of Oxigraph's formats, and the server converts it.
     written = (*negotiation.RESULT_OFFERS, *negotiation.GRAPH_OFFERS)
     return next(each.name for each in written if (each.rdf, each.results) == (found.rdf, found.results))
 

@@ -1,9 +1,10 @@
-"""How many large answers are computed at a time, so that small ones beside them are soon answered.
+"""A limit on the large answers computed at a time, so that small answers are not delayed.
 
-A hundred clients may ask for everything at once. Were all those answers computed at a time, each small query
-would wait for a hundred turns at the interpreter. What is behind the first kilobytes of an answer is computed
-in one of a few places; who waits for its client leaves its place to another, first to those that have written
-little. While requests are in line for a worker, all of them pause for a moment now and then.
+A hundred clients may request the whole store at once. If all these answers were computed at a time, each
+small query would wait for a hundred other threads at the interpreter lock. The part of an answer after its
+first 16 KiB is computed only in one of a few slots. An answer that waits for its client releases the slot,
+and answers that have written little get the next free slot. While requests are queued for a worker, all
+large answers pause for 50 ms at most once in each block.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ import time
 from collections.abc import Callable
 
 SMALL_BYTES = 16 << 10
-"""An answer up to this size needs no place."""
+"""Bytes of an answer that are computed without a slot."""
 LOOK_SECONDS = 0.25
-"""How often one that waits for a place looks whether it is still wanted."""
+"""Seconds between two checks whether an answer that waits for a slot was stopped."""
 PAUSE_SECONDS = 0.05
-"""A pause for requests that are in line; there is one between two blocks at most."""
+"""Seconds that a large answer pauses for queued requests, at most once between two blocks."""
 BEHIND_SECONDS_PER_BYTE = 0.05 / (256 << 10)
 MOST_BEHIND_SECONDS = 1.0
-"""An answer stands in line as if it had come so much later, by what it has written: none waits for ever."""
+"""Maximum seconds by which the written bytes of an answer delay its place in the queue for a slot.
+
+The bound keeps a large answer from waiting for ever."""
 
 
 class LargeAnswers:
-    """A few places for those that compute; safe to use from any thread."""
+    """A fixed number of slots for answers that are being computed; safe to use from any thread."""
 
     def __init__(self, places: int) -> None:
         self._lock = threading.Lock()
@@ -36,22 +39,22 @@ class LargeAnswers:
         self.paused_until = 0.0
 
     def waiting(self) -> int:
-        """How many wait for a place."""
+        """Return the number of answers that wait for a slot."""
         return len(self._line)
 
     def pause(self) -> None:
-        """Let requests that are in line go first, for a moment from now on."""
+        """Make large answers pause for the next 50 ms, so that queued requests are served first."""
         self.paused_until = time.monotonic() + PAUSE_SECONDS
 
     def enter(self, written: int, is_over: Callable[[], bool]) -> bool:
-        """Wait for a place.
+        """Wait for a slot.
 
         Args:
-            written: bytes of the answer so far.
-            is_over: asked now and then whether the answer is not wanted any more.
+            written: bytes that the answer has already written.
+            is_over: called periodically; returns True if the answer was stopped or has timed out.
 
         Returns:
-            False without a place, when it is over.
+            True with a slot; False without a slot, if the answer is over.
         """
         with self._lock:
             if self._free:
@@ -69,11 +72,11 @@ class LargeAnswers:
                         self._line.remove(waits)
                         heapq.heapify(self._line)
                         return False
-                # It was given at this very moment.
+                # The slot was assigned between the time-out and the check.
         return True
 
     def leave(self) -> None:
-        """Give a place back, to the next in line."""
+        """Release a slot and pass it to the first answer in the queue, if any."""
         with self._lock:
             if self._line:
                 heapq.heappop(self._line)[-1].release()

@@ -1,4 +1,4 @@
-"""Short answers one after the other: threads that compute at once take the interpreter from each other."""
+"""A lock that serialises short answers, because concurrent threads compete for the interpreter lock."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import time
 from ..http.request import FastLaneThread
 
 WAIT_SECONDS = 0.02
-"""Seconds that an answer waits for the ones before it; what takes longer is not short."""
+"""Maximum seconds that an answer waits for the lock; a holder that takes longer is not short."""
 APART_SECONDS = 0.5
-"""Seconds in which no answer waits after one has waited in vain."""
+"""Seconds without any wait for the lock, after one answer has waited in vain."""
 
 
 class ShortAnswerLock:
-    """Lets one thread answer at a time, as far as answers are short; one that has waited in vain goes on.
+    """A lock that one short answer holds at a time; an answer that has waited in vain runs without the lock.
 
-    Python runs one thread at a time anyway. Eight that answer at once hand the interpreter to each other at
-    every system call, several times in each answer; one after the other they do so once.
+    Python runs one thread at a time anyway. Eight concurrent answers pass the interpreter lock to each other
+    at every system call, several times in each answer; serialised answers pass the interpreter lock only
+    once.
     """
 
     def __init__(self, wait: float = WAIT_SECONDS, apart: float = APART_SECONDS) -> None:
@@ -27,9 +28,9 @@ class ShortAnswerLock:
         self._apart_until = 0.0
 
     def hold(self, lane: FastLaneThread | None = None) -> LockLease:
-        """The lock when it is free soon, or a hold of nothing; in either case one may answer.
+        """Return a lease of the lock, or an empty lease if the lock is not free in time.
 
-        ``lane`` is the thread of short answers when it asks.
+        With either lease the caller may answer. ``lane`` is the fast lane if its thread is the caller.
         """
         if self._lock.acquire(blocking=False):
             return LockLease(self._lock, lane)
@@ -41,7 +42,7 @@ class ShortAnswerLock:
 
 
 class LockLease:
-    """The lock until it is released, at the latest at the end of the context."""
+    """A lease of the lock, which ends at the latest with the context."""
 
     __slots__ = ("_lane", "_lock")
 
@@ -57,11 +58,11 @@ class LockLease:
 
     @property
     def is_held(self) -> bool:
-        """False where the lock was not free, and once it is released."""
+        """True while this lease holds the lock."""
         return self._lock is not None
 
     def release_early(self) -> None:
-        """Let the next one answer, and those that wait for the lane: this answer is not short."""
+        """Release the lock, and the connections of the fast lane, because this answer is not short."""
         self._release()
         if self._lane is not None:
             self._lane.step_aside()

@@ -73,7 +73,7 @@ class PartLimits:
 
 
 class StaticParts:
-    """The `BoundedEngine` of a server: one part at a time, in a process beside those for requests."""
+    """The `BoundedEngine` of a server: evaluates one static part at a time in an additional process."""
 
     def __init__(
         self, store: QuadStore, workers: WorkerPool, limits: PartLimits, one: threading.Lock | None = None
@@ -86,7 +86,7 @@ class StaticParts:
         self._one = one or threading.Lock()
 
     def is_heavy(self, held: int) -> bool:
-        """True when so many patterns may have more rows than may be held back within the server."""
+        """Return True if the static part may buffer more rows than the server allows."""
         return not self._room.has(held)
 
     def within(self, seconds: float) -> StaticParts:

@@ -1,4 +1,4 @@
-"""The faults of a SPARQL text, found without evaluating any of it: for whoever is writing it."""
+"""Checks of a SPARQL text for an editor, without evaluation of the text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .where_parts import ServerWherePart
 
 
 def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
-    """What is wrong with a query, each fault with its place; none where our parser does not judge it."""
+    """Return the faults of a query with their places; an empty list if the parser cannot judge the query."""
     try:
         refuse_unchecked(text, base_iri, prepared(text, split_constants(text)))
         parse(text, dialect="sparql", base_iri=base_iri)
     except QueryTextError as error:
-        # Longer texts than continuous queries may have are the store's to read.
+        # Texts longer than the limit of continuous queries are not judged: only the store parses such texts.
         return _shown(error) if error.code == QueryTextError.code else []
     except ReportedError:
         pass
@@ -30,7 +30,7 @@ def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
 
 
 def faults_of_update(text: str, base_iri: str, store: QuadStore) -> list[dict[str, Any]]:
-    """What is wrong with an update, with its place where that is known."""
+    """Return the faults of an update, with line and column where the place is known."""
     request = UpdateRequest(
         text,
         base_iri,

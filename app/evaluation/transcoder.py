@@ -1,4 +1,4 @@
-"""Answers in formats that are converted from another one: collected up to a limit, then written at once."""
+"""Answers in converted formats, which are collected up to a size limit and then written at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .answer import AnswerSink, ByteSink
 
 
 class Transcoder:
-    """A sink that passes on, or for a format that is converted collects what is written at first."""
+    """A sink that forwards the blocks of an answer, or collects them for a conversion at the end."""
 
     def __init__(self, sink: ByteSink) -> None:
         self._sink = sink
@@ -19,13 +19,13 @@ class Transcoder:
         self._chosen: negotiation.Offer | None = None
 
     def begin(self, chosen: negotiation.Offer) -> None:
-        """The format is known: from now on that one is written."""
+        """Set the format of the answer; blocks are collected if the format needs a conversion."""
         self._chosen = chosen if chosen.convert is not None else None
         if isinstance(self._sink, AnswerSink):
             self._sink.begin(chosen)
 
     def write(self, data: bytes) -> int:
-        """Pass on or collect."""
+        """Forward one block, or collect the block for a conversion."""
         if self._chosen is None:
             return self._sink.write(data)
         self._collected += data
@@ -37,16 +37,16 @@ class Transcoder:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: no bytes are held back."""
+        """Do nothing: the sink forwards blocks at once, and `finish` writes the collected bytes."""
 
     def finish(self) -> None:
-        """Write what was collected."""
+        """Convert the collected bytes and write the result."""
         if self._chosen is not None and self._chosen.convert is not None:
             self._sink.write(self._chosen.convert(bytes(self._collected)))
 
 
 def transcoded(body: Callable[[Transcoder], None]) -> Callable[[ByteSink], None]:
-    """A body of an answer whose sink can change the format."""
+    """Wrap the function that writes a body, so that its sink can convert the format."""
 
     def whole(sink: ByteSink) -> None:
         transcoder = Transcoder(sink)

@@ -1,8 +1,8 @@
-"""What the server knows of a WHERE part of an update; the store asks it (`update_plan.WherePart`).
+"""The WHERE parts of an update, with limits that follow from their algebra (`update_plan.WherePart`).
 
-Oxigraph collects rows before it gives the first one where it sorts, groups, removes duplicates and subtracts.
-Nothing can stop it there, and nothing counts what it collects, so a part that may hold many rows back is
-evaluated by a worker. What streams is counted by whoever takes the rows.
+Oxigraph's buffering operators (sort, group, distinct, minus) collect rows before they return the first one.
+Oxigraph can be neither stopped nor counted in a buffering operator, so a worker process evaluates a part that
+may buffer many rows. The consumer of the rows counts the rows of a part that streams.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from .named import names_aggregate
 from .nodes import has_node
 
 MOST_ROWS = 500_000
-"""Rows that one WHERE part may hold back, or give, within the server: 100 to 200 MB."""
+"""Maximum rows that one WHERE part may buffer or return within the server: 100 to 200 MB."""
 IN_UPDATES = f"{__name__}:ServerWherePart"
-"""Where worker processes find what reads WHERE parts; they have room for them."""
+"""Import path of `ServerWherePart` for worker processes, which evaluate WHERE parts without row limits."""
 _SELECT = "SELECT * "
 
 
 @dataclass(frozen=True, slots=True)
 class BufferLimits:
-    """What may be held back within the server; ``quads`` counts those of the store.
+    """Limits on the rows that a part may buffer within the server.
 
-    ``rows`` of several patterns, or ``scanned`` rows of one.
+    ``rows`` bounds a join of several patterns, ``scanned`` one pattern; ``quads`` counts the quads of the
+    store.
     """
 
     quads: Callable[[], int]
@@ -49,13 +50,13 @@ class BufferLimits:
     scanned: int = MAX_SCANNED_QUADS
 
     def has(self, held: int, pending: int = 0) -> bool:
-        """True when the rows of so many triple patterns together may be held back."""
+        """Return True if the joined rows of ``held`` triple patterns may be buffered within the server."""
         most = max(self.rows, self.scanned) if held == 1 else self.rows
         return not held or (held < UNKNOWN and max(self.quads() + pending, 2) ** held <= most)
 
 
 class ServerWherePart(WherePart):
-    """A WHERE part of which the server knows what follows from its algebra."""
+    """A WHERE part whose limits and corrections the server derives from its algebra."""
 
     def __init__(
         self,
@@ -66,14 +67,15 @@ class ServerWherePart(WherePart):
         calls: LimitedCalls | None = None,
         costly: bool = False,
     ) -> None:
-        """Cut a part.
+        """Split the text of a WHERE part into a skeleton and constants.
 
         Args:
-            prologue: what is declared for it.
-            where: its text.
-            room: for what it holds back; without, it takes what it needs, and is evaluated in any case.
-            calls: limits the values that it makes, where they could become long.
-            costly: it calls what may take long, and is left to a worker process, which can be killed.
+            prologue: the declarations (BASE, PREFIX) before the WHERE part.
+            where: the text of the WHERE part.
+            room: limits on buffered rows; None for no limit.
+            calls: the limit on values that the part builds, for parts whose values could become long.
+            costly: True if the part calls a function that may take long; a worker process, which can be
+                killed, then evaluates the part.
         """
         self._where, self._room, self._calls, self._costly = where, room, calls, costly
         self._select = f"{prologue}{_SELECT}{where}"
@@ -84,7 +86,7 @@ class ServerWherePart(WherePart):
         return prepared(self._select, self._parts)
 
     def require_valid(self, text: str, start: int) -> None:
-        """Refuse a part that breaks a rule about names that Oxigraph does not check."""
+        """Reject a WHERE part that breaks a scope rule of SPARQL that Oxigraph does not check."""
         if self._known.breaks_scopes:
             select = self._select
             error = scope_error_of(select, text, start + len(self._where) - len(select))
@@ -92,28 +94,28 @@ class ServerWherePart(WherePart):
                 raise error
 
     def look_up(self, names: tuple[str, ...], store: Store) -> list[Solution] | None:
-        """The values of variables for a part that is a look-up."""
+        """Return the solutions of a WHERE part that is a look-up; None for every other part."""
         if self._room is None:
             return None
         body, constants = self._parts.body.removeprefix(_SELECT), self._parts.constants
         return solutions(self._where, body, constants, names, store)
 
     def require_in_process(self, pending: int) -> None:
-        """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
+        """Raise BufferedRowsError if the part may buffer too many rows after ``pending`` further quads."""
         if self._costly:
             raise BufferedRowsError("a WHERE part of the update calls a function that may take long")
         if self._room is not None and not self._room.has(self._known.shape.buffered_patterns, pending):
             raise BufferedRowsError("a WHERE part of the update may hold back too many rows")
 
     def require_row_limit(self, rows: int) -> None:
-        """Raise HeldBackError when it gives too many rows."""
+        """Raise BufferedRowsError if ``rows``, the number of solutions of the part, is too large."""
         if self._room is not None and rows > self._room.rows:
             raise BufferedRowsError("a WHERE part of the update has too many solutions")
 
     def corrected(
         self, select: str, base_iri: str | None, merged: bool, store: Store | None
     ) -> tuple[str, dict[NamedNode, Callable[..., Any]]] | None:
-        """A SELECT with it, as the store should read it; None for one that is right as it stands."""
+        """Return the corrected text of ``select`` and its functions; None if no correction is needed."""
 
         def known(term: Term, graph: TermPattern | None) -> bool:
             at = graph or DefaultGraph()

@@ -1,8 +1,8 @@
 """Worker processes that evaluate heavy queries on copies of the store, and are killed to stop a query.
 
-docs/decisions/0052-queries-that-can-be-stopped.md tells why and when. The pool keeps at most ``size``
-processes; each opens the copy of the newest version when a query needs it, so that a time without writes
-pays for the copy once.
+docs/decisions/0052-queries-that-can-be-stopped.md explains the reasons. The pool keeps at most ``size`` idle
+processes. A copy is made only when a query needs the newest version, so that queries between two commits
+share one copy.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from .answer import ByteSink, timeout_error
 from .processes import CancelledError, Process
 
 MAX_DUMPED_QUADS = 500_000
-"""A store in memory has no checkpoint: it is dumped for the workers, up to this size."""
+"""Maximum number of quads of a store in memory that is dumped to a file for the workers."""
 
 
 _LONGEST_WAIT_S = 1e6
 _LOOK_EVERY_S = 0.1
 _SHARE_OF_CHANGE = 8
-"""Part of a worker's memory that the change of an update may take as text; as quads it is larger."""
+"""Divisor of a worker's memory that bounds the change set of an update as text; quads need more memory."""
 
 
 class WorkerLostError(StoreError):
-    """A worker ended by itself, most likely for want of memory."""
+    """A worker process ended by itself, most likely because it ran out of memory."""
 
     code = "worker-lost"
 
 
 @dataclass(eq=False, slots=True)
 class StoreCopy:
-    """A copy of the dataset at a version, in a folder, for those who use it."""
+    """A copy of the dataset at one version, in a folder, with the number of its users."""
 
     folder: Path
     version: int
@@ -69,7 +69,7 @@ class StoreCopy:
 
 
 class _Worker:
-    """One process and the socket to it."""
+    """One worker process and the socket to the process."""
 
     def __init__(self, memory_bytes: int) -> None:
         ours, theirs = socket.socketpair()
@@ -83,7 +83,7 @@ class _Worker:
                 env=worker_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                # Signals that stop the server go to it alone; it ends its workers itself.
+                # Signals that stop the server reach only the server, which then ends its workers itself.
                 start_new_session=True,
             )
         finally:
@@ -92,12 +92,12 @@ class _Worker:
         self.socket = ours
 
     def kill(self) -> None:
-        """End the process whatever it does."""
+        """Kill the worker process, even during an evaluation."""
         with contextlib.suppress(OSError):
             self._process.kill()
 
     def close(self) -> None:
-        """End the process and let go of it."""
+        """Kill the worker process, wait for its end and close its socket."""
         self.kill()
         self._process.wait()
         self.socket.close()
@@ -112,14 +112,14 @@ class WorkerPool:
     def __init__(
         self, store: QuadStore, folder: Path | None, *, size: int, memory_bytes: int, max_nesting: int
     ) -> None:
-        """Make an empty pool.
+        """Make a pool without worker processes.
 
         Args:
-            store: what to evaluate on.
-            folder: the data folder, on whose disk copies cost nothing; None for a store in memory.
-            size: processes for queries at most; 0 evaluates these in the server.
-            memory_bytes: memory of one process at most, 0 for no limit.
-            max_nesting: the limit on texts.
+            store: the store to evaluate queries on.
+            folder: the data folder, where a copy consists of hard links; None for a store in memory.
+            size: maximum number of processes for queries; 0 evaluates queries in the server.
+            memory_bytes: maximum memory of one process in bytes, 0 for no limit.
+            max_nesting: maximum nesting depth of a SPARQL text.
         """
         self._store = store
         self._parent = folder
@@ -137,15 +137,15 @@ class WorkerPool:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of one process at most, 0 for no limit."""
+        """Maximum memory of one worker process in bytes, 0 for no limit."""
         return self._memory
 
     def spool(self, in_memory_bytes: int) -> tempfile.SpooledTemporaryFile[bytes]:
-        """A file for an answer, beside the copies; small ones stay in memory."""
+        """Return a temporary file for an answer, next to the copies; a small answer stays in memory."""
         return tempfile.SpooledTemporaryFile(in_memory_bytes, dir=str(self._copies_folder()))
 
     def takes(self, quads: int) -> bool:
-        """True when a store of that size can be queried by workers."""
+        """Return True if worker processes can query a store of ``quads`` quads."""
         return self._size > 0 and not self._closed and (self._parent is not None or quads <= MAX_DUMPED_QUADS)
 
     def run(
@@ -160,16 +160,16 @@ class WorkerPool:
 
         Args:
             request: the query; ``copy`` and ``version`` are filled in here.
-            sink: takes the blocks of the result.
-            begin: called with kind, format and version before the first block.
-            process: its ``stop`` kills the worker.
-            seconds: time for everything, waiting for a free worker included.
+            sink: receives the blocks of the result.
+            begin: called with the kind, format and version of the result before the first block.
+            process: the entry of the evaluation; ``process.stop`` kills the worker.
+            seconds: time limit, including the wait for a free worker.
 
         Raises:
-            QueryTimeoutError: the time is over; the worker was killed.
-            CancelledError: somebody stopped the process; the worker was killed.
+            QueryTimeoutError: the time limit has passed; the worker was killed.
+            CancelledError: a user or the server stopped the evaluation; the worker was killed.
             WorkerLostError: the worker died.
-            ReportedError: what the query itself gives.
+            ReportedError: an error of the query itself.
         """
         deadline = time.monotonic() + seconds
 
@@ -186,7 +186,10 @@ class WorkerPool:
                 self.release(copy)
 
     def present_copy(self) -> StoreCopy:
-        """The dataset as it is now, until `release`; waits for no writer, which may wait for who asks."""
+        """Return a copy of the current dataset, for use until `release`.
+
+        The call never waits for a writer, because the writer may wait for the caller.
+        """
         if self._parent is None:
             return self._used(self._present() or self._make_copy())
         with self._store.reader.snapshot_read():
@@ -201,9 +204,9 @@ class WorkerPool:
         seconds: float,
         look: Callable[[], None],
     ) -> None:
-        """Evaluate a query on a copy in a process beside those that requests wait for.
+        """Evaluate a query on a copy in an additional process, which uses no slot of the requests.
 
-        ``look`` is called again and again, and may raise. Raises what `run` raises.
+        ``look`` is called periodically and may raise. The errors are those of `run`.
         """
 
         def looked() -> None:
@@ -215,14 +218,14 @@ class WorkerPool:
         self._run_on(copy, request, sink, _no_head, process, deadline, seconds, looked)
 
     def work_out(self, task: UpdateTask, process: Process, seconds: float) -> Commit:
-        """Make an update whose change is worked out in a worker, on a copy of its own.
+        """Compute the change set of an update in a worker, on a private copy, and commit the change set.
 
-        ``seconds`` are counted from the beginning of ``process``.
+        ``seconds`` count from the start of ``process``.
 
         Raises:
             WorkerLostError: the worker died.
-            LimitError: what it changes is more than the server is to hold.
-            ReportedError: what `run` raises, and what the update itself gives; nothing is applied.
+            LimitError: the change set is larger than the server may keep in memory.
+            ReportedError: an error of `run` or of the update itself; no change is applied.
         """
         deadline = process.started + seconds
 
@@ -247,13 +250,13 @@ class WorkerPool:
                 shutil.rmtree(copy.folder if self._parent is None else copy.folder.parent, ignore_errors=True)
             return decode_change(found.getvalue())
 
-        # Updates have one slot at most, for they wait for each other; the others are for queries. The slot is
-        # taken before the writer, which is not held up while others use the workers.
+        # Updates use at most one slot because they run one after the other; queries use the other slots. The
+        # slot is acquired before the writer lock, so that other writers do not wait for a free worker.
         with taken(self._updating, look), taken(self._slots, look):
             return self._store.writer.commit_computed(change)
 
     def close(self) -> None:
-        """End all workers and remove the copies."""
+        """End all worker processes and remove the copies of the store."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -311,7 +314,7 @@ class WorkerPool:
         return _Worker(self._memory)
 
     def _newest_copy(self) -> StoreCopy:
-        """A copy that shows every commit acknowledged so far."""
+        """Return a copy that contains every acknowledged commit."""
         with self._copying:
             version = self._store.reader.version
             with self._lock:
@@ -348,18 +351,18 @@ class WorkerPool:
     def _copies_folder(self) -> Path:
         with self._lock:
             if self._folder is None:
-                # Beside the database: hard links do not cross file systems.
+                # The copies are next to the database because hard links cannot cross file systems.
                 self._folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=self._parent))
             return self._folder
 
     def release(self, copy: StoreCopy) -> None:
-        """One user less."""
+        """Decrement the number of users of a copy, and remove copies that are no longer needed."""
         with self._lock:
             copy.users -= 1
         self._remove_unused()
 
     def _remove_unused(self) -> None:
-        """Only the newest copy is kept without a user. Open files of a removed one stay readable."""
+        """Remove copies without users, except the newest copy; open files of a removed copy stay readable."""
         with self._lock:
             unused = [copy for copy in self._copies[:-1] if not copy.users]
             for copy in unused:
@@ -369,11 +372,11 @@ class WorkerPool:
 
 
 class TooLargeError(Exception):
-    """More was written than may be."""
+    """A writer exceeded the size limit of a `LimitedSink`."""
 
 
 class LimitedSink:
-    """Passes on what is written, up to a size; 0 is no limit."""
+    """A sink that forwards bytes up to a total size; 0 for no limit."""
 
     def __init__(self, target: IO[bytes], most_bytes: int) -> None:
         self._target = target
@@ -381,7 +384,7 @@ class LimitedSink:
         self._size = 0
 
     def write(self, data: bytes) -> int:
-        """Pass on some bytes more; raises TooLargeError when they are too many."""
+        """Forward ``data``; raises TooLargeError if the total size exceeds the limit."""
         self._size += len(data)
         if self._most and self._size > self._most:
             raise TooLargeError
@@ -390,7 +393,7 @@ class LimitedSink:
 
 @contextlib.contextmanager
 def taken(lock: threading.Lock | threading.Semaphore, look: Callable[[], None]) -> Iterator[None]:
-    """Hold ``lock``; while it is waited for, ``look`` is called again and again and may raise."""
+    """Hold ``lock``; while the thread waits for the lock, ``look`` is called periodically and may raise."""
     look()
     while not lock.acquire(timeout=_LOOK_EVERY_S):
         look()
@@ -401,11 +404,11 @@ def taken(lock: threading.Lock | threading.Semaphore, look: Callable[[], None]) 
 
 
 def _no_head(head: dict[str, Any]) -> None:
-    """Changes have none."""
+    """Ignore the head of a result, for a computed change."""
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove copies that a killed server left in its data folder."""
+    """Remove copies of the store that a killed server left in its data folder."""
     for left in folder.glob("checkpoints-*"):
         shutil.rmtree(left, ignore_errors=True)
 
@@ -417,9 +420,9 @@ def _relay(
     deadline: float,
     look: Callable[[], None] | None = None,
 ) -> ReportedError | None:
-    """Pass a worker's answer on to its end; the error that the query itself gave, if any.
+    """Relay a worker's answer to ``sink``; return the error of the query itself, or None.
 
-    Raises: TimeoutError, EOFError, and what ``sink`` and ``begin`` raise.
+    Raises: TimeoutError, EOFError, and the errors of ``sink`` and ``begin``.
     """
     while True:
         left = deadline - time.monotonic()

@@ -1,4 +1,4 @@
-"""Bodies too large to be collected before a worker is asked: received while the application reads them."""
+"""Large request bodies, which are received while the application reads them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .chunked import ChunkedBody
 from .refused import RefusedError
 
 SLOWEST_BYTES_PER_SECOND = 64 << 10
-"""The slowest upload that may hold a worker, beside the time that every request has."""
+"""Slowest upload that may occupy a worker, after the time that every request has."""
 _RECEIVED_AT_ONCE = 64 << 10
 
 
 class BodySource(Protocol):
-    """Where a body comes from: a connection."""
+    """The source of a request body: a connection."""
 
     data: bytes | bytearray
 
@@ -26,13 +26,13 @@ class BodySource(Protocol):
 
 
 class BodyStream(io.RawIOBase):
-    """The body of one request.
+    """The body of one request, as a readable stream.
 
     Attributes:
-        received: bytes of it that were received.
+        received: number of received bytes of the body.
         chunks: the decoder of a chunked body.
-        lines: its lines may be taken as they come.
-        finished: it was read to its end; what the connection has received then belongs to the next request.
+        lines: True if single lines may be processed as they arrive.
+        finished: True after the end of the body; further received bytes belong to the next request.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class BodyStream(io.RawIOBase):
         lines: bool = False,
         invited: bool = True,
     ) -> None:
-        """Begin to receive.
+        """Make the stream of one request body.
 
         Args:
-            source: the connection.
-            timeout: seconds that the whole body has, beside what it takes at the slowest rate.
-            length: of the body, when it is not chunked.
-            chunks: the decoder, with what was received so far.
-            lines: see above.
+            source: the connection that receives the body.
+            timeout: seconds for the whole body, in addition to its time at the slowest rate.
+            length: number of bytes of a body that is not chunked.
+            chunks: the decoder of a chunked body, with the bytes received so far.
+            lines: True if single lines may be processed as they arrive.
             invited: the client sends the body; False for one that waits for ``100 Continue``, which is sent
                 when the body begins to be read.
         """

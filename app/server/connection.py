@@ -21,7 +21,7 @@ from .proxies import client_behind
 from .refused import RefusedError
 
 COLLECTED_BYTES = 64 << 10
-"""A body up to this size is received before a worker is asked; of a larger one so much."""
+"""Bytes of a body that are received before the request is dispatched to a worker."""
 _RECEIVED_AT_ONCE = 16 << 10
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _POLLS = hasattr(select, "poll")
@@ -30,12 +30,12 @@ _LINGER, _NO_LINGER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a client may take, in seconds, and how much it may say.
+    """Timeouts of a client in seconds, and the maximum size of a request head.
 
     Attributes:
-        header: for a head, from its first byte.
-        request: for a request without what a large body takes, and for a pause in an answer.
-        header_bytes: largest head.
+        header: seconds for a request head, from its first byte.
+        request: seconds for a request (a large body gets more), and for a pause in an answer.
+        header_bytes: maximum size of a request head.
     """
 
     header: float = 5.0
@@ -44,25 +44,26 @@ class Timeouts:
 
 
 class Connection:
-    """A connected client.
+    """A connection of a client.
 
     Attributes:
-        socket: not blocking.
-        address: of the client.
-        port: of the client.
+        socket: the non-blocking socket.
+        address: the IP address of the other end.
+        port: the TCP port of the other end.
         client: the address for limits and the access log: the one that a trusted proxy names in its latest
             request, else ``address``.
-        counted_as: the address under which the intake counts this connection.
-        trusted: the other end is a trusted proxy.
-        data: received and not used yet.
-        request: the one that a worker is to answer.
-        deadline: when the intake is through with waiting.
-        ended: the client sends no more.
-        draining: the last answer is sent; what still comes is not looked at.
-        waits_since: when a worker began to wait for the client; 0 while it does not. Earlier by what the
-            client is behind the slowest rate: a byte now and then does not begin the wait anew.
-        handed_over: the socket was given away.
-        ends_by_reset: closing resets the connection, because an answer that its end completes is not whole.
+        counted_as: the address under which the connection loop counts this connection.
+        trusted: True if the other end is a trusted proxy.
+        data: bytes that were received and not parsed yet.
+        request: the complete request that a worker has to answer; else None.
+        deadline: time at which the connection loop closes or rejects the waiting connection.
+        ended: True after the client has closed its sending side.
+        draining: True after the last answer; further received bytes are discarded.
+        waits_since: time at which a worker began to wait for the client; 0 if no worker waits. The time is
+            earlier for a client below the slowest rate, so that single bytes do not restart the wait.
+        handed_over: True after another owner has taken over the socket.
+        ends_by_reset: True if `close` has to reset the connection, because an answer is incomplete and
+            an orderly end would look like its completion.
     """
 
     __slots__ = (
@@ -87,7 +88,7 @@ class Connection:
         self.waits_since = 0.0
         self.handed_over = False
         self.ends_by_reset = False
-        # Seconds that the client has taken longer than the slowest rate allows, sending and receiving.
+        # Seconds by which the client has exceeded the time of the slowest rate, in sending and receiving.
         self._behind = self._unread = 0.0
         self._timeouts = timeouts
         self._unfinished: Request | None = None
@@ -98,25 +99,25 @@ class Connection:
 
     @property
     def names_no_client(self) -> bool:
-        """True for a trusted proxy that has not named the client of its request, or not yet."""
+        """True for a trusted proxy that has not named the client of its latest request."""
         return self.trusted and self.client == self.address
 
     # --- requests -------------------------------------------------------------------------------------------
 
     @property
     def in_head(self) -> bool:
-        """True while the head of a request is here in part."""
+        """True while the head of a request is received in part."""
         return bool(self.data) and self._unfinished is None
 
     @property
     def in_body(self) -> bool:
-        """True while a head is here and its body in part."""
+        """True while the head of a request is complete and its body is received in part."""
         return self._unfinished is not None
 
     def receive(self) -> bool:
-        """Take what has come; False at the end of what the client sends.
+        """Receive available bytes; return False if the client has closed its sending side.
 
-        Raises: OSError when the client is gone.
+        Raises: OSError if the connection is broken.
         """
         try:
             piece = self.socket.recv(COLLECTED_BYTES if self.data else _RECEIVED_AT_ONCE)
@@ -350,7 +351,7 @@ class Connection:
         return self.socket.dup()
 
     def cut(self) -> None:
-        """End the connection for whoever waits for its client; safe from any thread."""
+        """Shut the connection down, which ends every wait for its client; safe from any thread."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 

@@ -1,10 +1,10 @@
-"""The thread that owns every connection until a whole request is here, and takes it back after the answer.
+"""The thread that owns each connection until its request is complete, and again after the answer.
 
     accept --> idle --> head --> body (up to 64 KB) --> dispatch to workers --> idle, or drain and close
 
-A client that sends slowly, or nothing, costs a socket and its bytes so far; no worker ever waits for a head.
-What may pile up has a limit: connections in all and of one address, requests that are not whole in all and of
-one address. Over a limit the one that has waited longest goes.
+A client that sends slowly, or nothing, costs a socket and its received bytes; no worker waits for a request
+head. The numbers of connections and of incomplete requests are limited, in total and for each address. Over a
+limit, the connection that has waited longest is closed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ except ImportError:  # not on Windows
 log = logging.getLogger("quadrill.server")
 
 LOOK_SECONDS = 0.25
-"""How often connections are looked through for those whose time is over."""
+"""Seconds between two checks for connections whose deadline has passed."""
 BUSY_SECONDS = 0.05
-"""How long the loop sleeps at most while requests wait for a worker."""
+"""Maximum seconds that the connection loop sleeps while requests wait for a worker."""
 DRAIN_SECONDS = 3.0
 PAUSE_SECONDS = 0.25
-"""How long nobody is let in when the system has no descriptors left."""
+"""Seconds without new connections after the system has run out of file descriptors."""
 _ACCEPTED_AT_ONCE = 64
 _OTHER_FILES = 256
 _YOUNG_SECONDS = 1.0
@@ -48,13 +48,13 @@ _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many may be there at a time.
+    """Upper bounds on open connections and incomplete requests.
 
     Attributes:
-        connections: in all; event streams are not among them.
-        of_address: connections of one address.
-        unfinished: requests that are not whole.
-        unfinished_of_address: such requests of one address.
+        connections: all open connections; event streams do not count.
+        of_address: open connections of one client address.
+        unfinished: requests that are not received completely.
+        unfinished_of_address: incomplete requests of one client address.
     """
 
     connections: int = 8192
@@ -64,7 +64,7 @@ class ConnectionLimits:
 
 
 def within_open_files(connection_limits: ConnectionLimits) -> ConnectionLimits:
-    """The crowd that the process has descriptors for: half of them, or all but some, are left to the rest."""
+    """Lower ``connections`` so that half of the file descriptors, or 256, remain for other files."""
     if resource is None:
         return connection_limits
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -79,7 +79,7 @@ class ConnectionLoop:
     """Accepts connections and reads requests, in the thread that calls `run`.
 
     Attributes:
-        counts: connections by client.
+        counts: number of open connections of each client.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class ConnectionLoop:
         observer: RequestObserver | None = None,
         proxies: TrustedProxies | None = None,
     ) -> None:
-        """Make an intake; nothing is accepted before `run`.
+        """Make a connection loop; no connection is accepted before `run`.
 
         Args:
             listener: a listening socket.
-            timeouts: how long a client may take.
-            connection_limits: how many there may be.
-            dispatch: gives a connection with a whole request to a worker.
-            look_after_workers: called with the time again and again; True while requests wait.
-            observer: told of what is refused.
-            proxies: whose connections count for the clients that they name.
+            timeouts: timeouts of a client.
+            connection_limits: limits on connections and incomplete requests.
+            dispatch: passes a connection with a complete request to a worker.
+            look_after_workers: called with the time in each round; returns True while requests wait.
+            observer: notified of each rejected request.
+            proxies: trusted proxies; their connections count for the clients that the proxies name.
         """
         listener.setblocking(False)
         self._listener = listener
@@ -115,7 +115,8 @@ class ConnectionLoop:
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
-        # Guards what follows; workers give connections back. In both, who waits longest comes first.
+        # The lock guards the two maps of connections below, because workers return connections from other
+        # threads. In both maps, the connection that has waited longest comes first.
         self._lock = threading.Lock()
         self._held: dict[Connection, float] = {}
         self._unfinished: dict[Connection, None] = {}
@@ -125,17 +126,17 @@ class ConnectionLoop:
 
     @property
     def connections(self) -> int:
-        """Connections in all, those with a worker too."""
+        """Number of open connections, including those that a worker serves."""
         return self.counts.total
 
     # --- called by workers ----------------------------------------------------------------------------------
 
     def put(self, connection: Connection, since: float = 0.0) -> None:
-        """Take back a connection that may have further requests, and the one that is here already.
+        """Return a connection to the loop; a next request that is already complete is dispatched at once.
 
         Args:
-            connection: of the client.
-            since: when it began to wait, by the monotonic clock; 0 for now.
+            connection: an open connection that may send further requests.
+            since: time since which the connection waits, by the monotonic clock; 0 for now.
         """
         try:
             connection.request = connection.next_request()
@@ -156,7 +157,7 @@ class ConnectionLoop:
             self._note_unfinished(connection, now)
 
     def refuse(self, connection: Connection, error: RefusedError) -> None:
-        """Answer what is no request, and end the connection."""
+        """Send the error answer for a malformed or unacceptable request, and end the connection."""
         log.debug("refused a request of %s: %s", connection.address, error)
         if self._observer is not None:
             self._observer.refused(error.status, connection.client, error.detail)
@@ -174,7 +175,7 @@ class ConnectionLoop:
         self._hold(connection, now)
 
     def close(self, connection: Connection) -> None:
-        """End a connection."""
+        """Close a connection and remove it from the counts."""
         with self._lock:
             self._forget(connection)
         self.counts.remove(connection)
@@ -183,7 +184,7 @@ class ConnectionLoop:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Accept and read until `stop` is called."""
+        """Accept connections and read requests until `stop` is called."""
         selector = self._selector
         selector.register(self._woken, selectors.EVENT_READ)
         selector.register(self._listener, selectors.EVENT_READ)
@@ -204,20 +205,20 @@ class ConnectionLoop:
                     self._accept_again(now)
                 waiting = self._look_after_workers(now)
             except Exception:
-                # Without this thread nobody would be answered any more.
+                # If this thread ended, the server would answer no further request.
                 log.exception("the thread that reads requests met an error")
                 time.sleep(BUSY_SECONDS)
         self._close_all()
 
     def stop(self) -> None:
-        """Let `run` end: nothing is accepted any more, and who waits for a next request is disconnected."""
+        """Make `run` return; the loop accepts no connection any more and closes the waiting ones."""
         self._ending = True
         with contextlib.suppress(OSError):
-            # It may have seen the end by itself, and be gone.
+            # `run` may have noticed the stop by itself and closed the socket.
             self._wake.send(b"x")
 
     def close_unstarted(self) -> None:
-        """Close what an intake holds that was never run."""
+        """Close the sockets of a connection loop that was never run."""
         if not self._closed:
             self._close_all()
 
@@ -256,12 +257,12 @@ class ConnectionLoop:
                 return
         self.counts.add(connection)
         connection.deadline = now + self._timeouts.request
-        # The first request is often here already.
+        # The first request has often arrived together with the connection.
         self._take(connection, now)
 
     def _read(self, connection: Connection, now: float) -> None:
         if connection not in self._held:
-            # Ended within this very round.
+            # The connection was closed earlier in the same round of events.
             return
         if connection.draining:
             if not connection.discard():
@@ -270,7 +271,7 @@ class ConnectionLoop:
         self._take(connection, now)
 
     def _take(self, connection: Connection, now: float) -> None:
-        """Receive, and dispatch when a request is whole; else hold the connection."""
+        """Receive data; dispatch the connection if its request is complete, else wait for more data."""
         try:
             if not connection.receive():
                 self.close(connection)
@@ -294,7 +295,7 @@ class ConnectionLoop:
                 self._note_unfinished(connection, now)
 
     def _note_unfinished(self, connection: Connection, now: float) -> None:
-        """The clock runs from the first byte of a request, for its head and for the whole."""
+        """Set the deadline of an incomplete request, which counts from the first byte of the request."""
         if connection.in_body:
             began = self._held.get(connection, now) if connection in self._unfinished else now
             connection.deadline = began + self._timeouts.request
@@ -312,7 +313,7 @@ class ConnectionLoop:
             self._too_slow(victim)
 
     def _over_limit(self, latest: Connection, now: float) -> Connection | None:
-        """The oldest unfinished request when there are too many; the rest of a young one is on its way."""
+        """Return the oldest incomplete request if there are too many, unless it is younger than 1 s."""
         connection_limits, unfinished = self._limits, self._unfinished
         found = None
         if len(unfinished) > connection_limits.unfinished:
@@ -361,7 +362,7 @@ class ConnectionLoop:
                 self._selector.unregister(connection.socket)
 
     def _drop_idle(self, now: float, address: str | None) -> bool:
-        """Close who has been idle longest, of one address or of all; False when nobody is idle."""
+        """Close the connection that was idle longest, of one address or of all; False if none is idle."""
         with self._lock:
             idle = self._idle_first(self._held.items(), now, address)
         if idle is None:

@@ -4,9 +4,9 @@
                                                      one wait for the log, and the answers that stood on it
     what is not short, or not whole, or does not come --> back to the workers and the intake
 
-Threads that answer at once take the interpreter from each other at every system call, and hand connections to
-and fro: here a request costs none of that. Nothing may hold this thread up, and nothing can be taken from it:
-when an answer takes long all others leave, and for a while the workers answer everything.
+Concurrent threads pass the interpreter lock to each other at every system call, and pass connections to each
+other; one thread for short requests saves both costs. No request may block the thread: if an answer takes
+long, all other connections leave the fast lane, and for 250 ms the workers answer every request.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from .refused import RefusedError
 log = logging.getLogger("quadrill.server")
 
 LONG_SECONDS = 0.02
-"""An answer that takes so long is none of the short ones: the others leave."""
+"""Seconds after which an answer is not short, and the other connections leave the fast lane."""
 APART_SECONDS = 0.25
-"""So long nobody is adopted after that."""
+"""Seconds without new connections in the fast lane after a long answer."""
 IDLE_SECONDS = 0.25
-"""Who asks nothing for so long is not busy, and goes back to the intake."""
+"""Seconds without a request after which a connection returns to the connection loop."""
 _LOOK_SECONDS = 0.1
 _FURTHER = 8
-"""So often one looks for further requests before the wait for the log."""
+"""Maximum number of further polls for requests before the thread waits for the log to sync."""
 
 Later: TypeAlias = Callable[[], bool]
-"""Ends an answer at the end of the round: it may wait for the input log. True as from `Answer`."""
+"""Completes an answer at the end of a round, possibly after a wait for the journal; True as from `Answer`."""
 Answer: TypeAlias = Callable[[Connection, Request], "bool | Later | None"]
 """Answers a short request. True when the connection may have further ones, False when it is gone; what ends
 the answer later; None for a request that is not short."""
 
 
 class FastLane:
-    """The thread and the connections that it waits for.
+    """The thread of the fast lane and its connections.
 
-    A connection is waited for, or it is being answered; who answers too long loses those that are waited for.
+    If one answer takes too long, the waiting connections leave the fast lane.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class FastLane:
         idle: float = IDLE_SECONDS,
         apart: float = APART_SECONDS,
     ) -> None:
-        """Make a lane without connections.
+        """Make a fast lane without connections.
 
         Args:
-            answer: answers a short request, in the lane's thread.
-            dispatch: gives a connection with another request to a worker.
-            home: gets back who is not busy.
-            stack_bytes: of the thread; 0 for what the platform gives.
-            idle: seconds without a request after which a connection goes home.
-            apart: seconds in which nobody is adopted after an answer that took long.
+            answer: answers a short request, in the thread of the fast lane.
+            dispatch: passes a connection with a longer request to a worker.
+            home: the owner to which idle connections return.
+            stack_bytes: stack size of the thread; 0 for the default of the platform.
+            idle: seconds without a request after which a connection returns to ``home``.
+            apart: seconds without new connections after a long answer.
         """
         self._make_answer = answer
         self._dispatch = dispatch
@@ -80,24 +80,24 @@ class FastLane:
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        # Guards what follows, and what the selector watches.
+        # The lock guards the attributes below and the registrations of the selector.
         self._lock = threading.Lock()
         self._waits: dict[Connection, float] = {}
         self._owed: deque[tuple[Connection, Later]] = deque()
         self._apart_until = 0.0
         self._ending = False
-        # When the answer began that is being made, and for whom; 0 between answers.
+        # The start time and the connection of the current answer; 0 and None between answers.
         self._since = 0.0
         self._present: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="quadrill-quick", daemon=True)
 
     @property
     def busy(self) -> bool:
-        """True while it has connections."""
+        """True while the fast lane has connections."""
         return bool(self._waits or self._since)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread of the fast lane."""
         before = threading.stack_size(self._stack_bytes)
         try:
             self._thread.start()
@@ -105,7 +105,7 @@ class FastLane:
             threading.stack_size(before)
 
     def stop(self) -> None:
-        """Let everybody go home, and end behind the present answer."""
+        """Return all connections to their owner, and end the thread after the current answer."""
         self._ending = True
         self._release_idle()
         with contextlib.suppress(OSError):

@@ -38,17 +38,17 @@ from .workers import BackgroundWork, Workers
 log = logging.getLogger("quadrill.server")
 
 EVALUATION_STACK_BYTES = 16 << 20
-"""Evaluation runs on the workers' stacks: a nested query recurses in Oxigraph, and a full stack would end the
-process. The store moves what is deeper than its limit to a thread of its own."""
+"""Stack size of a worker thread in bytes. A nested query recurses in Oxigraph, and a stack overflow would end
+the process. The store evaluates queries that are nested more deeply in a separate thread."""
 STAY_SECONDS = 0.005
-"""How long a worker waits for the next request of a connection while no other connection waits: that of a
-busy client is there within microseconds, and the way through the intake costs more than the request."""
+"""Seconds that a worker waits for the next request of a connection while no other connection waits. A busy
+client sends within microseconds, and a pass through the connection loop costs more than the request."""
 DEPARTURE_SECONDS = 0.2
-"""Time between two checks for clients that have left before they were answered."""
+"""Seconds between two checks for clients that disconnected before their answer."""
 _LANE_THREADS = 2
 _MOST_WAITING = 4
 _MOST_FOR_CLIENTS = 256
-"""Threads that may wait for clients, beside those that answer: each costs a stack and some of an answer."""
+"""Maximum number of threads that wait for clients, in addition to the workers; each thread costs a stack."""
 _BACKLOG = 1024
 _CANCEL_SECONDS = 1.0
 
@@ -61,13 +61,13 @@ class AddressError(ReportedError):
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What clients may take of a server.
+    """Limits on threads, clients and times of a server.
 
     Attributes:
-        threads: workers; four times as many while all of them wait.
-        timeouts: how long clients may take.
-        connection_limits: how many clients there may be.
-        shutdown_timeout: seconds that running requests have when the server stops.
+        threads: number of worker threads; four times as many while all of them wait.
+        timeouts: timeouts of clients.
+        connection_limits: limits on connections and incomplete requests.
+        shutdown_timeout: seconds that running requests get to end when the server stops.
     """
 
     threads: int
@@ -80,7 +80,7 @@ class RequestHandler(Protocol):
     """Answers requests; see `front.pipeline.Front`.
 
     Attributes:
-        pools: names of its pools, each with threads of its own.
+        pools: names of the thread pools; each pool has private threads.
     """
 
     pools: Sequence[str]
@@ -104,7 +104,7 @@ class RequestHandler(Protocol):
 
 
 class Server:
-    """A listening server around a handler of requests."""
+    """An HTTP server that listens on one address and passes requests to a handler."""
 
     def __init__(
         self,
@@ -118,16 +118,16 @@ class Server:
         background: BackgroundWork,
         stop_departed: Callable[[float], None],
     ) -> None:
-        """Listen; connections wait until `start`.
+        """Listen on the address; connections wait until `start` is called.
 
         Args:
             handler: answers requests.
-            host: the address.
-            port: 0 for a free one.
-            limits: of threads, clients and times.
-            proxies: name their clients.
-            observer: counts and logs what is refused before the handler sees it.
-            background: what the workers do that requests in line go before.
+            host: the host name or IP address to listen on.
+            port: the TCP port; 0 for a free port.
+            limits: limits on threads, clients and times.
+            proxies: trusted proxies, which name their clients.
+            observer: counts and logs requests that are rejected before the handler gets them.
+            background: work that the workers do while no request is queued.
             stop_departed: called with the time several times a second; ends work for clients that have left.
 
         Raises: AddressError when the address cannot be listened on.
@@ -163,22 +163,22 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The server's address."""
+        """The URL at which the server listens."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.port}/"
 
     def start(self) -> None:
-        """Serve, in threads of its own."""
+        """Start to accept and answer requests, in new threads."""
         for pool in self._pools:
             pool.start()
         self._quick.start()
         self._thread.start()
 
     def stop(self, cancel: Callable[[], None] = lambda: None) -> bool:
-        """Take no further requests and wait for the running ones, at most ``shutdown_timeout`` seconds.
+        """Accept no further requests and wait at most ``shutdown_timeout`` seconds for the running ones.
 
         Args:
-            cancel: called then; what still runs afterwards has a second to end.
+            cancel: called after the time-out; requests that still run have another second to end.
 
         Returns:
             False when a request still runs: Oxigraph evaluates something that nothing can interrupt.
@@ -240,7 +240,7 @@ class Server:
     # --- in a worker ----------------------------------------------------------------------------------------
 
     def _serve(self, workers: Workers, connection: Connection) -> None:
-        """Answer the request of a connection, and those that follow it closely while nobody is in line."""
+        """Answer the request of a connection, and its next requests while no other request is queued."""
         try:
             while (request := connection.request) is not None:
                 if not self._answer(connection, request) or self._adopted(connection, request, workers):
@@ -257,7 +257,7 @@ class Server:
             self._failed(connection, error)
 
     def _stays(self, connection: Connection, request: Request, workers: Workers) -> bool:
-        """True when the same worker answers the next request of a connection."""
+        """Return True if the same worker answers the next request of a connection."""
         return workers.none_waits() and self._pool(request) is workers and not connection.trusted
 
     def _failed(self, connection: Connection, error: Exception) -> None:
@@ -274,7 +274,7 @@ class Server:
         self._connection_loop.close(connection)
 
     def _answer(self, connection: Connection, request: Request) -> bool:
-        """True when the connection may have further requests."""
+        """Answer one request; return True if the connection may send further requests."""
         reply = self._reply(connection, request)
         try:
             self._handler.answer(connection, request, reply, self._connection_loop)
@@ -300,7 +300,7 @@ class Server:
         )
 
     def _goes_on(self, connection: Connection, request: Request, reply: Reply) -> bool:
-        """Behind an answer: True when the connection may have further requests, else it is ended."""
+        """Return True if the connection stays open after an answer; else end the connection."""
         if request.lent:
             return False
         if not reply.close and not connection.handed_over:
@@ -313,7 +313,7 @@ class Server:
         return False
 
     def _adopted(self, connection: Connection, request: Request, workers: Workers) -> bool:
-        """Let the thread of short answers wait for who has just had one; this one waits for a lone client."""
+        """Pass a connection with a short answer to the fast lane, unless the client is the only busy one."""
         if (
             (workers.busy > 1 or self._quick.busy)
             and not connection.data
@@ -326,7 +326,7 @@ class Server:
         return False
 
     def _answer_quickly(self, connection: Connection, request: Request) -> bool | Later | None:
-        """Answer in the thread of short answers, or decline: see `quick.Answer`."""
+        """Answer a request in the fast lane; None if the request needs a worker."""
         reply = self._reply(connection, request)
 
         try:
@@ -347,14 +347,14 @@ class Server:
         return send
 
     def _broken(self, connection: Connection, reply: Reply, error: Exception) -> bool:
-        """End a connection whose short answer failed; False, since it may not have further requests."""
+        """End a connection whose short answer failed; return False because the connection is closed."""
         if not (reply.begun or isinstance(error, (ConnectionError, TimeoutError))):
             connection.last_words(refusal(500, ""))
         self._failed(connection, error)
         return False
 
     def _next_request(self, connection: Connection, workers: Workers) -> Request | None:
-        """The next request, if it is whole within a moment and nobody else waits for a worker."""
+        """Return the next request of a connection if it arrives while no request waits for a worker."""
         request = connection.next_request()
         none_waits = workers.none_waits
         while request is None and none_waits() and not self._ending:
@@ -376,7 +376,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         raise _address_error(host, port, error) from error
-    # An answer goes out as it is written; what is accepted inherits this.
+    # Answers are sent without Nagle's delay; accepted sockets inherit the option.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
