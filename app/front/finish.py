@@ -1,4 +1,4 @@
-"""What every answer has in common: ETag, Vary, CORS, nosniff, compression and its length."""
+"""The common part of all answers: ETag, Vary, CORS, nosniff, compression and length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..http.request import Request
 from ..server.reply import Reply
 
 COMPRESS_FROM_BYTES = 1024
-"""Smaller bodies do not get smaller enough to be worth the time."""
+"""Minimum size in bytes of a compressed body; compression of a smaller body saves too little."""
 _LEVEL = 1
 _COMPRESSIBLE = ("text/", "application/", "image/svg+xml")
 _PACKED = ("application/x-tar",)
@@ -31,7 +31,7 @@ class AnswerFinisher:
     """Completes answers and sends them."""
 
     def __init__(self, settings: Settings, version: Callable[[], int]) -> None:
-        """Make one; ``version`` returns the version of the store."""
+        """Make the object; ``version`` is a function that returns the version of the store."""
         self._gzip = settings.gzip
         self._cors = cors.CorsPolicy(settings) if settings.cors_origins else None
         self._version = version
@@ -68,7 +68,7 @@ class AnswerFinisher:
             headers.update(self._cors.headers(fields.get("Origin"), preflight=preflight))
 
     def output(self, request: Request, reply: Reply) -> StreamOutput:
-        """Where a stream sends its blocks."""
+        """Return the target to which a streamed answer sends its blocks."""
         return StreamOutput(self, request, reply)
 
     def begin(self, request: Request, reply: Reply, headers: dict[str, str], version: int | None) -> bool:
@@ -113,7 +113,7 @@ class StreamOutput:
             self._reply.write(packed)
 
     def end(self) -> None:
-        """Send what is left. Raises: as `write`."""
+        """Send the rest of the compressed stream. Raises: OSError when the client has left."""
         rest = b"" if self._compressor is None else self._compressor.flush()
         if rest:
             self._reply.write(rest)

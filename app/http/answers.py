@@ -30,9 +30,9 @@ class WholeAnswer:
 
     Attributes:
         status: the HTTP status.
-        headers: without those that every answer has.
-        body: not compressed; None where only the head is known, for HEAD.
-        version: of the store, for the header ETag; None for its version when the answer is sent.
+        headers: the headers of this answer, without the headers that every answer has.
+        body: the uncompressed body; None for an answer to HEAD whose body is not computed.
+        version: the version of the store for the header ETag; None for the version at the time of sending.
     """
 
     status: int = 200
@@ -42,7 +42,7 @@ class WholeAnswer:
 
 
 class Output(Protocol):
-    """Where a stream sends its blocks."""
+    """The target of a streamed answer, which sends its blocks to the client."""
 
     def begin(self, headers: Mapping[str, str], version: int | None) -> None:
         """Send the head of an answer with status 200, before the first block."""
@@ -80,20 +80,20 @@ NOT_SHORT = NeedsWorker()
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> WholeAnswer:
-    """A JSON answer, text kept readable."""
+    """Return a JSON answer, with non-ASCII characters unescaped."""
     text = _ENCODER.encode(value) + "\n"
     return WholeAnswer(status, {"Content-Type": "application/json", **(headers or {})}, text.encode())
 
 
 def text_answer(body: str | bytes, content_type: str, status: int = 200) -> WholeAnswer:
-    """An answer of a content type."""
+    """Return an answer with the given content type."""
     return WholeAnswer(
         status, {"Content-Type": content_type}, body.encode() if isinstance(body, str) else body
     )
 
 
 def no_content() -> WholeAnswer:
-    """An answer without a body."""
+    """Return an answer without a body."""
     return WholeAnswer(204)
 
 

@@ -1,4 +1,4 @@
-"""Limits by sender: how often an address may show a wrong token, and how often a token may ask."""
+"""Limits for each sender: wrong tokens of one address per minute, and requests of one token per minute."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class MinuteCounter:
     """Counts by sender over a minute that begins with its first; the oldest of many senders are forgotten."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without counts.
+        """Make empty counts.
 
         Args:
-            most: how many a minute one sender may have; 0 for no limit.
-            clock: in seconds; never runs back.
+            most: maximum count of one sender per minute; 0 for no limit.
+            clock: returns monotonic seconds.
         """
         self._most = most
         self._clock = clock
@@ -30,14 +30,14 @@ class MinuteCounter:
         self._lock = threading.Lock()
 
     def wait_s(self, sender: str) -> float:
-        """How long a sender who has reached the limit has to wait; 0 for others."""
+        """Return the seconds that a sender at the limit has to wait; 0 for a sender below the limit."""
         if not self._most:
             return 0.0
         began, count = self._counts.get(sender, (0.0, 0))
         return max(0.0, began + _SPAN_S - self._clock()) if count >= self._most else 0.0
 
     def count(self, sender: str) -> None:
-        """One more of a sender."""
+        """Increment the count of a sender."""
         if not self._most:
             return
         now = self._clock()

@@ -21,18 +21,18 @@ class Caller:
     """The sender of a request.
 
     Attributes:
-        role: of its token; empty without a token, where the request needs none.
-        label: of its token, for logs.
+        role: the role of the sender's token; empty for a request without a token.
+        label: the label of the sender's token, for logs.
     """
 
     role: str
     label: str = ""
 
     def may(self, needed: str) -> bool:
-        """True when the role includes ``needed``."""
+        """Return True if the role of the sender includes the role ``needed``."""
         return needed == PUBLIC or needed in ROLES.get(self.role, ())
 
 
 NOBODY = Caller("")
 LOCAL = Caller("admin", "local")
-"""Everybody on this machine, where the server has no tokens."""
+"""The sender of every request to a server without tokens."""

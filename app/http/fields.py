@@ -1,4 +1,4 @@
-"""What the head of a request says, and how a large body is read."""
+"""The header fields of a request, and the interface of a large body."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Fields:
     Attributes:
         values: values by name, each word of a name with one capital; repeated fields are joined.
         body_length: bytes of the body; 0 for a chunked one, whose length is known at its end.
-        chunked: the body is chunked.
-        close: the connection ends with this request.
-        expects: the client waits for ``100 Continue`` before it sends the body.
-        minor_version: of HTTP/1.
-        plain: the fast reader of heads has read it, and it is small.
-        forwarded: a proxy has marked the request.
+        chunked: True if the body is chunked.
+        close: True if the connection ends after this request.
+        expects: True if the client waits for ``100 Continue`` before it sends the body.
+        minor_version: the minor version of HTTP/1.
+        plain: True if the fast reader of heads has parsed the header and the header is small.
+        forwarded: True if a proxy has marked the request as forwarded.
     """
 
     values: dict[str, str]
@@ -35,9 +35,9 @@ class LargeBody(Protocol):
     """A body that is received while it is read.
 
     Attributes:
-        finished: it was read to its end.
+        finished: True after the body was read to its end.
         received: bytes received so far.
-        lines: its lines may be processed as they arrive.
+        lines: True if the lines of the body may be processed as they arrive.
     """
 
     finished: bool

@@ -19,9 +19,9 @@ class Grant:
     Connections of one token have equal grants, so that many of them cost one look-up.
 
     Attributes:
-        permits: decides whether a grant still holds.
-        needed: the role.
-        digest: of the token; empty for a session, and where the server has no tokens.
+        permits: returns whether a grant is still valid.
+        needed: the role that the connection needs.
+        digest: the digest of the token; empty for a session and for a server without tokens.
         session: digest of the page's cookie, or empty.
     """
 

@@ -27,18 +27,18 @@ class RequestObserver:
         Args:
             request: the request.
             route: the label of its path, or ``none``.
-            status: of the answer.
-            seconds: from the begin of the request to the last byte.
+            status: the HTTP status of the answer.
+            seconds: time from the start of the request to the last byte of the answer.
         """
         stream = request.stream
-        # The size of a chunked body is known only now, and only to its reader.
+        # The size of a chunked body is known only after the request, and only to the reader of the body.
         received = request.fields.body_length if stream is None else stream.received
         if received > LARGE_BODY_BYTES:
             _return_freed_memory()
         self._count(request.method, route, status, seconds, request.client, request.target)
 
     def refused(self, status: int, client: str, detail: str) -> None:
-        """Count what could not be read as a request."""
+        """Count a rejected message that could not be read as a request."""
         self._count("refused", "none", status, 0.0, client, detail)
 
     def _count(self, method: str, route: str, status: int, seconds: float, client: str, target: str) -> None:

@@ -172,7 +172,7 @@ def graph_iri(text: str, parameter: str) -> NamedNode:
 
 
 class DatasetScope(NamedTuple):
-    """The parameters beside the text: the dataset, and the time in ``seconds``."""
+    """The parameters of a request in addition to its text: the dataset and the time limit ``seconds``."""
 
     seconds: float
     default_graphs: list[NamedNode] | None = None

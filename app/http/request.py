@@ -1,4 +1,4 @@
-"""A request, whoever has received it, and the readers of its parameters, headers and JSON."""
+"""An HTTP request, with readers of its parameters, headers and JSON body."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ SERVER_NAME = "Quadrill"
 
 
 class FastLaneThread(Protocol):
-    """The thread that answers short requests one after the other."""
+    """The thread of the fast lane, which answers short requests one after the other."""
 
     def step_aside(self) -> None:
-        """Release the connections that wait for this thread: the present answer is not short."""
+        """Release the connections that wait for the fast lane, because the current answer is not short."""
 
 
 class Request:
     """One request. ``path``, ``query_string`` and ``target`` are as received, not decoded.
 
     Attributes:
-        fields: its header.
+        fields: the parsed header fields.
         headers: the values of the header by name, each word of a name with one capital.
-        body_at: where the body begins in the bytes that the head was read from.
+        body_at: offset of the body in the bytes that contain the head.
         body: the whole body, unless it is large.
         stream: a large body, received while it is read.
         client: the client's address.
         port: the port that the server listens on.
-        trusted: a trusted proxy has sent it.
-        lent: the answer has taken the connection over, and returns it later.
-        caller: the sender, once it is authorised.
-        found: the result of the search in the table of routes, once it is made.
-        names: what the placeholders of the route's path stand for.
-        needed: the role that it needs, once it is authorised.
+        trusted: True if a trusted proxy has sent the request.
+        lent: True if the answer has taken over the connection and returns the connection later.
+        caller: the sender, after the authorisation.
+        found: the result of the search in the table of routes, or None before the search.
+        names: the values of the placeholders in the route's path.
+        needed: the role that the request needs, after the authorisation.
         most_body_bytes: limit of the body of a request that needs no token; 0 for none.
-        lane: the thread of short answers, when it processes this request.
+        lane: the fast lane, if its thread processes this request; else None.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Request:
 
     @property
     def name(self) -> str | None:
-        """The name in the path; None for a resource that is not named there."""
+        """The name of the resource in the path; None if the path has no name."""
         return self.names.get("name")
 
     @property
@@ -125,7 +125,7 @@ class Request:
     # --- body -----------------------------------------------------------------------------------------------
 
     def read(self, limit: int, what: str = "the body") -> bytes:
-        """The body, unpacked when it says gzip or deflate.
+        """Return the body, decompressed if it is encoded with gzip or deflate.
 
         Raises: HttpError 413 when it has more than ``limit`` bytes, 415 for another Content-Encoding.
         """

@@ -1,4 +1,4 @@
-"""``/streams/{name}/dead-letters``: what did not get where it should, tried again or dropped."""
+"""``/streams/{name}/dead-letters``: list, retry or drop the dead letters of a stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..server.takeover import Takeover
 from ..wiring import Services
 
 _LISTED = 20
-"""Errors in an answer about many letters."""
+"""Maximum number of errors in an answer about several dead letters."""
 
 
 def get_dead_letters(services: Services, request: Request) -> WholeAnswer | Takeover:
@@ -41,7 +41,7 @@ def get_dead_letters(services: Services, request: Request) -> WholeAnswer | Take
 
 
 class _Letters:
-    """Dead letters as events."""
+    """The dead letters of a stream as server-sent events."""
 
     more = False
 
@@ -60,7 +60,7 @@ class _Letters:
 
 
 def retry_dead_letters(services: Services, request: Request) -> WholeAnswer:
-    """Try the dead letter ``?id=`` once more, or those that are kept for ``?reason=``, the oldest first."""
+    """Retry the dead letter ``?id=``, or all dead letters with the reason ``?reason=``, oldest first."""
     stream, letter, reason = _chosen(request)
     engine = services.engine
     if letter is not None:
@@ -73,7 +73,7 @@ def retry_dead_letters(services: Services, request: Request) -> WholeAnswer:
         except BackPressureError:
             raise
         except NotFoundError:
-            continue  # its query has begun anew before it, with an older letter
+            continue  # the retry of an older letter has already restarted the same query
         except ReportedError as error:
             failed.append({"id": each, "error": error.message})
     answer: dict[str, Any] = {"retried": retried, "failed": len(failed), "errors": failed[:_LISTED]}
@@ -81,7 +81,7 @@ def retry_dead_letters(services: Services, request: Request) -> WholeAnswer:
 
 
 def drop_dead_letters(services: Services, request: Request) -> WholeAnswer:
-    """Drop the dead letter ``?id=`` for good, or those that are kept for ``?reason=``."""
+    """Drop the dead letter ``?id=``, or all dead letters with the reason ``?reason=``."""
     stream, letter, reason = _chosen(request)
     engine = services.engine
     letters = [letter] if letter is not None else _letters_of(engine, stream, reason)
@@ -112,5 +112,5 @@ def _chosen(request: Request) -> tuple[str, str | None, str | None]:
 
 
 def _letters_of(engine: Engine, stream: str, reason: str | None) -> list[str]:
-    """The ids of the letters that are kept for a reason."""
+    """Return the ids of the dead letters with a given reason."""
     return [each["id"] for each in engine.streams.dead_letters(stream) if each["reason"] == reason]

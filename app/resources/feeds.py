@@ -66,7 +66,7 @@ def open_results(services: Services, request: Request) -> WholeAnswer | Takeover
 
 
 def _position(request: Request) -> tuple[int | None, bool]:
-    """The place where a feed is to begin: behind which event, and whether with the current answer."""
+    """The start of a feed: after which event, and whether with the current answer."""
     after = request.arguments.get("from")
     snapshot = request.arguments.flag("snapshot")
     # A browser keeps the address when it connects again: the header is the newer of the two.

@@ -35,7 +35,7 @@ def load(services: Services, request: Request) -> WholeAnswer:
 
 
 def list_jobs(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """All jobs; as events, also while they go on."""
+    """Return all jobs, as JSON or as a stream of progress events."""
     form = event_form(request.accept, (negotiation.JSON_RESULTS,))
     if form is None:
         return json_answer({"jobs": [describe(record) for record in services.jobs.list()]})
@@ -43,7 +43,7 @@ def list_jobs(services: Services, request: Request) -> WholeAnswer | Takeover:
 
 
 def get_job(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """One job; as events while it goes on."""
+    """Return one job, as JSON or as progress events until the job has ended."""
     job_id = request.names["job_id"]
     record = services.jobs.get(job_id)
     form = event_form(request.accept, (negotiation.JSON_RESULTS,))
@@ -118,7 +118,7 @@ class JobSource:
         self._closed = False
 
     def take(self) -> list[bytes]:
-        """The states of jobs that are others than those sent last."""
+        """Return the states of jobs that have changed since the last sent event."""
         if self._job_id is None:
             records = self._jobs.list()
         else:
@@ -143,5 +143,5 @@ class JobSource:
         Thread(target=watch, name="quadrill-job-watch", daemon=True).start()
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop the notifications about job changes."""
         self._closed = True

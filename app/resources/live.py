@@ -1,4 +1,4 @@
-"""Pushes that last: the lines of a chunked body, and the messages of a WebSocket."""
+"""Long-lived pushes: the lines of a chunked body, and the messages of a WebSocket."""
 
 from __future__ import annotations
 

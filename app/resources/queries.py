@@ -67,7 +67,7 @@ def register_by_name(services: Services, request: Request) -> WholeAnswer:
 
 
 def validate(services: Services, request: Request) -> WholeAnswer:
-    """Tell what registering would give, without doing it; with ``?code=true`` also the plan's source."""
+    """Validate a query without registration; with ``?code=true`` return the source of its plan, too."""
     request.arguments.check({"name", "code"})
     registration = _registration(services, request, request.arguments.get("name"))
     engine = services.engine
@@ -80,7 +80,7 @@ def validate(services: Services, request: Request) -> WholeAnswer:
 
 
 def preview(services: Services, request: Request) -> WholeAnswer:
-    """What the query would have told over the last minutes of its streams; nothing is registered."""
+    """Return the events that a query would have emitted in the last minutes, without registration."""
     request.arguments.check({"name", "last", "limit"})
     registration = _registration(services, request, request.arguments.get("name"))
     limits = PreviewLimits()
@@ -121,7 +121,7 @@ def explain(services: Services, request: Request) -> WholeAnswer:
 
 
 def history(services: Services, request: Request) -> WholeAnswer:
-    """What a query did in the last hour, in columns."""
+    """Return the activity of a query in the last hour, in columns."""
     request.arguments.check()
     return json_answer(services.history.query(check_name(request.name, "the query name")))
 
@@ -138,7 +138,7 @@ def patch(services: Services, request: Request) -> WholeAnswer:
 
 
 def refresh(services: Services, request: Request) -> WholeAnswer:
-    """Refresh the static parts now."""
+    """Refresh the static parts of a query immediately."""
     request.arguments.check()
     name = check_name(request.name, "the query name")
     services.engine.queries.refresh(name)
@@ -146,7 +146,7 @@ def refresh(services: Services, request: Request) -> WholeAnswer:
 
 
 def replay(services: Services, request: Request) -> WholeAnswer:
-    """Evaluate once more over the retained elements from ``?from=`` on, into a new epoch of the feed."""
+    """Evaluate the query again over the retained elements since ``?from=``, into a new epoch of the feed."""
     request.arguments.check({"from"})
     begin = request.arguments.get("from")
     from_ms = None if begin is None else instant_ms(begin, "the parameter from")

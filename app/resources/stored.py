@@ -1,4 +1,4 @@
-"""``/stored-queries``: SPARQL queries kept under a name, to be looked up and run."""
+"""``/stored-queries``: store, list and run SPARQL queries under a name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RUN_PARAMETERS = {"default-graph-uri", "named-graph-uri", "union-default-graph"
 
 
 def list_stored(services: Services, request: Request) -> WholeAnswer:
-    """All stored queries by name."""
+    """Return all stored queries, ordered by name."""
     request.arguments.check()
     return json_answer(
         {
@@ -42,7 +42,7 @@ def list_stored(services: Services, request: Request) -> WholeAnswer:
 
 
 def get_stored(services: Services, request: Request) -> WholeAnswer:
-    """One stored query."""
+    """Return one stored query."""
     request.arguments.check()
     return json_answer(_described(services, request, _found(services, request)))
 
@@ -55,7 +55,7 @@ def put_stored(services: Services, request: Request) -> WholeAnswer:
     settings, store = services.settings, services.store
     if len(text) > settings.max_query_bytes:
         raise too_large("the query", settings.max_query_bytes, len(text))
-    # Evaluated on nothing: a wrong text is told now and not when it is run.
+    # The query is evaluated on an empty store, so that a wrong text is reported before it is stored.
     checker = Querier(Store(), TextLimits(height=settings.max_nesting), store.allowed_hosts)
     asked = extended(text, settings.base_iri)
     wanted = QueryRequest(
@@ -73,7 +73,7 @@ def put_stored(services: Services, request: Request) -> WholeAnswer:
 
 
 def remove_stored(services: Services, request: Request) -> WholeAnswer:
-    """Forget a stored query."""
+    """Delete a stored query."""
     services.registry.stored_queries.remove(check_name(request.name, "the name of the stored query"))
     return no_content()
 

@@ -1,4 +1,4 @@
-"""Step 1 of 8: ``/streams``, where elements come in; the declarations of streams beside it."""
+"""Step 1 of 8: ``/streams``, which receives elements, and the declarations of streams."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def get_history_by_iri(services: Services, request: Request) -> WholeAnswer:
 
 
 def get_history(services: Services, request: Request) -> WholeAnswer:
-    """What arrived on a stream in the last hour, in columns."""
+    """Return the numbers of elements that arrived on a stream in the last hour, in columns."""
     request.arguments.check()
     return json_answer(services.history.stream(_name(request)))
 
 
 def get_late(services: Services, request: Request) -> WholeAnswer:
-    """The late elements that a stream still keeps, oldest first."""
+    """Return the retained late elements of a stream, oldest first."""
     request.arguments.check()
     letters = services.engine.streams.dead_letters(_name(request))
     return json_answer({"elements": [each for each in letters if each["reason"] == "late"]})
@@ -207,7 +207,7 @@ def _require_records(request: Request, body: bytes) -> None:
     try:
         mapping = json.loads(body).get("mapping")
     except (ValueError, RecursionError):
-        return  # several records, or an error that is told with its place
+        return  # several records, or an error that the mapping reports with its place
     if isinstance(mapping, dict) and not mapping.keys().isdisjoint(("construct", "jsonld")):
         _require_writer(request)
         raise HttpError(
