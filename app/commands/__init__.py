@@ -1,1 +1,1 @@
-"""The sub-commands of ``quadrill``."""
+"""Implementations of the sub-commands of the command line program ``quadrill``."""

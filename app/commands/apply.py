@@ -1,4 +1,4 @@
-"""``quadrill apply`` and ``quadrill dump``: declarations of a server's objects in files."""
+"""The commands ``quadrill apply`` and ``quadrill dump``, which read and write declaration files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DONE: dict[Action, str] = {"create": "created", "change": "changed", "same": "s
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands."""
+    """Add the commands ``apply`` and ``dump`` to the command line parser."""
     summary = "make a server have what files declare: prefixes, streams, queries, sources, sinks"
     apply = add_client_command(
         commands,
@@ -77,15 +77,16 @@ def _apply(options: argparse.Namespace) -> int:
 
 
 def _removable_names(removable: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:
-    """Section and name of all that may go."""
+    """Return the pairs (section, name) of all objects that ``apply --prune`` may remove."""
     return {(section, name) for section, names in removable.items() for name in names}
 
 
-# --- what the server has -----------------------------------------------------------------------------------
+# --- objects of the server
+# -----------------------------------------------------------------------------------
 
 
 def _present(server: ServerConnection, sections: Collection[str]) -> dict[str, dict[str, dict[str, Any]]]:
-    """The descriptions of all that a server has, by section and name."""
+    """Request the objects of the given sections from a server; return descriptions by section and name."""
     found = {}
     for section in SECTIONS:
         if section in sections:
@@ -96,7 +97,10 @@ def _present(server: ServerConnection, sections: Collection[str]) -> dict[str, d
 
 
 def _removable(section: str, has: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The names that somebody declared: a stream of a query or of a first push goes by itself."""
+    """Return the names of the objects in a section that ``apply --prune`` may remove.
+
+    A stream that a query derives, or that a first push created without a declaration, is not included.
+    """
     if section != "streams":
         return list(has)
     return [name for name, each in has.items() if each["declared"] and each["derived_from"] is None]
@@ -105,9 +109,9 @@ def _removable(section: str, has: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _differences(
     server: ServerConnection, declared: Declared, described: Mapping[str, Any] | None
 ) -> tuple[str, ...]:
-    """The members by which a declaration differs from what is there; nothing is done.
+    """Return the members in which a declaration differs from the server's object; the server is not changed.
 
-    Raises: ServerError where the server would refuse it.
+    Raises: ServerError when the server would reject the declaration.
     """
     given = declared.members
     with _at(declared.place):
@@ -129,7 +133,7 @@ def _differences(
 def _check_streams(
     server: ServerConnection, declared: Iterable[Declared], has: Mapping[str, Mapping[str, dict[str, Any]]]
 ) -> None:
-    """Let the server say whether it would take the streams; raises ServerError."""
+    """Send each stream declaration as a dry run; raise ServerError if the server would reject one."""
     for each in declared:
         if each.section == "streams":
             described = has["streams"].get(each.name)
@@ -141,7 +145,11 @@ def _check_streams(
 def _query_differences(
     server: ServerConnection, name: str, given: Mapping[str, Any], described: Mapping[str, Any] | None
 ) -> tuple[str, ...]:
-    """The server compares: registered alike a query stays as it is, registered otherwise it is refused."""
+    """Return ``query`` or ``options`` when a query's text or options differ from the registered query.
+
+    The server compares: a PUT of an equal registration changes nothing, and a PUT of a different registration
+    returns 409. A query that the server does not have is only validated.
+    """
     try:
         if described is None:
             server.call("POST", "queries:validate", params={"name": name}, json=dict(given))
@@ -150,18 +158,19 @@ def _query_differences(
     except ServerError as error:
         if error.status != 409:
             raise
-        # What stands in the way of a new one may be removed before it comes.
+        # A conflict of a new query is ignored: a removal may resolve the conflict before the registration.
         if described is not None:
             return ("query",) if given["query"] != described["query"] else ("options",)
     return ()
 
 
-# --- what is done ------------------------------------------------------------------------------------------
+# --- execution of the steps
+# ------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _ApplyReport:
-    """What is printed of the steps: the plan before anything is done, then how it went."""
+    """Printer of the output of ``apply``: the planned steps before the execution, and the counts after it."""
 
     steps: list[ApplyStep]
     dry_run: bool
@@ -169,7 +178,7 @@ class _ApplyReport:
     done: int = 0
 
     def plan(self, left: int) -> None:
-        """The steps, and how much no file has."""
+        """Print the planned steps and the number ``left`` of server objects that no file declares."""
         if not self.as_json:
             for each in self.steps:
                 differs = f" ({', '.join(each.differs)})" if each.differs else ""
@@ -178,7 +187,7 @@ class _ApplyReport:
             print(f"{left} more on the server, which no file has; --prune removes it", file=sys.stderr)
 
     def end(self) -> None:
-        """The counts of actions, or the document."""
+        """Print the counts of the actions, or with ``--json`` a document of all steps."""
         if self.as_json:
             steps = [
                 {name: value for name, value in asdict(each).items() if name != "members"}
@@ -192,7 +201,7 @@ class _ApplyReport:
             print(f"would be: {shown}" if self.dry_run else shown)
 
     def before(self) -> str:
-        """What was done before an error, as a part of its sentence."""
+        """Return the end of an error message, which lists the steps that were executed before the error."""
         done = [
             f"{_DONE[each.action]} {each.section}.{each.name}"
             for each in self.steps[: self.done]
@@ -240,7 +249,7 @@ def _do(server: ServerConnection, step: ApplyStep, described: Mapping[str, Any] 
 
 @contextmanager
 def _at(place: str, before: str = "") -> Iterator[None]:
-    """Errors of the server tell the place in a file."""
+    """Put the place of a declaration before a ServerError's message, and append ``before`` to the message."""
     try:
         yield
     except ServerError as error:
@@ -280,7 +289,7 @@ def _dump(options: argparse.Namespace) -> int:
 
 
 def _as_file(section: str, name: str, described: Mapping[str, Any], variables: dict[str, str]) -> Any:
-    """Return the members that a file declares under a name."""
+    """Return an object's members as a declaration file lists them, with variables in place of secrets."""
     members: dict[str, Any] = {"uri": described.get("uri")}
     if section == "streams":
         members = planning.stream_members(described)

@@ -1,4 +1,4 @@
-"""Commands and their arguments: parsers, texts of files, and errors for what cannot be meant."""
+"""Functions that add commands and arguments to the command line parser and read files given as arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[[argparse.Namespace], int]
 
 
 class UsageError(ReportedError):
-    """The command line asks for something that cannot be; the exit code is 2."""
+    """Error that the command line has invalid or contradictory arguments; the exit code is 2."""
 
     code = "usage"
 
@@ -33,7 +33,7 @@ class OfflineError(ReportedError):
 
 
 class _Help(argparse.HelpFormatter):
-    """Paragraphs are wrapped; lines that are indented, examples, stay as they are."""
+    """Help formatter that wraps paragraphs and leaves indented lines, which are examples, unchanged."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         lines = text.splitlines()
@@ -43,7 +43,11 @@ class _Help(argparse.HelpFormatter):
 def add_command(
     commands: Any, name: str, run: Run | None, summary: str, *examples: str, further: str = ""
 ) -> argparse.ArgumentParser:
-    """The parser of a command that ``run`` runs: a summary, what is to be known beyond it, and examples."""
+    """Add a command and return its parser.
+
+    ``run`` executes the command. The help text consists of the summary, the ``further`` text and the
+    examples.
+    """
     shown = "\n".join(f"  quadrill {each}" for each in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -61,20 +65,20 @@ def add_command(
 def add_client_command(
     commands: Any, name: str, run: Run | None, summary: str, *examples: str, further: str = ""
 ) -> argparse.ArgumentParser:
-    """The parser of a command that asks a server."""
+    """Add a command with the options ``--server``, ``--token`` and ``--json``, and return its parser."""
     parser = add_command(commands, name, run, summary, *examples, further=further)
     add_server_options(parser)
     return parser
 
 
 def add_actions(parser: argparse.ArgumentParser, run: Run) -> Any:
-    """The actions of a command; without one ``run`` is run."""
+    """Add a group of actions to a command's parser; ``run`` executes the command without an action."""
     parser.set_defaults(run=run)
     return parser.add_subparsers(dest="action", metavar="ACTION", title="actions")
 
 
 def add_action(actions: Any, name: str, run: Run, summary: str, *examples: str) -> argparse.ArgumentParser:
-    """The parser of an action that asks a server, whose options may stand before the action as well."""
+    """Add an action that calls a server; server options are accepted before and after the action's name."""
     parser = add_command(actions, name, run, summary, *examples)
     add_server_options(parser, argparse.SUPPRESS)
     parser.set_defaults(parser=parser)
@@ -82,7 +86,7 @@ def add_action(actions: Any, name: str, run: Run, summary: str, *examples: str) 
 
 
 def add_server_options(parser: argparse.ArgumentParser, default: Any = None) -> None:
-    """The options that every command that asks a server has."""
+    """Add the options ``--server``, ``--token`` and ``--json`` to a command's parser."""
     parser.add_argument(
         "--server",
         metavar="URL",
@@ -101,7 +105,7 @@ def add_server_options(parser: argparse.ArgumentParser, default: Any = None) -> 
 
 
 def add_data_options(parser: argparse.ArgumentParser, further: str = "", default: Any = None) -> None:
-    """The options that name a data folder, with something ``further`` in their help."""
+    """Add the options ``--data`` and ``--config`` to a parser; their help texts end with ``further``."""
     parser.add_argument("--data", metavar="DIR", default=default, help=f"data folder{further}")
     parser.add_argument(
         "--config", metavar="FILE", type=Path, default=default, help=f"TOML file with settings{further}"
@@ -109,19 +113,19 @@ def add_data_options(parser: argparse.ArgumentParser, further: str = "", default
 
 
 def query_path(name: str, what: str = "") -> str:
-    """Return the path of a continuous query, relative to the address of the server."""
+    """Return the URL path of a continuous query, relative to the address of the server."""
     return f"queries/{quote(name, safe='')}{what}"
 
 
 def stream_address(name: str, what: str = "") -> tuple[str, dict[str, str]]:
-    """The address of a stream, by its name or its IRI: path and parameters."""
+    """Return the URL path and query parameters of a stream, which is given by its name or its IRI."""
     if ":" in name:
         return f"streams{what}", {"iri": name}
     return f"streams/{quote(name, safe='')}{what}", {}
 
 
 def read_text(file: Path | None) -> str:
-    """The text of a file, or without one of standard input; raises OfflineError when it is none."""
+    """Read a UTF-8 file, or standard input for None; raise OfflineError when the bytes are not UTF-8."""
     try:
         return sys.stdin.read() if file is None else file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -129,7 +133,7 @@ def read_text(file: Path | None) -> str:
 
 
 def json_of(text: str, file: object) -> Any:
-    """The JSON value of a text that stands in a file; raises OfflineError with the place of what is none."""
+    """Parse the JSON text of a file; raise OfflineError with line and column of a syntax error."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -138,9 +142,9 @@ def json_of(text: str, file: object) -> Any:
 
 
 def members_of(given: Iterable[str], option: str, form: str = "NAME=JSON") -> dict[str, Any]:
-    """The members that an option gives as ``NAME=JSON``, where what is no JSON is a text.
+    """Parse the values ``NAME=JSON`` of a repeated option; a value that is not valid JSON becomes a string.
 
-    Raises: UsageError, which names the option and the form that it has.
+    Raises: UsageError with the option and its expected form, when a value has no ``=``.
     """
     members: dict[str, Any] = {}
     for each in given:
@@ -155,8 +159,8 @@ def members_of(given: Iterable[str], option: str, form: str = "NAME=JSON") -> di
 
 
 def media_type_of(file: Path) -> str:
-    """The media type that a file's name tells; raises UsageError when it tells none."""
-    # Few commands need to know formats of RDF, which take long to begin.
+    """Return the RDF media type for a file name's ending; raise UsageError for an unknown ending."""
+    # The import is slow and few commands need the list of RDF formats, so the import is not at module level.
     from quadrill.store.formats import guess_rdf_format
 
     kind = guess_rdf_format(file.name)

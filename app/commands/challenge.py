@@ -1,16 +1,16 @@
-"""``quadrill run --format debs``: the trips of the DEBS 2015 Grand Challenge in, its output lines out.
+"""The command ``quadrill run --format debs``, which writes the output lines of the DEBS 2015 Grand Challenge.
 
-The feeder reads the challenge's own CSV file, one report a line, and pushes each as an element of its
-own, the graph of Example 1 of the paper with the report's running number, stamped with the drop-off: many
-reports have one second, and their order is part of the data. The listener writes a line whenever a report
-changed the list that the query gives, also within a second:
+`reports` parses the challenge's CSV file with one trip report per line, and `follow` pushes each report as a
+separate element. The element is the graph of Example 1 of the paper, with the number of the report's line,
+because many reports have the same second and their order is part of the data. The event time is the drop-off
+time. `DelayRecorder` writes one line whenever a report changed the query's list, even twice within a second:
 
     pickup_datetime,dropoff_datetime,<the values of the list, row by row>,delay
 
-The two times are those of the report that caused it, rows that the list of ten has not are NULL, and the
-delay is the time in milliseconds from after the report was read to before the line was written. Reports do
-not wait for each other's answers: up to `LINE` reports are queued for the engine, which processes them
-together, and a delay includes the time of the other reports in the queue.
+The two times belong to the report that caused the change. Rows missing in a list of fewer than ten rows are
+NULL. The delay is the time in milliseconds between the reading of the report and the writing of the line.
+Reports do not wait for the answers of earlier reports: up to `LINE` reports are queued for the engine, which
+processes them together, and a delay includes the time of the other reports in the queue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LENGTH = 10
 LINE = 64
 """Maximum number of reports that are pushed before the listener reads their answers."""
 NAMESPACE = "http://debs2015.org/taxi#"
-# What the challenge's rules ask of a registration: windows are (now - width, now], a line is a whole list.
+# The challenge's rules require windows (now - width, now] and the whole list of rows on each output line.
 OPTIONS = {"output": "rstream", "bounds": "open-closed"}
 
 _SLIDING = {"all", "now", "range", "triples"}
@@ -44,14 +44,14 @@ _ENDS_WITH_ZEROS = re.compile(r"-?[0-9]+\.[0-9]*0")
 
 
 class TripError(ReportedError):
-    """A line that is no report of a trip."""
+    """Error that a line of the challenge's CSV file is not a valid trip report."""
 
     code = "recording"
 
 
 @dataclass(frozen=True, slots=True)
 class ChallengeReport:
-    """One report of a trip: its times as the file has them, its end in milliseconds, and its graph."""
+    """Trip report: the two times as in the file, the drop-off in ms since 1970, and the N-Triples graph."""
 
     pickup: str
     dropoff: str
@@ -60,10 +60,10 @@ class ChallengeReport:
 
 
 def reports(lines: Iterator[str]) -> Iterator[ChallengeReport]:
-    """The reports of a file of the challenge, in its order.
+    """Parse the lines of a challenge CSV file and yield the trip reports in file order.
 
     Raises:
-        TripError: a line without 17 fields, a time or a number that is none; with the line's number.
+        TripError: a line has not 17 fields, or an invalid time or number; the message has the line number.
     """
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -95,7 +95,7 @@ def _report(fields: list[str], number: int) -> ChallengeReport:
 
 
 def _shortest(text: str) -> str:
-    """A decimal without zeros at its end, as the store has it; anything else as it is."""
+    """Return a decimal without trailing zeros, as the store does; return any other text unchanged."""
     if not _ENDS_WITH_ZEROS.fullmatch(text):
         return text
     short = text.rstrip("0").rstrip(".")
@@ -110,7 +110,7 @@ def _time(text: str, number: int) -> datetime:
 
 
 def in_line(described: dict[str, Any]) -> int:
-    """Return how many reports may be queued for a query: `LINE` if each has an answer, else 1."""
+    """Return how many reports may be queued for a query: `LINE` if each report gets an answer, else 1."""
     every = described["form"] == "select" and not described["non_empty"] and described["once_per"] is None
     slide = {window["kind"] for window in described["windows"]} <= _SLIDING
     return LINE if every and slide and described["report"] == "on-content-change" else 1
@@ -128,15 +128,15 @@ class DelayRecorder:
         self.delays: list[float] = []
         self._output = output
         self._events: deque[StoredEvent] = deque()
-        # Pushed reports, each with the time at which the report was read.
+        # Reports without an output line so far, each with the time at which the report was read.
         self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
-        # JSON of the last answer after its time; the initial text is the end of no answer.
+        # JSON text of the last answer without its time; no answer ends with the initial value.
         self._told = "\n"
         feed.join(self, None, 0)
 
     def expect(self, report: ChallengeReport, read_at: float) -> None:
-        """A report is pushed; ``read_at`` is the reading of `time.perf_counter` when it had been read."""
+        """Enqueue a report before its push; ``read_at`` is when it was read, by `time.perf_counter`."""
         self._waiting.append((report, read_at))
 
     def look(self) -> None:
@@ -202,9 +202,9 @@ def follow(
     listeners: Sequence[DelayRecorder],
     line: int,
 ) -> int:
-    """Push every report, up to ``line`` of them before their answers are looked at; the number of reports.
+    """Push all reports in batches of at most ``line`` reports, and return the number of reports.
 
-    One that comes too late is alone: its answer has the time of those before it.
+    A late report is pushed separately, because its answer has the event time of earlier reports.
     """
     number = newest = 0
     waiting: list[tuple[bytes, int]] = []
@@ -229,7 +229,7 @@ def follow(
 def _push(
     engine: Engine, stream: str, waiting: list[tuple[bytes, int]], listeners: Iterable[DelayRecorder]
 ) -> None:
-    """Push what waits, and write what it has changed."""
+    """Push the ``waiting`` reports to the stream, and let each listener write its output lines."""
     given = waiting.copy()
     waiting.clear()
     engine.streams.push_each(stream, given, "application/n-triples")

@@ -1,4 +1,4 @@
-"""How a command line can go on: commands and options of the parsers, names that a server has."""
+"""Shell completion of commands and options, and of the names of a server's queries, streams and jobs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from quadrill.store.errors import ReportedError
 from .connection import connect
 
 _MOST_SECONDS = 0.5
-"""Nobody waits longer for names while writing."""
+"""Seconds after which a shell completion stops waiting for the server's names, because a user is typing."""
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell that asks, and end the process."""
+    """Print the completions and exit, if a shell started the process for a completion; else do nothing."""
     for command in _all_parsers(parser):
         for action in command._actions:
             role = _role(command.prog, action.dest)
@@ -36,7 +36,7 @@ def _all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
 
 
 def _role(command: str, argument: str) -> str | None:
-    """The resource that lists the names of an argument."""
+    """Return the HTTP resource that lists the values of a command's argument; None if there is none."""
     if argument == "stream" and "declare" not in command:
         return "streams"
     if argument in ("name", "names"):
@@ -47,7 +47,7 @@ def _role(command: str, argument: str) -> str | None:
 
 
 class _Names(BaseCompleter):
-    """The names of one kind of thing that the server has."""
+    """Completer that requests the names of one resource, such as ``queries``, from the server."""
 
     def __init__(self, role: str) -> None:
         self._role = role

@@ -1,4 +1,4 @@
-"""``quadrill completion``: what a shell reads to complete commands, options and names of queries."""
+"""The command ``quadrill completion``, which prints the completion script for bash, zsh or fish."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``completion`` to the command line parser."""
     parser = add_command(
         commands,
         "completion",

@@ -1,4 +1,4 @@
-"""A client's connection to a running server: errors become ours, feeds are resumed."""
+"""Connection of a command to a running server, with a feed reader that reconnects after a lost connection."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         self._http.close()
 
     def answers(self) -> bool:
-        """Whether a server is there; the connection is closed otherwise.
+        """Return whether a server responds at the address; close the connection if no server responds.
 
-        Raises: ServerError when what is there refuses.
+        Raises: ServerError when the server rejects the request.
         """
         try:
             self.call("GET", "health/live")
@@ -74,9 +74,9 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         return True
 
     def call(self, method: str, path: str, **options: Any) -> HttpAnswer:
-        """One request and its answer.
+        """Send one request and return the whole response.
 
-        Raises: ServerError when the server cannot be reached or refuses.
+        Raises: ServerError when the server cannot be reached or returns a status of 300 or above.
         """
         try:
             answer = read_whole(self._http.ask(method, path, **options))
@@ -87,7 +87,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         return answer
 
     def replay(self) -> dict[str, Any] | None:
-        """How far the replay of a server that is starting is; None for one that is ready."""
+        """Return the progress of a starting server's journal replay; None if the server reports none."""
         try:
             answer = read_whole(self._http.ask("GET", "health/ready"))
         except HttpError:
@@ -98,7 +98,11 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
     def stream(
         self, method: str, path: str, answered: dict[str, str] | None = None, **options: Any
     ) -> Iterator[bytes]:
-        """One request and its answer in pieces, its headers in ``answered``; an answer that is cut raises."""
+        """Send one request and yield the response body in pieces; store the response headers in ``answered``.
+
+        Raises: ServerError when the server cannot be reached, rejects the request or sends an incomplete
+            body.
+        """
         try:
             answer = self._http.ask(method, path, **options)
             if answer.status >= 300:
@@ -114,7 +118,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
     def events(
         self, path: str, parameters: Mapping[str, str], last_id: str | None
     ) -> Iterator[ServerEvent] | None:
-        """The events of one connection to a feed; None when the feed has ended."""
+        """Open a feed after the event ``last_id`` and return its events; None when the feed has ended."""
         headers = {"Accept": "text/event-stream"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
@@ -132,7 +136,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         return (event for events in events_of(self._following(answer)) for event in events)
 
     def _following(self, answer: HTTPResponse) -> Iterator[bytes]:
-        """The pieces of a feed; an interrupted one leaves nothing that could be used again."""
+        """Yield the pieces of a feed's response body, then close the connection, which cannot be reused."""
         try:
             yield from pieces_of(answer)
         finally:
@@ -149,20 +153,20 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
 
 
 def named_server(options: argparse.Namespace) -> str | None:
-    """The address that the options or else the environment name."""
+    """Return the server address of the option ``--server``, else of the environment; None without either."""
     return options.server or os.environ.get(SERVER_VARIABLE) or None
 
 
 def connect(options: argparse.Namespace, default: str = DEFAULT_SERVER) -> ServerConnection:
-    """The connection that the options name."""
+    """Return a connection to the server of the options or environment, else to the ``default`` address."""
     token = options.token or os.environ.get("QUADRILL_TOKEN")
     return ServerConnection(server_url(named_server(options) or default), token)
 
 
 def server_url(text: str) -> str:
-    """The address of a server as a URL; ``127.0.0.1:7878`` and ``example.org`` are taken for http.
+    """Return a server's address as a URL; an address without a scheme, such as ``127.0.0.1:7878``, gets http.
 
-    Raises: ServerError for what is no address of a server.
+    Raises: ServerError when the text is not a valid server address.
     """
     url = text if "://" in text else f"http://{text}"
     try:
@@ -176,11 +180,12 @@ def server_url(text: str) -> str:
 
 
 def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -> Iterator[ServerEvent]:
-    """A feed's events for as long as it lives: a lost connection is taken up again after the last event.
+    """Yield the events of a feed until the feed ends; after a lost connection, resume after the last event.
 
-    ``parameters`` say where the feed begins, so that nothing is missed before its first event.
+    ``parameters`` give the position where the feed begins, so that no event is lost if the first connection
+    fails before its first event.
 
-    Raises: ServerError when the server refuses, stays away, or sends what is no feed.
+    Raises: ServerError when the server rejects the request, stays unreachable, or sends a malformed feed.
     """
     last_id: str | None = None
     connected, attempts = False, 0
@@ -215,6 +220,6 @@ def _problem(answer: HttpAnswer) -> ServerError:
             f"the server answered {answer.status} {answer.reason}",
             hint=f"It names another address: {elsewhere}" if elsewhere else None,
         )
-    # What the server says of a token is meant for who writes requests.
+    # The server's hint about tokens explains HTTP headers; users of a command need its option instead.
     hint = _TOKEN if answer.status == 401 else document.get("hint")
     return ServerError(message, hint=hint, document=document)

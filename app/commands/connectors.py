@@ -1,4 +1,4 @@
-"""Sources and sinks of a running server: list, declare, start, stop, delete; their dead letters."""
+"""Commands that list, declare, start, stop and delete the sources and sinks of a running server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .connection import ServerConnection, connect
 
 
 def add_commands(commands: Any) -> None:
-    """Add ``sources``, ``source``, ``sinks`` and ``sink``."""
+    """Add the commands ``sources``, ``source``, ``sinks`` and ``sink`` to the command line parser."""
     purposes = (
         ("source", "bring elements into streams", "access-log"),
         ("sink", "take the events of feeds elsewhere", "pager"),
@@ -112,7 +112,7 @@ def _asked(server: ServerConnection, path: str, action: str | None) -> dict[str,
 
 
 def _members(options: argparse.Namespace) -> dict[str, Any]:
-    """The declaration that the options tell; single members win over the file's."""
+    """Return the source or sink declaration of ``--file`` and ``--set``; ``--set`` overrides members."""
     members: dict[str, Any] = {}
     if options.file is not None:
         text = read_text(None if options.file == "-" else Path(options.file))

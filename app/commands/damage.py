@@ -1,4 +1,4 @@
-"""``quadrill check`` and ``quadrill repair``: what is damaged in a data folder, and going on without it."""
+"""The commands ``quadrill check`` and ``quadrill repair``, which find and remove damage in a data folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAMAGED = 1
 
 
 def check(options: argparse.Namespace) -> int:
-    """``quadrill check``."""
+    """Execute ``quadrill check``: print the state of a data folder's files; return 1 if a file is damaged."""
     folder, registry_url = _data(options)
     with looked_at(folder):
         found = checked(folder, registry_url)
@@ -31,7 +31,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def repair(options: argparse.Namespace) -> int:
-    """``quadrill repair``."""
+    """Execute ``quadrill repair``: move damaged parts of a data folder away, and print what is lost."""
     folder, registry_url = _data(options)
     with looked_at(folder):
         found, told = repaired(folder, registry_url)
@@ -42,7 +42,7 @@ def repair(options: argparse.Namespace) -> int:
 
 
 def _data(options: argparse.Namespace) -> tuple[Path, str]:
-    """The data folder, and the setting for a registry elsewhere."""
+    """Return the data folder of the options or settings, and the setting ``registry_url``."""
     given = {"data": options.data} if options.data else {}
     settings = load_settings(overrides=given, file=options.config)
     if settings.data_folder is None:
@@ -51,7 +51,7 @@ def _data(options: argparse.Namespace) -> tuple[Path, str]:
 
 
 def _print(found: Findings) -> None:
-    """A line for each file, and one for each fault."""
+    """Print one line for each checked file, and below it one line for each fault or note."""
     for each in found.findings:
         facts = ", ".join(f"{name} {value}" for name, value in each.facts.items())
         state = "DAMAGED" if each.faults else "whole"

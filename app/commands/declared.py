@@ -1,4 +1,4 @@
-"""Files that declare what a server is to have, in TOML or YAML: read, with ``${NAME}`` replaced."""
+"""Reader of declaration files in TOML or YAML, with ``${NAME}`` replaced by an environment variable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quadrill.store.errors import UnsupportedError
 from .arguments import OfflineError, UsageError, read_text
 
 SECTIONS = ("prefixes", "streams", "queries", "sources", "sinks")
-"""What a file may have, in the order in which it is made: each needs only what stands before it."""
+"""Sections of a declaration file in creation order: objects of a section need only earlier sections."""
 
 STANDARD_INPUT = Path("-")
 
@@ -30,7 +30,7 @@ _MOST_LEVELS = 100
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One declaration: the members under a name in a section of a file. A prefix has the member ``uri``."""
+    """Declaration of one object in a file: section, name and members. A prefix has the one member ``uri``."""
 
     section: str
     name: str
@@ -39,20 +39,21 @@ class Declared:
 
     @property
     def place(self) -> str:
-        """Where it stands, for messages."""
+        """Return the file, section and name of the declaration, for error messages."""
         return f"{self.file}: {self.section}.{self.name}"
 
 
 def read_files(
     files: Iterable[Path], environment: Mapping[str, str], form: str = "toml"
 ) -> tuple[list[Declared], frozenset[str]]:
-    """All declarations of some files, and the sections that the files have, empty ones too.
+    """Return all declarations of the files, and the names of the files' sections, including empty sections.
 
-    The file ``-`` is standard input, in the ``form`` toml or yaml; paths in it begin at the working folder.
+    The file ``-`` is standard input in the format ``form``, which is toml or yaml; relative paths in standard
+    input start at the working folder.
 
     Raises:
-        OfflineError: a file is not as it should be, two declare the same, a variable is not set.
-        UnsupportedError: a file is YAML, and its library is not installed.
+        OfflineError: a file is invalid, two files declare the same object, or a variable is not set.
+        UnsupportedError: a file is YAML, and the YAML library is not installed.
     """
     found: dict[tuple[str, str], Declared] = {}
     sections: set[str] = set()
@@ -76,7 +77,7 @@ def read_files(
 
 
 def escaped(text: str) -> str:
-    """A text as a file has it: nothing in it is taken for a variable."""
+    """Escape ``${`` as ``$${``, so that a declaration file's reader replaces no variable in the text."""
     return text.replace("${", "$${")
 
 
@@ -132,7 +133,7 @@ def _declared(section: str, name: Any, members: Any, file: Path, environment: Ma
 
 
 def _with_text(members: dict[str, Any], place: str, file: Path) -> dict[str, Any]:
-    """The members of a query, its text read from the file that they name."""
+    """Return a query's members with the member ``file`` replaced by the query text of the named file."""
     if ("query" in members) == ("file" in members):
         raise OfflineError(f"{place} needs one of query, the text, and file, which has it")
     if "query" in members:
@@ -149,7 +150,7 @@ def _with_text(members: dict[str, Any], place: str, file: Path) -> dict[str, Any
 
 
 def _object(value: Any, place: str) -> Any:
-    """A member that is an object and a secret: a file takes it as JSON from one variable, too."""
+    """Parse a member that is given as JSON in a string, so that one variable can hold a whole object."""
     if not isinstance(value, str) or not value.startswith("{"):
         return value
     try:
@@ -159,7 +160,7 @@ def _object(value: Any, place: str) -> Any:
 
 
 def _value(value: Any, place: str, environment: Mapping[str, str], level: int) -> Any:
-    """A value as JSON has it, variables replaced; times become texts."""
+    """Convert a TOML or YAML value to a JSON value; replace variables, and format dates as strings."""
     if level > _MOST_LEVELS:
         raise OfflineError(f"{place} is nested deeper than {_MOST_LEVELS} levels")
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""``quadrill explain``: the plan of a query text, or by a server of a registered query."""
+"""The command ``quadrill explain``, which prints the plan of a query text or of a registered query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .connection import connect
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``explain`` to the command line parser."""
     explain = add_client_command(
         commands,
         "explain",
@@ -44,7 +44,7 @@ def _explain(options: argparse.Namespace) -> int:
     if options.analyze:
         raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
     members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
-    # Only a text needs an engine here.
+    # The imports are slow, and only the plan of a query text needs an engine in this process.
     from quadrill.continuous.algebra.query_advice import variable_advice
     from quadrill.continuous.language.registration import Registration
 
@@ -57,7 +57,7 @@ def _explain(options: argparse.Namespace) -> int:
     try:
         registration = Registration.from_json({k: v for k, v in members.items() if v is not None})
         found = validate(services.engine, registration, code=options.code)
-        # There is no store here whose names it could be compared with.
+        # The store is empty, so names of the query cannot be compared with names of the store.
         slips = variable_advice(services.engine.lifecycle.prepare(registration).query)
     finally:
         services.close()
@@ -82,7 +82,7 @@ def _registered(options: argparse.Namespace) -> None:
     except ReportedError as error:
         if not Path(options.query).suffix:
             raise
-        # What looks like the name of a file may be meant as one.
+        # A name with a suffix, such as alert.cqels, may be the name of a missing file.
         raise OfflineError(f"there is no file {options.query}; {error.message}", hint=error.hint) from error
     if options.json:
         output.print_json(answer.json())

@@ -1,4 +1,4 @@
-"""Commands about a data folder; what does their work is begun when one is asked for."""
+"""Parsers of the commands on a data folder; the implementation of a command is imported at its execution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROLES = ("read", "push", "write", "admin")
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands."""
+    """Add the commands on a data folder, such as ``backup``, ``export`` and ``token``, to the parser."""
     migrating = add_command(
         commands,
         "migrate",
@@ -99,7 +99,7 @@ def _add_tokens(commands: Any) -> None:
     remove = add_command(actions, "remove", _remove_token, "remove a token", "token remove 5f0c2a")
     remove.add_argument("hash", help="the first digits of its hash, as listed")
     for action in (add, listing, remove):
-        # They may stand before the action as well.
+        # --data and --config are accepted before and after the action's name.
         add_data_options(action, default=argparse.SUPPRESS)
 
 

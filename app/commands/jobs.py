@@ -1,4 +1,4 @@
-"""``quadrill jobs``: bulk loads, mirrors, compactions and restores of a server."""
+"""The command ``quadrill jobs``, which lists, shows and cancels the jobs of a server, such as bulk loads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMES = ("created", "updated")
 
 
 def add_commands(commands: Any) -> None:
-    """Add ``jobs`` with its actions."""
+    """Add the command ``jobs`` with its actions ``list``, ``show`` and ``cancel``."""
     jobs = add_client_command(
         commands,
         "jobs",
