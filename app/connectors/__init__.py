@@ -1,1 +1,1 @@
-"""Sources, which feed streams from elsewhere, and sinks, which take what queries tell elsewhere."""
+"""Connectors: sources, which feed streams from outside, and sinks, which deliver events of queries."""

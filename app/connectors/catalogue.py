@@ -14,7 +14,7 @@ from .sink import SINK_MEMBERS, Sink
 from .source import SOURCE_MEMBERS, Source
 
 BUILT_IN = f"{__package__}.kinds"
-"""The extension that registers the built-in kinds; without it there are only those from outside."""
+"""The extension that registers the built-in kinds; without it only external kinds exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Kind:
     """A kind of source or sink.
 
     Attributes:
-        load: imports its class, when the kind is asked for: its library may be large or missing.
-        extra: the extra of this distribution that installs its library, None where it needs none.
+        load: imports the class on first use, because its library may be large or missing.
+        extra: the extra of this distribution that installs the kind's library; None without a library.
     """
 
     load: Callable[[], type[Source] | type[Sink]]
@@ -54,17 +54,17 @@ def register_sink(name: str, kind: Kind) -> None:
 
 
 def unregister_source(name: str) -> None:
-    """Remove a kind of source; those that are declared must have been dropped."""
+    """Remove a kind of source, of which no source may be declared."""
     del _SOURCES[name]
 
 
 def unregister_sink(name: str) -> None:
-    """Remove a kind of sink; those that are declared must have been dropped."""
+    """Remove a kind of sink, of which no sink may be declared."""
     del _SINKS[name]
 
 
 def source_kind(kind: object) -> type[Source]:
-    """The class of a kind of source.
+    """Return the class of a kind of source.
 
     Raises:
         InputError: there is no such kind.
@@ -76,7 +76,7 @@ def source_kind(kind: object) -> type[Source]:
 
 
 def sink_kind(kind: object) -> type[Sink]:
-    """The class of a kind of sink.
+    """Return the class of a kind of sink.
 
     Raises: as `source_kind`.
     """
@@ -86,9 +86,9 @@ def sink_kind(kind: object) -> type[Sink]:
 
 
 def described_kinds(role: ConnectorRole) -> list[dict[str, Any]]:
-    """All kinds of sources or sinks with their members but ``kind``, for who declares one.
+    """Describe all kinds of sources or sinks, with the members of a declaration except ``kind``.
 
-    Of a kind whose library is not installed there is what it ``needs`` alone.
+    A kind whose library is not installed has only ``needs``, the extra to install.
     """
     table, common = (_SOURCES, SOURCE_MEMBERS) if role == "source" else (_SINKS, SINK_MEMBERS)
     described = []

@@ -1,4 +1,4 @@
-"""What a connector could not read or deliver: kept in a bounded file, newest last."""
+"""Dead letters of a connector (records it could not read or deliver) in a bounded file, newest last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 log = logging.getLogger("quadrill.connectors")
 
 _MOST_TEXT = 4_000
-"""Characters of a record that are kept."""
+"""Maximum number of stored characters of a record."""
 
 
 def _line_of(letter: dict[str, Any]) -> str:
@@ -21,7 +21,7 @@ def _line_of(letter: dict[str, Any]) -> str:
 
 
 class DeadLetterFile:
-    """The dead letters of one connector; without a file they are kept in memory."""
+    """The dead letters of one connector; without a file only in memory."""
 
     def __init__(self, path: Path | None, most: int = 1_000) -> None:
         self._path = path
@@ -38,11 +38,11 @@ class DeadLetterFile:
             try:
                 found.append(json.loads(line))
             except ValueError:
-                continue  # the end of a file that was cut while it was written
+                continue  # incomplete last line after an interrupted write
         return found[-self._most :]
 
     def add(self, record: bytes | str, error: str, **members: Any) -> None:
-        """Keep a record and why it went nowhere; ``cut`` tells how many of its characters are kept."""
+        """Store a record and its error; a long record is cut."""
         shown = record if isinstance(record, str) else record.decode("utf-8", "replace")
         letter = {"at": time.time_ns() // 1_000_000, "error": error, "record": shown[:_MOST_TEXT], **members}
         if len(shown) > _MOST_TEXT:
@@ -53,7 +53,7 @@ class DeadLetterFile:
                 self._write(self._path, letter)
 
     def _write(self, path: Path, letter: dict[str, Any]) -> None:
-        """Add a letter to the file; where the disk is full it is kept in memory alone."""
+        """Append a letter to the file; with a full disk the letter stays only in memory."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._written += 1
@@ -69,12 +69,12 @@ class DeadLetterFile:
             log.warning("The dead letter could not be written to %s: %s", path, error.strerror or error)
 
     def list(self) -> list[dict[str, Any]]:
-        """The letters that are kept, oldest first."""
+        """Return the stored letters, oldest first."""
         with self._lock:
             return list(self._letters)
 
     def clear(self) -> int:
-        """Forget them all; how many they were."""
+        """Delete all letters and return their number."""
         with self._lock:
             forgotten = len(self._letters)
             self._letters.clear()

@@ -13,7 +13,7 @@ from quadrill.store.errors import InputError
 Form: TypeAlias = Literal["text", "number", "flag", "choice", "list", "object"]
 
 HIDDEN = "***"
-"""What a secret is shown as."""
+"""Text shown in place of a secret."""
 _SECRET_PARAMETER = re.compile(
     r"([?&;](?:[^=&;#]*[_.-])?"
     r"(?:(?:access|api|auth|sas)?[_-]?(?:token|key)|secret|password|passwd|pass|pwd"
@@ -22,7 +22,7 @@ _SECRET_PARAMETER = re.compile(
 )
 _QUERY_PART = re.compile(r"\?[^\s<>]*>")
 _PLACE = ("kind", "url", "ca")
-"""Members that say to whom secrets are sent: who trusts another authority may talk to somebody else."""
+"""Members that determine the receiver of secrets; another certificate authority may mean another server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ValueReader:
     choices: tuple[str, ...] = ()
 
     def __call__(self, value: Any, name: str) -> Any:
-        """The value of a member; raises InputError."""
+        """Return the value of a member; raises InputError."""
         return self.read(value, name)
 
 
@@ -43,12 +43,12 @@ class DeclarationMember:
     """One member of a declaration.
 
     Attributes:
-        name: as JSON has it.
-        read: gives the value as it is used.
-        default: the value where it is left out.
-        required: it cannot be left out.
-        secret: it is kept, and never shown.
-        help: one sentence for people.
+        name: the name in JSON.
+        read: converts the JSON value into the used value.
+        default: the value of an omitted member.
+        required: True if the member cannot be omitted.
+        secret: True if the value is stored but never shown.
+        help: one sentence for users.
     """
 
     name: str
@@ -59,7 +59,7 @@ class DeclarationMember:
     secret: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """What somebody has to know who gives it."""
+        """Describe the member as JSON for the users who write declarations."""
         reading = self.read if isinstance(self.read, ValueReader) else ValueReader(self.read, "text")
         return {
             "name": self.name,
@@ -73,10 +73,10 @@ class DeclarationMember:
 
 
 def read_members(kind: str, members: Iterable[DeclarationMember], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a declaration, defaults filled in; null is as good as nothing.
+    """Return the values of a declaration with defaults; null counts as omitted.
 
     Raises:
-        InputError: an unknown member, a wrong value, one that is missing.
+        InputError: an unknown member, an invalid value, or a missing member.
     """
     table = {each.name: each for each in members}
     unknown = sorted(name for name in given if name not in table)
@@ -97,7 +97,7 @@ def read_members(kind: str, members: Iterable[DeclarationMember], given: Mapping
 
 
 def _read(member: DeclarationMember, value: Any) -> Any:
-    """The value of a member; the error of a secret one does not show what was given."""
+    """Return the value of a member; the error of a secret member does not show the value."""
     try:
         return member.read(value, member.name)
     except InputError as error:
@@ -110,29 +110,29 @@ def _read(member: DeclarationMember, value: Any) -> Any:
 
 
 def shown_members(members: Iterable[DeclarationMember], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A declaration as it was given, without its secrets."""
+    """Return a declaration as given, with its secrets hidden."""
     secrets = {each.name for each in members if each.secret}
     shown = {name: HIDDEN if name in secrets else value for name, value in given.items() if value is not None}
     return shown | ({"url": shown_url(shown["url"])} if isinstance(shown.get("url"), str) else {})
 
 
 def shown_url(url: str) -> str:
-    """An address without the keys and tokens of its query part."""
+    """Return a URL without its query part, which may have keys and tokens."""
     return _SECRET_PARAMETER.sub(rf"\g<1>{HIDDEN}", url)
 
 
 def shown_message(message: str) -> str:
-    """A message without the query parts of the addresses in it: some services take their keys there."""
+    """Return a message without the query parts of its URLs, which may have keys of services."""
     return _QUERY_PART.sub("?…>", message)
 
 
 def with_secrets(
     members: Iterable[DeclarationMember], given: Mapping[str, Any], kept: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A declaration in which secrets that are given as they are shown stay what they were.
+    """Return a declaration in which secrets given as `***` have their stored values.
 
     Raises:
-        InputError: there is none that could stay, or it would be sent to another place.
+        InputError: there is no stored secret, or the secret would be sent to another server.
     """
     secrets = {each.name for each in members if each.secret}
     hidden = [name for name, value in given.items() if name in secrets and value == HIDDEN]
@@ -157,7 +157,7 @@ def with_secrets(
 
 
 def text(value: Any, name: str) -> str:
-    """A text that is not empty."""
+    """Return a non-empty text."""
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise InputError(f"{name} is {value!r}, it must be a text", code="member")
     return value
@@ -170,11 +170,11 @@ def _flag(value: Any, name: str) -> bool:
 
 
 flag = ValueReader(_flag, "flag")
-"""True or false."""
+"""Reader of true or false."""
 
 
 def number(least: int, most: int) -> ValueReader:
-    """A whole number within bounds."""
+    """Return a reader of whole numbers within bounds."""
 
     def read(value: Any, name: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -187,7 +187,7 @@ def number(least: int, most: int) -> ValueReader:
 
 
 def one_of(*words: str) -> ValueReader:
-    """One of some words."""
+    """Return a reader of one of several words."""
 
     def read(value: Any, name: str) -> str:
         if value not in words:
@@ -198,7 +198,7 @@ def one_of(*words: str) -> ValueReader:
 
 
 def mapping_of(read: MemberReader) -> ValueReader:
-    """An object whose values are read alike."""
+    """Return a reader of objects whose values all have the same form."""
 
     def read_all(value: Any, name: str) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -209,7 +209,7 @@ def mapping_of(read: MemberReader) -> ValueReader:
 
 
 def list_of(read: MemberReader | ValueReader) -> ValueReader:
-    """A list whose members are read alike; one alone stands for a list of it."""
+    """Return a reader of lists whose items have the same form; a single item counts as a list."""
 
     def read_all(value: Any, name: str) -> list[Any]:
         return [read(each, name) for each in (value if isinstance(value, list) else [value])]

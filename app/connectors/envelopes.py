@@ -1,4 +1,4 @@
-"""An event of a feed as others get it: a line of JSON, its data alone, or a CloudEvent."""
+"""Encodings of feed events for sinks: a line of JSON, the data alone, or a CloudEvent."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STYLE = DeclarationMember(
     "the form of an event, data: without its id",
     default="json",
 )
-"""The member of sinks whose other side carries id and kind beside the body, too."""
+"""The member `style` of sinks whose protocol carries id and kind outside of the body."""
 
 
 def body_of(event: StoredEvent, style: str, query: str) -> bytes:
-    """An event in one of the forms of `STYLE`."""
+    """Encode an event in one of the forms of `STYLE`."""
     if style == "data":
         return event.data.encode()
     if style == "cloudevents":
@@ -33,17 +33,17 @@ def body_of(event: StoredEvent, style: str, query: str) -> bytes:
 
 
 def line_of(event: StoredEvent) -> bytes:
-    """An event as a feed in NDJSON has it."""
+    """Encode an event as a line of an NDJSON feed."""
     return line(event.kind, event.data, event.id)
 
 
 def key_of(event: StoredEvent) -> str:
-    """What tells an event from all others of its query; the same when it is delivered again."""
+    """Return the key of an event, unique within its query and equal at a repeated delivery."""
     return event.kind if event.id is None else str(event.id)
 
 
 def cloud_event(event: StoredEvent, query: str, source: str) -> dict[str, Any]:
-    """An event by CloudEvents 1.0.2: its time is the instant that the answer is of."""
+    """Encode an event as CloudEvents 1.0.2; ``time`` is the instant of the answer."""
     data = json.loads(event.data)
     document = {
         "specversion": "1.0",

@@ -1,7 +1,7 @@
 """The errors of connectors.
 
-ConnectorError           cannot go on now: it waits and tries again
-└── ConnectorFailedError cannot go on before somebody changes something
+ConnectorError           temporary failure: the connector waits and retries
+└── ConnectorFailedError permanent failure until a user changes something
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from quadrill.store.errors import ReportedError
 
 
 class ConnectorError(ReportedError):
-    """The other side is away, or has refused something for now; the connector tries again later."""
+    """Temporary failure: the remote system is unreachable or refuses; the connector retries later."""
 
     code = "connector"
     status = 502
 
 
 class ConnectorFailedError(ConnectorError):
-    """What the other side says will not change by itself, for instance wrong credentials."""
+    """Permanent failure reported by the remote system, for instance wrong credentials."""
 
     code = "connector-failed"
 
 
 class StoppedError(Exception):
-    """The connector is being stopped; raised inside of its thread only."""
+    """The connector is being stopped; raised only in the connector's thread."""

@@ -1,4 +1,4 @@
-"""What is told of a running connector: state, rate, lag, the newest error."""
+"""Reported figures of a running connector: state, rate, lag, newest error."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Figures:
     """Figures of one connector, written by its thread and read by requests.
 
     Attributes:
-        taken: elements that a source has brought, or events that a sink has delivered, since it was started.
+        taken: elements pushed by a source, or events delivered by a sink, since its start.
         refused: records that could not be read, or events that could not be delivered.
-        skipped: records that hold nothing, for instance the tombstones of a topic.
-        lost: records that were gone before they could be read, one for each time that nobody knows how many.
-        lag: how far it is behind, in units of the other side (messages, bytes), None where that is unknown.
+        skipped: records without content, for instance tombstones of a Kafka topic.
+        lost: records deleted before they were read; a loss of unknown size counts as one.
+        lag: unprocessed input in units of the remote system (messages, bytes); None if unknown.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Figures:
         self.last_ms: int | None = None
 
     def count(self, number: int) -> None:
-        """So many elements or events went through."""
+        """Count processed elements or events."""
         now = time.monotonic()
         with self._lock:
             self.taken += number
@@ -46,7 +46,7 @@ class Figures:
             self._forget(now)
 
     def rate(self) -> float:
-        """Elements or events a second, of the last ten seconds."""
+        """Return elements or events per second, over the last ten seconds."""
         with self._lock:
             self._forget(time.monotonic())
             return round(sum(number for _, number in self._counts) / _RATE_SECONDS, 1)
@@ -56,7 +56,7 @@ class Figures:
             self._counts.popleft()
 
     def to_json(self) -> dict[str, Any]:
-        """The members of a description."""
+        """Return the figures as members of a connector's description."""
         return {
             "state": self.state,
             "error": self.error,

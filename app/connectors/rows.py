@@ -1,4 +1,4 @@
-"""Rows of SPARQL results in JSON as plain records."""
+"""Conversion of SPARQL results in JSON into plain records."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _REAL = frozenset(XSD + name for name in ("decimal", "double", "float"))
 
 
 def records_of(document: Mapping[str, Any], further: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Each solution as a record: variables by name, ``at`` and ``further`` beside them.
+    """Return each solution as a record: values by variable name, with ``at`` and ``further`` added.
 
-    Raises: KeyError, TypeError for what are no results.
+    Raises: KeyError, TypeError if the document is no SPARQL result.
     """
     beside = {**further, "at": document["at"]} if "at" in document else dict(further)
     if "boolean" in document:
@@ -24,7 +24,7 @@ def records_of(document: Mapping[str, Any], further: Mapping[str, Any]) -> Itera
 
 
 def plain(term: Mapping[str, Any]) -> Any:
-    """The value of a term: numbers and truth values as JSON has them, everything else as text."""
+    """Return the value of a term: numbers and booleans as JSON values, other terms as text."""
     value, datatype = term["value"], term.get("datatype", "")
     try:
         if datatype in WHOLE:

@@ -1,4 +1,4 @@
-"""The thread of one source or sink: runs it, waits longer and longer after errors, and ends it."""
+"""Thread of one source or sink: runs the connector, and retries with growing pauses after errors."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .source import Source
 log = logging.getLogger("quadrill.connectors")
 
 LEAST_WAIT_S, MOST_WAIT_S = 0.5, 60.0
-"""Between two tries; it doubles from one to the next, and begins anew once something went well."""
+"""Seconds between two attempts; the pause doubles after each failure and is reset after a success."""
 _SAVE_S = 1.0
-"""Between two savings of a sink's position."""
+"""Minimum seconds between two writes of a sink's position."""
 _NOWHERE = 2**63 - 1
-"""An id that no feed has: who asks for what is behind it gets a reset and the current answer."""
+"""An id above all ids of feeds: a subscription after it gets a reset and the current answer."""
 
 
 class _RunnerContext(Protocol):
@@ -38,7 +38,7 @@ class _RunnerContext(Protocol):
 
 
 class Runner:
-    """Runs ``work`` in a thread until it is stopped, and ``at_end`` once it is not tried again."""
+    """Runs ``work`` in a thread with retries until stopped, and ``at_end`` after the last attempt."""
 
     def __init__(
         self,
@@ -56,23 +56,23 @@ class Runner:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._context.figures.state = "starting"
         self._thread = threading.Thread(target=self._run, name=f"quadrill-{self._what}", daemon=True)
         self._thread.start()
 
     @property
     def lives(self) -> bool:
-        """Whether its thread is there."""
+        """True while the thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def ask_to_stop(self) -> None:
-        """Let it come to an end, without waiting for that."""
+        """Ask the connector to stop, without waiting for its end."""
         self._context.stopping.set()
         self._interrupt()
 
     def stop(self, timeout: float = 5.0) -> bool:
-        """Bring it to an end; whether it came within ``timeout`` seconds."""
+        """Stop the connector; return True if it ended within ``timeout`` seconds."""
         self.ask_to_stop()
         if self._thread is not None:
             self._thread.join(timeout)
@@ -98,7 +98,7 @@ class Runner:
                 if not context.stopping.is_set():
                     return
             except Exception as error:
-                if not isinstance(error, ReportedError | OSError):  # the text of an OSError says all
+                if not isinstance(error, ReportedError | OSError):  # an OSError needs no traceback
                     log.exception("the %s %s met an error of its own", self._what, context.name)
                 self._tell("waiting", error)
             wait = LEAST_WAIT_S if figures.taken > before else min(2 * wait, MOST_WAIT_S)
@@ -117,16 +117,16 @@ class Runner:
 
 
 def source_runner(source: Source) -> Runner:
-    """Runs a source. Its partitions hold nothing back once it is not tried again."""
+    """Return the runner of a source, whose partitions stop delaying the stream after the last attempt."""
     context = source.context
     return Runner(context, source.run, "source", source.interrupt, context.release_partitions)
 
 
 def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], None]) -> None:
-    """One life of a sink: from where it was, until it is stopped or something goes wrong.
+    """Run a sink from its stored position until a stop or an error.
 
-    ``save`` keeps the id of the last event that was delivered; it is called now and then. When the query was
-    dropped and registered anew, the sink gets a reset and goes on with the current answer of the new one.
+    ``save`` stores the id of the last delivered event and is called periodically. If the query was dropped
+    and registered again, the sink gets a reset and continues with the current answer of the new query.
     """
     context, wanted, saved_at = sink.context, frozenset(sink.given["events"]), time.monotonic()
     subscription: Subscription | None = None
@@ -138,7 +138,7 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             raise ConnectorError(f"the query {sink.given['query']} is not registered") from error
         context.query_ms = feed.created_ms
         sink.open()
-        # At place 0 a feed begins with the oldest event that it keeps; what was missed is told.
+        # From position 0 a feed starts with its oldest stored event and reports missed events.
         missed = context.place_of is not None and context.position == 0 and feed.history.earliest_id > 1
         if context.place_of in (None, feed.created_ms) and not missed:
             subscription = feed.subscribe(context.position)
@@ -147,7 +147,8 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             subscription = feed.subscribe(_NOWHERE)
         news = threading.Event()
         subscription.listen(news.set)
-        # Only now: whoever sees that it runs may count on the next event.
+        # The state changes only after the subscription, so that a client that sees `running` gets the next
+        # event.
         context.connected()
         while not context.stopping.is_set():
             news.clear()
@@ -170,7 +171,8 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             if not subscription.exhausted:
                 news.wait(_SAVE_S)
                 continue
-            # More came than may wait: it is read from where the sink is, unless there is no feed any more.
+            # The subscription's buffer overflowed: subscribe again from the sink's position, if the feed
+            # still exists.
             subscription = feed.subscribe(context.position)
             subscription.listen(news.set)
             if subscription.closed:
@@ -193,7 +195,7 @@ def _deliver(sink: Sink, events: Sequence[StoredEvent]) -> None:
 
 
 def _put_back(events: Sequence[StoredEvent], position: int | None) -> int | None:
-    """The place before events are delivered: a reset to ids that are not above it leads behind them."""
+    """Return the position before a delivery; a reset to lower ids moves the position below these ids."""
     for event in events:
         if event.kind == "reset" and position is not None:
             position = min(position, json.loads(event.data)["earliest"] - 1)

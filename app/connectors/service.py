@@ -1,4 +1,4 @@
-"""All sources and sinks of a server: declared, started, stopped, described."""
+"""Service that declares, starts, stops and describes all sources and sinks of a server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .source import N_QUADS, SOURCE_MEMBERS, Source, SourceContext
 log = logging.getLogger("quadrill.connectors")
 
 FOLDER = "connectors"
-"""Below the data folder: the dead letters of sources and sinks."""
+"""Folder in the data folder with the dead letters of sources and sinks."""
 _STOP_S = 5.0
 
 Key: TypeAlias = tuple[ConnectorRole, str]
@@ -40,7 +40,7 @@ Difference: TypeAlias = Literal["create", "change", "same"]
 
 @dataclass(slots=True)
 class _Connector:
-    """A declared source or sink; ``error``: why it cannot even be made, then there is no other part."""
+    """A declared source or sink; with ``error``, its creation failed and the other parts are missing."""
 
     record: ConnectorRecord
     part: Source | Sink | None = None
@@ -49,7 +49,7 @@ class _Connector:
 
 
 class ConnectorService:
-    """Every method may be called from any thread. Changes wait for each other, descriptions for nothing."""
+    """All sources and sinks of a server; thread-safe: changes exclude each other, descriptions never wait."""
 
     def __init__(
         self, engine: Engine, registry: Registry, settings: Settings, now_ms: Callable[[], int]
@@ -65,13 +65,13 @@ class ConnectorService:
         )
         self._changing = threading.RLock()
         self._all: dict[Key, _Connector] = {}
-        self._leaving: dict[Key, Runner] = {}  # of those that were dropped before their threads had ended
+        self._leaving: dict[Key, Runner] = {}  # runners of dropped connectors whose threads have not ended
         self._closed = False
 
-    # --- the server's life ----------------------------------------------------------------------
+    # --- start and stop of the server ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Make all that are registered, and start those that are to run; one that cannot is failed."""
+        """Create the registered connectors and start the wanted ones; a failed start sets state `failed`."""
         with self._changing:
             for record in self._registry.connectors.all():
                 made = self._all[record.role, record.name] = _Connector(record)
@@ -79,7 +79,7 @@ class ConnectorService:
                     self._begin(made)
 
     def close(self) -> None:
-        """Stop them all."""
+        """Stop all connectors."""
         with self._changing:
             runners = [each.runner for each in self._all.values() if each.runner is not None]
             for runner in runners:
@@ -89,19 +89,19 @@ class ConnectorService:
                 runner.stop(max(0.0, deadline - time.monotonic()))
             self._closed = True
 
-    # --- what clients ask -----------------------------------------------------------------------
+    # --- requests of clients -----------------------------------------------------------------------
 
     def put(self, role: ConnectorRole, name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Declare a source or a sink, or change it; its description, and whether it is new.
+        """Declare or change a source or sink; return its description, and True if it is new.
 
-        What is declared alike goes on as it is; otherwise it is stopped, and begins with the new declaration
-        where it was, a source of another kind anew.
+        With an equal declaration the connector continues unchanged. Otherwise it is stopped and continues at
+        its position with the new declaration; a source of another kind starts from the beginning.
 
         Raises:
-            InputError: a wrong member.
-            NetworkRefusedError: its host is not allowed.
-            UnsupportedError: the library of its kind is not installed.
-            ConflictError: what was there is still stopping.
+            InputError: an invalid member.
+            NetworkRefusedError: the host is not allowed.
+            UnsupportedError: the library of the kind is not installed.
+            ConflictError: the earlier connector is still stopping.
         """
         with self._changing:
             before = self._all.get((role, name))
@@ -126,22 +126,22 @@ class ConnectorService:
             return self._describe(made), before is None
 
     def compare(self, role: ConnectorRole, name: str, given: Mapping[str, Any]) -> Difference:
-        """What `put` would do: nothing is done. Raises as it does."""
+        """Return the effect that `put` would have, without a change; raises the same errors."""
         with self._changing:
             return self._compare(role, name, given)[1]
 
     def all(self, role: ConnectorRole) -> list[dict[str, Any]]:
-        """The descriptions of all sources or sinks, by name."""
+        """Return the descriptions of all sources or sinks, ordered by name."""
         return [_listed(self._describe, each) for key, each in sorted(self._all.items()) if key[0] == role]
 
     def get(self, role: ConnectorRole, name: str) -> dict[str, Any]:
-        """The description of one; raises NotFoundError."""
+        """Return the description of a source or sink; raises NotFoundError."""
         return self._describe(self._find(role, name))
 
     def set_wanted(self, role: ConnectorRole, name: str, wanted: bool) -> dict[str, Any]:
-        """Start or stop one, also over restarts; its description.
+        """Start or stop a connector, also after restarts of the server; return its description.
 
-        Raises: ConflictError when it is to start and is still stopping.
+        Raises: ConflictError if it is started while it is still stopping.
         """
         with self._changing:
             found = self._find(role, name)
@@ -159,7 +159,7 @@ class ConnectorService:
             return self._describe(found)
 
     def drop(self, role: ConnectorRole, name: str) -> None:
-        """Stop one and forget it, its dead letters too."""
+        """Stop and delete a connector and its dead letters."""
         with self._changing:
             found = self._find(role, name)
             self._end(found)
@@ -173,14 +173,14 @@ class ConnectorService:
             self._letters(role, name).clear()
 
     def dead_letters(self, role: ConnectorRole, name: str) -> DeadLetterFile:
-        """What one could not read or deliver; raises NotFoundError."""
+        """Return the dead letters of a connector; raises NotFoundError."""
         part = self._find(role, name).part
         return part.context.letters if part else self._letters(role, name)
 
     def receive(self, name: str, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        """What was sent to a source; the answer of the push.
+        """Pass a posted body to a source; return the answer of the push.
 
-        Raises: ConflictError when it is stopped, or is none that is sent to.
+        Raises: ConflictError if the source is stopped, or its kind accepts no posted bodies.
         """
         found = self._find("source", name)
         if not isinstance(found.part, Source) or found.part.context.stopping.is_set():
@@ -188,14 +188,14 @@ class ConnectorService:
         return found.part.receive(body, media_type, headers)
 
     def has_secret(self, name: str) -> bool:
-        """Whether what is sent to a source is signed, so that the sender needs no token."""
+        """Return whether bodies posted to a source are signed, so that the sender needs no token."""
         found = self._all.get(("source", name))
         return found is not None and bool(found.record.members.get("secret"))
 
     def _compare(
         self, role: ConnectorRole, name: str, given: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Difference]:
-        """The members of a declaration with its secrets, and what it would be beside what is there."""
+        """Return a declaration's members with secrets, and its comparison with the present declaration."""
         before = self._all.get((role, name))
         kept = {} if before is None else before.record.members
         members = with_secrets(self._members(role, given), given, kept)
@@ -215,7 +215,7 @@ class ConnectorService:
         return members, "change"
 
     def _check_claims(self, name: str, members: Mapping[str, Any]) -> None:
-        """Raises ConflictError where another sink writes what this one would write."""
+        """Raise ConflictError if another sink writes to the same files."""
         kind = sink_kind(members["kind"])
         wanted = kind.claims(members, self._sink_folder)
         for (role, other), each in self._all.items():
@@ -223,7 +223,7 @@ class ConnectorService:
             if wanted is None or role != "sink" or other == name or theirs["kind"] != members["kind"]:
                 continue
             taken = None
-            with suppress(ReportedError):  # it was declared under other settings, and does not run
+            with suppress(ReportedError):  # the other sink was declared under other settings and does not run
                 taken = kind.claims(theirs, self._sink_folder)
             if taken == wanted:
                 raise ConflictError(f"the sink {other} writes {wanted.name}", code="sink-path-in-use")
@@ -244,7 +244,7 @@ class ConnectorService:
         return (*common, *_kind_of(role, given).members)
 
     def _check(self, role: ConnectorRole, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a declaration; raises ReportedError where it cannot work."""
+        """Return the values of a declaration; raises ReportedError if the declaration is invalid."""
         values = read_members(f"a {role}", self._members(role, given), given)
         if role == "source":
             source_kind(given["kind"]).check(values, self._hosts, self._folders)
@@ -253,7 +253,7 @@ class ConnectorService:
         return values
 
     def _begin(self, made: _Connector) -> None:
-        """Make the parts of one and start its thread."""
+        """Create the parts of a connector and start its thread."""
         record = made.record
         made.part, made.runner, made.error = None, None, None
         try:
@@ -278,14 +278,14 @@ class ConnectorService:
                     sink.context, partial(run_sink, sink, self._engine.queries.feed, save), "sink"
                 )
         except ReportedError as error:
-            # Declared under other settings, or its library is gone.
+            # The connector was declared under other settings, or its library is no longer installed.
             made.error = shown_message(error.message)
             log.warning("the %s %s cannot start: %s", record.role, record.name, made.error)
             return
         made.runner.start()
 
     def _end(self, made: _Connector) -> None:
-        """Stop one, or let it come to its end later; its record knows where it is."""
+        """Stop a connector; after a timeout its thread ends later, and the registry has its position."""
         if made.runner is not None and not made.runner.stop(_STOP_S):
             log.warning("the %s %s takes long to stop", made.record.role, made.record.name)
         if made.part is not None:
@@ -294,7 +294,7 @@ class ConnectorService:
 
     @staticmethod
     def _require_ended(role: ConnectorRole, name: str, runner: Runner | None) -> None:
-        """Raise ConflictError while the thread of an earlier life is still there."""
+        """Raise ConflictError while the connector's earlier thread is still running."""
         if runner is not None and runner.lives:
             raise ConflictError(
                 f"the {role} {name} is still stopping", code="connector", hint="Try again in a while"
@@ -308,10 +308,10 @@ class ConnectorService:
         return made.record
 
     def _save(self, made: _Connector, context: SinkContext, position: int) -> None:
-        """Keep the place of a sink, unless it has been dropped or the server closed since."""
+        """Store the position of a sink, unless the sink was dropped or the server was closed."""
         name = made.record.name
         if not self._closed and self._all.get(("sink", name)) is made:
-            with suppress(NotFoundError):  # it was dropped in the meantime
+            with suppress(NotFoundError):  # the sink was dropped in the meantime
                 place = _place(position, context.place_of)
                 self._registry.connectors.update("sink", name, place=place)
 
@@ -351,7 +351,7 @@ class ConnectorService:
 
 
 def _listed(describe: Callable[[_Connector], dict[str, Any]], made: _Connector) -> dict[str, Any]:
-    """The description of a connector for a list: one that cannot be described is listed with its error."""
+    """Return a connector's description for a list; a connector whose description fails has the error."""
     try:
         return describe(made)
     except Exception as problem:
@@ -362,7 +362,7 @@ def _listed(describe: Callable[[_Connector], dict[str, Any]], made: _Connector) 
 
 
 def _lag_of(engine: Engine, sink: Sink) -> int | None:
-    """How many events behind the end of its feed a sink is; None where that is not known."""
+    """Return the number of events that a sink has not delivered yet; None if unknown."""
     context = sink.context
     try:
         feed = engine.queries.feed(sink.given["query"])
@@ -374,23 +374,23 @@ def _lag_of(engine: Engine, sink: Sink) -> int | None:
 
 
 def _kind_of(role: ConnectorRole, given: Mapping[str, Any]) -> type[Source] | type[Sink]:
-    """The class of a declaration's kind; raises as `source_kind`."""
+    """Return the class of a declaration's kind; raises as `source_kind`."""
     return source_kind(given.get("kind")) if role == "source" else sink_kind(given.get("kind"))
 
 
 def _place(position: int, place_of: int | None) -> str:
-    """A sink's place as it is kept: an id, and when the query was registered that gave it."""
+    """Encode a sink's position: an event id, and the registration time of its query."""
     return str(position) if place_of is None else f"{position}@{place_of}"
 
 
 def _read_place(place: str | None) -> tuple[int | None, int | None]:
-    """What `_place` was made of."""
+    """Decode a position that `_place` encoded."""
     position, _, place_of = (place or "").partition("@")
     return int(position) if position else None, int(place_of) if place_of else None
 
 
 def _forget_place(engine: Engine, record: ConnectorRecord) -> None:
-    """A new source begins anew: the place of another that had its name, or of another kind, is gone."""
+    """Delete the position of an earlier source of the same name, so that a new source starts at its start."""
     if record.role == "source":
         stream, name = record.members["stream"], record.name
         if engine.streams.source_position(stream, name) is not None:

@@ -1,4 +1,4 @@
-"""What a sink is: a kind's class that delivers events of a query's feed, and its context."""
+"""Base class of the kinds of sinks, which deliver events of a query's feed, and their context."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ SINK_MEMBERS = (
 
 
 class SinkContext:
-    """What a running sink uses: its figures, its place, and the wish that it stops.
+    """Context of a running sink: figures, position and stop signal.
 
     Attributes:
         name: the sink's name.
-        hosts: the hosts that may be reached.
-        folder: the folder below which it may write, None where there is none.
-        figures: what is told of it.
+        hosts: the allowed hosts.
+        folder: the folder below which the sink may write; None if no folder is allowed.
+        figures: the reported figures of the sink.
         letters: events that could not be delivered.
-        stopping: is set when it has to stop.
-        position: the id of the last event that is delivered.
-        place_of: when the query was registered that ``position`` is an id of, None where it is not known.
-        query_ms: when the query was registered that is delivered from.
+        stopping: set when the sink has to stop.
+        position: the id of the last delivered event.
+        place_of: registration time of the query that ``position`` belongs to; None if unknown.
+        query_ms: registration time of the query whose events are delivered.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class SinkContext:
         self.query_ms = 0
 
     def connected(self) -> None:
-        """The other side is there and has accepted us."""
+        """Report that the remote system has accepted the connection."""
         if not self.stopping.is_set():
             self.figures.state, self.figures.error = "running", None
 
     def sleep(self, seconds: float) -> None:
-        """Wait.
+        """Sleep for some seconds.
 
         Raises:
             StoppedError: the sink has to stop.
@@ -86,46 +86,46 @@ class SinkContext:
             raise StoppedError
 
     def refuse(self, event: StoredEvent, error: str) -> None:
-        """An event that will never be delivered becomes a dead letter."""
+        """Store an undeliverable event as a dead letter."""
         self.figures.refused += 1
         self.letters.add(event.data, error, id=event.id, event=event.kind)
 
 
 class Sink(ABC):
-    """One kind of sink. All methods are called in its thread, ``open`` again after each error.
+    """Base class of a kind of sink; all methods are called in the sink's thread, ``open`` again after errors.
 
-    They raise ConnectorError to be tried again after a while with the same events, ConnectorFailedError to be
-    left alone, and let StoppedError through.
+    The methods raise ConnectorError for a retry with the same events after a pause, and ConnectorFailedError
+    to end without a retry; they must not catch StoppedError.
     """
 
     members: ClassVar[tuple[DeclarationMember, ...]] = ()
     guarantee: ClassVar[str]
     counts_itself: ClassVar[bool] = False
-    """Whether the kind adds to ``figures.taken`` itself, because a part of a batch may be delivered."""
+    """True if the kind itself adds to ``figures.taken``, because a batch may be delivered partially."""
 
     def __init__(self, given: Mapping[str, Any], context: SinkContext) -> None:
-        """Make one of the values of its declaration; nothing is reached yet."""
+        """Create a sink from the values of its declaration, without connecting."""
         self.given = given
         self.context = context
 
     @classmethod
     @abstractmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raise ReportedError where the values of a declaration contradict, or name a forbidden place."""
+        """Raise ReportedError if values of a declaration contradict each other or name a forbidden place."""
 
     @classmethod
     def claims(cls, given: Mapping[str, Any], folder: Path | None) -> Path | None:
-        """What no other sink of the kind may write, too; None where they may."""
+        """Return the path that only one sink of the kind may write to; None if several may share it."""
         return None
 
     @abstractmethod
     def open(self) -> None:
-        """Reach the other side."""
+        """Connect to the remote system."""
 
     @abstractmethod
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Deliver events in their order; when it returns they are safe, or dead letters."""
+        """Deliver events in order; on return every event is stored remotely or is a dead letter."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leave the other side; nothing is delivered any more."""
+        """Disconnect from the remote system."""

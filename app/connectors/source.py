@@ -1,4 +1,4 @@
-"""What a source is: a kind's class, and the context through which it reaches its stream."""
+"""Base class of the kinds of sources, and the context through which a source feeds its stream."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ SOURCE_MEMBERS = (
     DeclarationMember("format", text, "the media type of what comes, of the other side where it tells one"),
     DeclarationMember("batch", number(1, 100_000), "most records of one push", default=1_000),
 )
-"""Members that every source has."""
+"""Declaration members of every source."""
 
 
 class Message(NamedTuple):
-    """One record of the other side: its bytes, and what else is known of it, as fields for a mapping.
+    """One record of the remote system: its bytes, and its metadata as fields for a mapping.
 
-    ``origin`` are the members of a dead letter that tell where it stood.
+    ``origin`` are the members of a dead letter with the location of the record.
     """
 
     body: bytes
@@ -63,17 +63,17 @@ class Message(NamedTuple):
 
 
 class SourceContext:
-    """What a running source uses: its stream, its place, its figures, and the wish that it stops.
+    """Context of a running source: its stream, position, figures and stop signal.
 
     Attributes:
         name: the source's name.
         stream: the IRI of its stream.
-        hosts: the hosts that may be reached.
-        folders: the folders that may be read.
-        figures: what is told of it.
-        letters: what could not be read.
-        stopping: is set when it has to stop.
-        created_ms: when it was declared.
+        hosts: the allowed hosts.
+        folders: the readable folders.
+        figures: the reported figures of the source.
+        letters: the dead letters of unreadable records.
+        stopping: set when the source has to stop.
+        created_ms: the time of the declaration.
     """
 
     created_ms = 1 << 43
@@ -99,16 +99,16 @@ class SourceContext:
 
     @property
     def position(self) -> str | None:
-        """Where the source was at its last push that the journal has; None before the first."""
+        """The source's position at its last push in the journal; None before the first push."""
         return self._streams.source_position(self.stream, self.name)
 
     def connected(self) -> None:
-        """The other side is there and has accepted us."""
+        """Report that the remote system has accepted the connection."""
         if not self.stopping.is_set():
             self.figures.state, self.figures.error = "running", None
 
     def sleep(self, seconds: float) -> None:
-        """Wait.
+        """Sleep for some seconds.
 
         Raises:
             StoppedError: the source has to stop.
@@ -128,21 +128,21 @@ class SourceContext:
         partition: str | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Bring records into the stream; the answer of the push. Bad ones become dead letters.
+        """Push records into the stream and return the answer; invalid records become dead letters.
 
         Args:
             body: the records.
-            media_type: their format.
-            position: where the source is behind them: kept in the journal together with the elements.
-            at: the event time of elements that have none of their own.
+            media_type: the format of the records.
+            position: the source's position after the records, stored in the journal with the elements.
+            at: the event time of elements without a time.
             each: ``triple`` makes one element of each triple.
-            durable: wait until the journal has them.
-            partition: the partition that they are of.
-            origin: members of a dead letter that tell where they stood.
+            durable: wait until the elements are durable in the journal.
+            partition: the partition of the records.
+            origin: members of a dead letter with the location of the records.
 
         Raises:
             StoppedError: the source has to stop.
-            ConnectorFailedError: the stream does not take what this source brings.
+            ConnectorFailedError: the stream does not accept the records of this source.
         """
         try:
             call = self._call(media_type, position, partition)
@@ -164,13 +164,13 @@ class SourceContext:
         partition: str | None = None,
         origin: Callable[[int], Mapping[str, Any]] = lambda _: {},
     ) -> None:
-        """Bring lines of one partition into the stream; ``header`` stands before any push.
+        """Push lines of one partition into the stream; ``header`` precedes the lines of each push.
 
-        ``place`` gives the position behind the first so many lines, ``origin`` the members of a dead letter
-        that tell where a line stood.
+        ``place`` returns the position after a number of lines, ``origin`` the members of a dead letter with
+        the location of a line.
 
-        A format whose errors are of a whole document keeps the bad lines alone from entering: lines that
-        cannot enter together are tried by halves.
+        If the format reports errors only for a whole document, rejected lines are split in halves until the
+        invalid lines are found; all valid lines enter the stream.
 
         Raises: as `push`.
         """
@@ -199,13 +199,13 @@ class SourceContext:
         self._count(body, answer, lambda number: origin(number - header.count(b"\n")))
 
     def _call(self, media_type: str, position: str | None, partition: str | None) -> PushCall:
-        """A push of this source that keeps its place, and lists bad records instead of failing."""
+        """Return the parameters of a push that stores the position and lists invalid records."""
         place = None if position is None else (self.name, position)
         named = DIRECT if partition is None else f"{self.name}/{partition}"
         return PushCall(self.stream, media_type, partial=True, position=place, partition=named)
 
     def _enter(self, call: PushCall, body: bytes) -> dict[str, Any]:
-        """One push, as often as the stream is full; raises what is wrong with it as `_UNREADABLE`."""
+        """Push a body, and retry while the stream is full; raises errors of the body as `_UNREADABLE`."""
         while True:
             if self.stopping.is_set():
                 raise StoppedError
@@ -219,11 +219,11 @@ class SourceContext:
                 raise ConnectorFailedError(error.message, hint=error.hint) from error
 
     def _pass_by(self, position: str | None) -> dict[str, Any]:
-        """Note a place behind records of which nothing entered."""
+        """Store the position after records of which none entered the stream."""
         return {"accepted": 0} if position is None else self._enter(self._call(N_QUADS, position, None), b"")
 
     def push_or_raise(self, body: bytes, media_type: str) -> dict[str, Any]:
-        """One push for a sender who waits for its answer: all or nothing, its errors are told."""
+        """Push a body for a sender that waits for the answer: all or nothing; errors are raised."""
         try:
             answer = self._streams.push(PushCall(self.stream, media_type), body)
         except _UNREADABLE:
@@ -233,18 +233,19 @@ class SourceContext:
         return answer
 
     def declare_partitions(self, waiting: Mapping[str, bool]) -> Mapping[str, int | None] | None:
-        """Tell the stream which partitions the source has, True for those with unread records.
+        """Declare the source's partitions to the stream, True for partitions with unread records.
 
-        Those hold back the stream's time until the source reads them, or ends. Returns the greatest event
-        time of each in milliseconds, None where the stream has no time for each.
+        Partitions with unread records delay the stream's watermark until the source reads them or ends.
+        Returns the greatest event time of each partition in milliseconds, None if the stream has no
+        partition times.
         """
         self._declared = tuple(waiting)
         return self._streams.declare_partitions(self.stream, self.name, waiting)
 
     def release_partitions(self) -> None:
-        """Tell the stream that nothing more is read for now: its partitions become idle after a time."""
+        """Report to the stream that reading has paused, so partitions become idle after the idle timeout."""
         if self._declared:
-            with suppress(ReportedError):  # the engine has stopped, or the stream is gone
+            with suppress(ReportedError):  # the engine has stopped, or the stream was dropped
                 self._streams.declare_partitions(self.stream, self.name, dict.fromkeys(self._declared, False))
 
     def push_messages(
@@ -253,10 +254,10 @@ class SourceContext:
         media_type: str,
         partition: str | None = None,
     ) -> None:
-        """Bring messages into the stream, each with the position behind it, and wait until they are durable.
+        """Push messages into the stream, each with the position after it, and wait until they are durable.
 
-        JSON messages become one push, of lines: those of `JSON` are records, with the fields of their message
-        beside them, those of `NDJSON` lines as they are. Of other formats each is a push of its own.
+        JSON messages become one push of lines: messages of `JSON` are records with the fields of their
+        message added, messages of `NDJSON` are lines. In other formats each message is a separate push.
 
         Raises: as `push`.
         """
@@ -268,9 +269,9 @@ class SourceContext:
             lines: list[tuple[bytes, int]] = []
             for place, (message, _) in enumerate(messages):
                 found = [message.body.strip()] if asked == NDJSON else self._lines(message)
-                # A line of NDJSON may be several: each counts for itself in what a push answers.
+                # An NDJSON message may have several lines, which the answer of a push counts separately.
                 lines += [(line + b"\n", place) for body in found for line in body.splitlines()]
-            # A message is passed by with its last line.
+            # The position moves past a message after its last line.
             last = {place: number for number, (_, place) in enumerate(lines, 1)}
             before = [None, *(position for _, position in messages)]
 
@@ -301,9 +302,10 @@ class SourceContext:
             )
 
     def _lines(self, message: Message) -> list[bytes]:
-        """A JSON message as records in one line each, with the fields that the other side tells beside them.
+        """Return a JSON message as records, one per line, with the metadata fields of the message added.
 
-        The members of an array are records, null is none, as in a push. The other side's fields win.
+        As in a push, each item of an array is a record, and null is none. Metadata fields replace equal
+        members.
         """
         body = message.body.strip()
         try:
@@ -329,12 +331,12 @@ class SourceContext:
             return []
 
     def refuse(self, record: bytes, error: str, **members: Any) -> None:
-        """A record that cannot be read becomes a dead letter; ``members`` tell where it stood."""
+        """Store an unreadable record as a dead letter; ``members`` have its location."""
         self.figures.refused += 1
         self.letters.add(record, error, **members)
 
     def lose(self, where: str, told: str, number: int = 1, **members: Any) -> None:
-        """Records that are gone before they could be read become a dead letter and are counted."""
+        """Count records deleted before they were read, and store a dead letter on the loss."""
         log.warning("the source %s: %s: %s", self.name, where, told)
         self.figures.lost += number
         self.refuse(where.encode("utf-8", "backslashreplace"), told, **members)
@@ -355,35 +357,35 @@ class SourceContext:
 
 
 class Source(ABC):
-    """One kind of source. `run` works in a thread of its own until it is stopped.
+    """Base class of a kind of source; `run` works in a separate thread until stopped.
 
-    It raises ConnectorError to be run again after a while, ConnectorFailedError to be left alone, and lets
-    StoppedError through.
+    `run` raises ConnectorError for a restart after a pause, and ConnectorFailedError to end without a
+    restart; `run` must not catch StoppedError.
     """
 
     members: ClassVar[tuple[DeclarationMember, ...]] = ()
     guarantee: ClassVar[str]
 
     def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
-        """Make one of the values of its declaration; nothing is reached yet."""
+        """Create a source from the values of its declaration, without connecting."""
         self.given = given
         self.context = context
 
     @classmethod
     @abstractmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raise ReportedError where the values of a declaration contradict, or name a forbidden place."""
+        """Raise ReportedError if values of a declaration contradict each other or name a forbidden place."""
 
     @abstractmethod
     def run(self) -> None:
-        """Bring what comes into the stream."""
+        """Read records and push them into the stream."""
 
     def interrupt(self) -> None:
-        """Called from another thread when it has to stop: end what waits for the other side."""
+        """Interrupt waits for the remote system; called from another thread when the source has to stop."""
         return
 
     def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        """What somebody has sent to ``POST /sources/{name}``; the answer of the push."""
+        """Accept a body sent to ``POST /sources/{name}``; return the answer of the push."""
         _not_sent_to(self.context.name)
 
 

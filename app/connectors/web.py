@@ -1,4 +1,4 @@
-"""What sources and sinks over HTTP share: members of their declarations, headers, forbidden places."""
+"""Shared parts of HTTP sources and sinks: declaration members, headers, checks of addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORBIDDEN = frozenset("host content-length transfer-encoding connection".split(
 
 
 def header_text(value: Any, name: str) -> str:
-    """The value of a header: printable, in one line."""
+    """Return a header value: printable text in one line."""
     found = text(value, name)
     header = name.rpartition(".")[2].lower()
     if header in _FORBIDDEN or not found.isprintable() or not header.replace("-", "").isalnum():
@@ -28,7 +28,7 @@ def header_text(value: Any, name: str) -> str:
 
 
 def url_member(what: str) -> DeclarationMember:
-    """The member ``url``."""
+    """Return the declaration member ``url``."""
     return DeclarationMember("url", text, what, required=True)
 
 
@@ -36,9 +36,9 @@ HEADERS = DeclarationMember(
     "headers", mapping_of(header_text), "headers of its requests", default={}, secret=True
 )
 FINAL = frozenset((400, 401, 403, 404, 405, 406, 410))
-"""Statuses of refusals that stay until somebody changes something; all others may be over soon."""
+"""HTTP statuses of permanent refusals; all other statuses are temporary."""
 SIGNATURE = "X-Hub-Signature-256"
-"""The header with a signature of the body."""
+"""Name of the header with the signature of the body."""
 TOKEN = DeclarationMember("token", header_text, "a bearer token that its requests carry", secret=True)
 TIMEOUT = DeclarationMember(
     "timeout",
@@ -49,7 +49,7 @@ TIMEOUT = DeclarationMember(
 
 
 def headers_of(given: Mapping[str, Any]) -> dict[str, str]:
-    """The headers that a declaration asks for."""
+    """Return the request headers that a declaration sets."""
     headers = {"User-Agent": "Quadrill", **given["headers"]}
     if given["token"]:
         headers["Authorization"] = f"Bearer {given['token']}"
@@ -57,14 +57,14 @@ def headers_of(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def signature_of(secret: str, body: bytes) -> str:
-    """The value of the header `SIGNATURE` of a body."""
+    """Return the value of the header `SIGNATURE` for a body."""
     return f"sha256={hmac.new(secret.encode(), body, 'sha256').hexdigest()}"
 
 
 def require_no_password(url: str, form: str = "") -> None:
-    """Raise InputError where a URL, be it right or wrong, names a user: it must not be told to anybody.
+    """Raise InputError if a URL, even an invalid one, has a user name, because URLs are shown to clients.
 
-    ``form`` is said of what it must be.
+    ``form`` describes the required form in the error message.
     """
     if "@" in re.split("[/?#]", url.partition("://")[2] or url, maxsplit=1)[0]:
         message = f"url holds a password{form and f', it must be {form}'}"
@@ -72,10 +72,10 @@ def require_no_password(url: str, form: str = "") -> None:
 
 
 def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -> None:
-    """Check the address of the other side.
+    """Check the URL of the remote system.
 
     Raises:
-        InputError: it is none, or holds a password.
+        InputError: the URL is invalid, or has a password.
         NetworkRefusedError: the host is not allowed.
     """
     require_no_password(url)
