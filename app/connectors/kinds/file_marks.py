@@ -1,4 +1,4 @@
-"""Places in files that are recognised by inode and content, and the files that a rotation has renamed."""
+"""Positions in files, recognised by inode and content, and detection of rotated files."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ HEAD, TAIL = 1024, 4096
 """Bytes of a fingerprint: from the start of the file, and from before the place. CSV files share their first
 bytes, so that the bytes before the place count as well; files shorter than both are compared whole."""
 _MOST_SIBLINGS = 1_000
-"""Files of a folder that are compared with a place, the newest ones."""
+"""Maximum number of a folder's newest files that are compared with a position."""
 READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
-"""What a file raises that cannot be read, be it packed only in part or damaged."""
+"""Errors of unreadable files, including partially compressed and damaged files."""
 _OPENERS: Mapping[str, Callable[[str], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _PACKED = (*_OPENERS, ".zst")
 _GENERATION = re.compile(r"[.\-_]\d[\d.\-_:T]*(\.(gz|bz2|xz|zst))?|\.old")
-"""What rotations put behind a name: `.1`, `.2.gz`, `-20260501`, `.old`."""
+"""Suffixes that rotations append to a name: `.1`, `.2.gz`, `-20260501`, `.old`."""
 
 
 def shown(name: str) -> str:
-    """A name as text: those of files may have bytes that are none."""
+    """Return a file name as text; bytes that are not UTF-8 are replaced."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 class OpenFile:
-    """An open file, unpacked where its name says so.
+    """An open file, decompressed according to its name.
 
     Attributes:
         path: its name when it was opened; a rotation changes the name, not the open file.
@@ -48,7 +48,7 @@ class OpenFile:
         require_below(path, folders)
         real = os.path.realpath(path)
         opener = _OPENERS.get(Path(path).suffix)
-        # Without a buffer: a file that is written again must not be read from the memory of an earlier read.
+        # Unbuffered, because a buffer could return old content of a rewritten file.
         self._file = cast("IO[bytes]", opener(real) if opener else open(real, "rb", buffering=0))
         self.path = path
         self.packed = opener is not None
@@ -57,7 +57,7 @@ class OpenFile:
         self._at, self._recent = 0, b""
 
     def stat(self) -> os.stat_result:
-        """Size, times and inode now."""
+        """Return the file's current size, times and inode."""
         return os.fstat(self._file.fileno())
 
     def read(self, offset: int, size: int) -> bytes:
@@ -121,7 +121,7 @@ class FileMark(NamedTuple):
         return cls(file.inode, offset, digest(head), digest(tail), file.stat().st_mtime_ns)
 
     def fits(self, file: OpenFile) -> bool:
-        """Return True when a file begins with what was read, as far as the fingerprints tell."""
+        """Return True if a file begins with the bytes read before, according to the fingerprints."""
         if not self.offset:
             return file.inode == self.inode
         if not self.head:
@@ -133,7 +133,7 @@ class FileMark(NamedTuple):
             return False
 
     def covers(self, file: OpenFile) -> bool:
-        """Return True for a copy that was made before all was read that was read: it has nothing new."""
+        """Return True for a copy made before the last read, which has no unread bytes."""
         try:
             return bool(self.head) and not file.packed and HEAD <= file.stat().st_size and self._begins(file)
         except OSError:
@@ -167,17 +167,17 @@ def generations(name: str, but: Collection[str] = ()) -> list[Generation]:
                     if each.is_file():
                         found.append(_generation(each.path, each.stat(), base))
                 except OSError:
-                    continue  # renamed in the meantime
+                    continue  # the file was renamed in the meantime
     except OSError:
         return []
     paths = {each.path for each in found}
-    # What is being packed is there twice.
+    # A file under compression exists twice.
     found = [each for each in found if _unpacked(each.path) not in paths - {each.path}]
     return sorted(found)[-_MOST_SIBLINGS:]
 
 
 def generation_of(file: OpenFile, siblings: Iterable[Generation]) -> Generation:
-    """Where an open file stands among rotated files."""
+    """Return the position of an open file in the order of rotated files."""
     found = Generation(file.stat().st_mtime_ns, 0, file.path, file.inode)
     return next((each for each in siblings if each.inode == file.inode), found)
 

@@ -1,4 +1,4 @@
-"""A sink that writes events into files: lines of JSON, or Parquet, a new file now and then."""
+"""Sink that writes events into a sequence of files: lines of JSON, or Parquet."""
 
 from __future__ import annotations
 
@@ -92,20 +92,20 @@ class FileSink(Sink):
             self._file.truncate(end)
             self._opened = True
             self._began = time.time()
-            if self._first is not None and self._done().exists():  # a crash before the part went
+            if self._first is not None and self._done().exists():  # a crash before the part was deleted
                 self._file.truncate(0)
                 self._first = self._last = None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConnectorError(f"{self._part} cannot be written: {error}") from error
 
     def close(self) -> None:
-        """Close the part; it is gone on with. What a full disk did not take is delivered again."""
+        """Close the part, which the next run continues; events rejected by a full disk are delivered again."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Write them, and finish the part when it is full or old."""
+        """Write events into the part, and finish a part that is full or old."""
         position = self.context.position
         fresh = [each for each in events if each.id is None or position is None or each.id > position]
         age = self.given["max_age"]
@@ -125,7 +125,7 @@ class FileSink(Sink):
             raise ConnectorError(f"{self._part} cannot be written: {error.strerror or error}") from error
 
     def _note(self, number: int | None) -> None:
-        """An event is in the part."""
+        """Record that an event is in the part."""
         if number is not None:
             self._first = number if self._first is None else self._first
             self._last = number
@@ -139,19 +139,19 @@ class FileSink(Sink):
         context.place_of = context.query_ms
 
     def _pass_finished(self) -> None:
-        """What finished files hold is delivered."""
+        """Set the position after the events of finished files."""
         name = re.compile(re.escape(self._base.name) + r"-\d+-(\d+)\.(ndjson|parquet)")
         found = [name.fullmatch(each.name) for each in self._base.parent.iterdir()]
         if ids := [int(each[1]) for each in found if each]:
             self._pass(max(ids))
 
     def _done(self) -> Path:
-        """What the part becomes."""
+        """Return the path of the finished file."""
         name = f"{self._base.name}-{self._first or 0:012d}-{self._last or 0:012d}.{self.given['format']}"
         return self._base.with_name(name)
 
     def _finish(self) -> None:
-        """Make a finished file of the part, and begin a new one."""
+        """Turn the part into a finished file, and start a new part."""
         if self._first is None:
             return
         ending, done = self.given["format"], self._done()

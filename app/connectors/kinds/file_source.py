@@ -1,4 +1,4 @@
-"""A source that reads a file as it grows, or the files of a folder, line by line."""
+"""Source that reads the lines of a growing file, or of the files of a folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FORMATS = {
     ".nq": "application/n-quads",
 }
 _TURNS = 16
-"""Pushes between two looks at the folder."""
+"""Number of pushes between two listings of the folder."""
 _LINES_OF_RDF = ("application/n-triples", "application/n-quads")
 
 
@@ -89,7 +89,7 @@ class FileSource(Source):
         self._partitioned = False
 
     def run(self) -> None:
-        """Read on and on."""
+        """Read until stopped."""
         context, self._open = self.context, OpenFiles(self._tail)
         self._partitioned = False
         if context.position is not None:
@@ -111,7 +111,7 @@ class FileSource(Source):
     # --- which files ----------------------------------------------------------------------------
 
     def _names(self) -> list[str]:
-        """The files that are read for themselves, in order; no rotated ones of others."""
+        """Return the names to read in order, without rotated files of other names."""
         path = self.given["path"]
         found = sorted(glob.glob(path) if glob.has_magic(path) else [path])
         listed = [each for each in found if os.path.isfile(each) and self._is_inside(each)]
@@ -144,7 +144,7 @@ class FileSource(Source):
             self._at_end = ()
 
     def _tail(self, name: str) -> FileTail:
-        """Begin to follow a file."""
+        """Start following a file."""
         csv = self._type_of(name).startswith("text/csv")
         made = FileTail(
             name,
@@ -159,7 +159,7 @@ class FileSource(Source):
         return made
 
     def _tell_left(self, names: Sequence[str]) -> None:
-        """Tell what has come since the last look into files that are read no more."""
+        """Report bytes appended to files that are not read any more."""
         done = self._open.done or ""
         now = {name: state_of(name) for name in names if name <= done and name not in self._open}
         before, self._left, ends = self._left, now, self._open.take_ends()

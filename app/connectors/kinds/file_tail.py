@@ -1,4 +1,4 @@
-"""One file that is followed over rotations: complete lines, each once, from a mark on.
+"""One file followed across rotations: returns each complete line once, starting at a mark.
 
 located   at the mark, in the file of the name or in a rotated one that has its content
 rotated   another file has the name: what is left is read, then the files rotated since, then that one
@@ -37,13 +37,13 @@ _GRACE_S = 2.0
 _MOST_EARLIER = 5
 """Rotated files whose marks are kept, so that their packed copies are recognised."""
 _MOST_LOOKS = 20
-"""How often a folder is listed for the next file while rotations rename what was listed."""
+"""Maximum number of listings of a folder per search, because rotations may rename listed files."""
 _COARSE_NS = 50_000_000
 """A file changed within this time of a look may change again without another time of change."""
 
 
 class ReplacedError(Exception):
-    """A file has another content than the one that was read of it; raised inside of a source only."""
+    """A file no longer has the content that was read; raised only inside of a source."""
 
 
 class Block(NamedTuple):
@@ -133,7 +133,7 @@ class TailReader:
 
 @dataclass(eq=False)
 class FileTail:
-    """A name whose file is followed.
+    """A file name whose file is followed across rotations.
 
     Attributes:
         name: the path.
@@ -198,11 +198,11 @@ class FileTail:
 
     @property
     def leaves(self) -> bool:
-        """Whether a rotated file is still read on for a moment."""
+        """True while a rotated file is still read during the grace period."""
         return bool(self._leaving)
 
     def rest(self) -> Block | None:
-        """Return the last line without its end."""
+        """Return the last line, which has no line end."""
         try:
             return None if self._reader is None else self._reader.block(whole=True)
         except ReplacedError:
@@ -231,7 +231,7 @@ class FileTail:
     # --- which file -----------------------------------------------------------------------------
 
     def _locate(self) -> TailReader | None:
-        """Open the file where the mark is, or the one that follows where its content is gone."""
+        """Open the file with the mark's content, or the following file if the content is gone."""
         live, mark = self._open_live(), self.mark
         if mark is None:
             return self._begin(live)

@@ -18,7 +18,7 @@ from ..web import require_no_password, require_url, url_member
 
 PORTS = {"kafka": 9092}
 LOOK_S = 0.25
-"""Between two looks whether it has to stop."""
+"""Seconds between two checks of the stop signal."""
 TIMEOUT_S = 10.0
 _ASK_S = 1.0
 """Seconds to wait for an answer before librdkafka's own errors are looked at."""
@@ -72,7 +72,7 @@ def _options(value: Any, name: str) -> dict[str, str]:
 
 
 def topic_name(value: Any, name: str) -> str:
-    """The name of a topic, by Kafka's rule; a pattern is none."""
+    """Return a topic name that follows Kafka's rules; patterns are rejected."""
     found = text(value, name)
     legal = found.isascii() and found.replace(".", "").replace("-", "").replace("_", "").isalnum()
     if len(found) > 249 or not (legal or set(found) <= set("._-")) or found in (".", ".."):
@@ -122,7 +122,7 @@ def _addresses(url: str) -> list[str]:
 
 
 class BrokerErrors:
-    """Keeps the newest error that librdkafka tells beside answers, which says more than a time-out."""
+    """Stores the newest error that librdkafka reports in callbacks, which explains more than a time-out."""
 
     def __init__(self) -> None:
         self._newest: KafkaError | None = None
@@ -138,7 +138,7 @@ class BrokerErrors:
         return self._newest
 
     def forget(self) -> None:
-        """The brokers have answered since."""
+        """Forget the error, because the brokers have answered since."""
         self._newest = None
 
     def raise_final(self, url: str) -> None:
@@ -153,7 +153,7 @@ class BrokerErrors:
 
 
 def error_of(url: str, error: KafkaError) -> ConnectorError:
-    """An error of librdkafka as ours: final, or for now."""
+    """Convert an error of librdkafka into a permanent or temporary connector error."""
     kind = ConnectorFailedError if error.code() in _FINAL else ConnectorError
     return kind(f"<{url}>: {error.str()} ({error.name()})")
 
@@ -186,7 +186,7 @@ def configuration(given: Mapping[str, Any], name: str, troubles: BrokerErrors) -
         "bootstrap.servers": ",".join(_addresses(given["url"])),
         "error_cb": troubles,
         "socket.connection.setup.timeout.ms": round(TIMEOUT_S * 1000),
-        # What it has to say comes to us as errors.
+        # librdkafka's messages reach the connector as errors.
         "log_level": 0,
     }
 

@@ -1,4 +1,4 @@
-"""A sink that produces events to a topic of a Kafka cluster."""
+"""Sink that produces events to a topic of a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MESSAGE_TIMEOUT_MS = 30_000
 class KafkaSink(Sink):
     """Each event is one record; its key names the sink, when its query was registered, and the event's id.
 
-    Headers tell the same id and the kind, too.
+    The record's headers also have the event's id and kind.
     """
 
     members = (
@@ -47,7 +47,7 @@ class KafkaSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raises InputError, NetworkRefusedError."""
+        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
         check_brokers(given, hosts)
 
     def open(self) -> None:
@@ -74,7 +74,7 @@ class KafkaSink(Sink):
             self._producer = None
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Produce them, and wait until the brokers have acknowledged all.
+        """Produce events, and wait until the brokers have acknowledged all of them.
 
         Raises:
             ConnectorError: they may take them later.
@@ -101,7 +101,7 @@ class KafkaSink(Sink):
             self.context.refuse(events[place], error.str())
 
     def _produce(self, producer: Producer, place: int, event: StoredEvent) -> None:
-        """Hand one event over, as soon as there is room."""
+        """Pass one event to librdkafka, waiting while its queue is full."""
 
         def delivered(error: KafkaError | None, _message: Any) -> None:
             if error is not None:

@@ -1,4 +1,4 @@
-"""A source that reads topics of a Kafka cluster from where its stream's journal says it is."""
+"""Source that reads topics of a Kafka cluster from the position in its stream's journal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .kafka_connection import (
 
 _LAG_EVERY_S = 1.0
 _ASK_EVERY_S = 5.0
-"""Between two looks whether topics are still the same."""
+"""Seconds between two checks for new partitions and recreated topics."""
 _IDS_S = 3.0
 _IDS = "@ids"
 """The member of a position that has the ids of topics: no topic has this name."""
@@ -91,13 +91,13 @@ class KafkaSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raises InputError, NetworkRefusedError."""
+        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
         check_brokers(given, hosts)
         if not given["topic"]:
             raise InputError("topic names none", code="member")
 
     def run(self) -> None:
-        """Read on and on."""
+        """Read until stopped."""
         given, context = self.given, self.context
         check_brokers(given, context.hosts)
         self._troubles = BrokerErrors()
@@ -165,7 +165,7 @@ class KafkaSource(Source):
         self._declare()
 
     def _check_ids(self) -> None:
-        """Begin anew with topics that were deleted and made anew since."""
+        """Restart at the beginning of topics that were deleted and created again."""
         if not self._tells_ids:
             return
         topics = TopicCollection(list(dict.fromkeys(self.given["topic"])))
@@ -252,7 +252,7 @@ class KafkaSource(Source):
         self._partitioned = times is not None
 
     def _tell_lag(self) -> None:
-        """How many records wait at the brokers, as far as these have told."""
+        """Update the lag: unread records at the brokers, as far as known."""
         for place in self._assigned:
             known = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             if known is not None and known[1] >= 0:
@@ -334,7 +334,7 @@ class KafkaSource(Source):
         self._check_ids()
         place = _place_of(record)
         if place not in self._assigned:
-            return  # of a topic that was made anew
+            return  # of a topic that was created again
         gone, begin = self._next[place], self._watermarks(place)[0]
         number = max(0, begin - gone)
         told = f"{number} records are gone" if number else "the log was cut before it"

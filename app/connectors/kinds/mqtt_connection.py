@@ -1,4 +1,4 @@
-"""One connection to an MQTT broker, as the source and the sink use it."""
+"""Connection to an MQTT broker, shared by the source and the sink."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PORTS = {"mqtt": 1883, "mqtts": 8883}
 _KEEPALIVE_S = 30
 _TIMEOUT_S = 10.0
 _LOOK_S = 0.25
-"""Between two looks whether it has to stop."""
+"""Seconds between two checks of the stop signal."""
 
 _FINAL = frozenset((129, 130, 132, 133, 134, 135, 138, 140, 143, 144, 154, 155, 157, 158, 161, 162))
 """Reasons (MQTT 5, 2.4) that stay until somebody changes something: credentials, rights, names, what is not
@@ -190,7 +190,7 @@ class MqttConnection:
             raise self.refusal("refuses the connection", self._refused)
 
     def close(self) -> None:
-        """Leave the broker; a session stays."""
+        """Disconnect from the broker; a persistent session stays."""
         client = self.client
         client.disconnect()
         client.loop_stop()

@@ -47,11 +47,11 @@ class MqttSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raises InputError, NetworkRefusedError."""
+        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
         check_broker(given, hosts)
 
     def open(self) -> None:
-        """Connect."""
+        """Connect to the broker."""
         check_broker(self.given, self.context.hosts)
         self._refused: dict[int, ReasonCode] = {}
         self._connection = connection = MqttConnection(self.given, f"quadrill-sink-{self.context.name}")
@@ -60,13 +60,13 @@ class MqttSink(Sink):
         connection.open(self.context.sleep)
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Disconnect from the broker."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Publish them, and wait until the broker has acknowledged all."""
+        """Publish events, and wait until the broker has acknowledged all of them."""
         connection = self._connection
         assert connection is not None
         connection.check()

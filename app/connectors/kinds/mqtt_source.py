@@ -23,9 +23,9 @@ from .mqtt_connection import MEMBERS, MqttConnection, check_broker, topic_filter
 
 _LOOK_S = 0.25
 _FULL_S = 0.01
-"""Between two looks whether there is room again."""
+"""Seconds between two checks for free room in the queue."""
 _WAITING_PUSHES = 4
-"""So many batches wait in memory; then nothing is read from the connection."""
+"""Maximum number of batches queued in memory; above it the connection is not read."""
 _MOST_UNACKNOWLEDGED = 65_535
 _MOST_TOPICS = 1_000
 """Topics with a time for each; those that come later share one."""
@@ -58,13 +58,13 @@ class MqttSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raises InputError, NetworkRefusedError."""
+        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
         check_broker(given, hosts)
         if not given["topic"]:
             raise InputError("topic names none", code="member")
 
     def run(self) -> None:
-        """Take what comes until the connection ends."""
+        """Process messages until the connection ends."""
         given, context = self.given, self.context
         check_broker(given, context.hosts)
         self._topics: dict[str, bool] = {}

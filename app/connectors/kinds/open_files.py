@@ -1,4 +1,4 @@
-"""The files that a source reads at once: which names, and the lines of each that come next.
+"""The files that a source reads concurrently, and the next lines of each.
 
 Names begin in their order, a bounded number at once. When more wait, the first one that was read to its end
 makes room and is read no more: all names up to it are done, apart from those that are open still.
@@ -49,7 +49,7 @@ class FileCursor:
 
     @property
     def unread(self) -> bool:
-        """Whether lines wait."""
+        """True if lines wait to enter the stream."""
         return self._block is not None
 
     @property
@@ -99,7 +99,7 @@ class FileCursor:
         return self.tail.marks(self._block.reader, self._block.mark(self._taken + number))
 
     def enter(self, number: int) -> None:
-        """Take note that so many of the waiting lines have entered."""
+        """Remove waiting lines that have entered the stream."""
         assert self._block is not None
         self._taken += number
         self.tail.passed(self._block.reader, self._block.mark(self._taken))
@@ -138,7 +138,7 @@ class OpenFiles:
         return name in self._files
 
     def open(self, name: str) -> FileCursor:
-        """Begin to read a name."""
+        """Start reading the file of a name."""
         made = self._files[name] = FileCursor(self._follow(name))
         return made
 
@@ -219,7 +219,7 @@ def state_of(name: str) -> tuple[int, int]:
 
 
 def _is_fresh(name: str, seconds: float) -> bool:
-    """Whether a file was changed so recently."""
+    """Return whether a file was changed within the last ``seconds``."""
     with suppress(OSError):
         return abs(time.time() - os.stat(name).st_mtime) < seconds
     return False

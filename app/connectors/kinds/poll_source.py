@@ -1,4 +1,4 @@
-"""A source that asks an address now and then, and brings in what has changed."""
+"""Source that polls a URL, and pushes each changed answer into its stream."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class PollSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raises InputError, NetworkRefusedError."""
+        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
         require_url(given["url"], hosts)
 
     def run(self) -> None:
-        """Ask again and again."""
+        """Poll the URL until stopped."""
         given, context = self.given, self.context
         client = RemoteClient(
             context.hosts,

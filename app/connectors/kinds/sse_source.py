@@ -1,4 +1,4 @@
-"""A source that follows an event stream (SSE), for instance the feed of another Quadrill."""
+"""Source that follows Server-Sent Events, for instance the feed of another Quadrill server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SseSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raises InputError, NetworkRefusedError."""
+        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
         require_url(given["url"], hosts)
 
     _before: str | None = None
@@ -104,7 +104,7 @@ class SseSource(Source):
             if messages and len(messages) + len(found) > self.given["batch"]:
                 context.push_messages(messages, media_type)
                 messages = []
-            # Behind the event is only who has all of its rows.
+            # The position moves past an event only after all of its rows.
             messages += ((each, self._before) for each in found[:-1])
             messages += ((each, event.id) for each in found[-1:])
             self._before = event.id

@@ -1,4 +1,4 @@
-"""A sink that posts events to an address."""
+"""Sink that posts events to a URL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_ANSWER_BYTES = 64 << 10
 
 
 class WebhookSink(Sink):
-    """Each event is one request, or all that wait are one with an array of them."""
+    """Posts each event in one request, or all pending events as an array in one request."""
 
     members = (
         url_member("the address that events are posted to"),
@@ -53,7 +53,7 @@ class WebhookSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raises InputError, NetworkRefusedError."""
+        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
         require_url(given["url"], hosts)
 
     def open(self) -> None:
@@ -67,7 +67,7 @@ class WebhookSink(Sink):
             self._exchanges.close()
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Post them, one after the other or together."""
+        """Post events one by one or together."""
         if self.given["array"]:
             self._post(events)
             return
@@ -80,8 +80,8 @@ class WebhookSink(Sink):
         """One request; events that the other side will never take become dead letters.
 
         Raises:
-            ConnectorError: it may take them later.
-            ConnectorFailedError: it takes nothing from us.
+            ConnectorError: the remote system may accept the events later.
+            ConnectorFailedError: the remote system rejects all requests of the sink.
         """
         body, headers = self._request(events)
         assert self._exchanges is not None
@@ -146,7 +146,7 @@ class WebhookSink(Sink):
 
 
 def _retry_after(answer: httpx.Response) -> float:
-    """How many seconds the other side wants us to wait, by RFC 9110, 10.2.3; 0 where it does not say."""
+    """Return the seconds of the answer's Retry-After header (RFC 9110, 10.2.3); 0 without one."""
     asked = answer.headers.get("Retry-After", "").strip()
     if asked.isascii() and asked.isdigit():
         return min(float(asked[:9]), _LONGEST_WAIT_S)

@@ -1,4 +1,4 @@
-"""A source that others post to, with a signature where a secret is set."""
+"""Source that accepts posted bodies, with a required signature if a secret is set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..web import SIGNATURE, signature_of
 
 
 class WebhookSource(Source):
-    """What is posted to ``/sources/{name}``; with a ``secret`` only what is signed."""
+    """Accepts bodies posted to ``/sources/{name}``; with a ``secret``, only signed bodies."""
 
     members = (
         DeclarationMember(
@@ -30,16 +30,16 @@ class WebhookSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Nothing can be wrong."""
+        """Accept any declaration, because no values can contradict each other."""
 
     def run(self) -> None:
-        """Nothing is fetched: wait for the end."""
+        """Wait until stopped, because posted bodies arrive through `receive`."""
         self.context.connected()
         while True:
             self.context.sleep(3600)
 
     def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        """Take one request.
+        """Push the body of one request.
 
         Raises: HttpError 401 without the right signature, and what a push raises.
         """

@@ -1,4 +1,4 @@
-"""A source that listens to a WebSocket (RFC 6455)."""
+"""Source that receives messages over a WebSocket (RFC 6455)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..web import FINAL, HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_m
 
 PORTS = {"ws": 80, "wss": 443}
 _LOOK_S = 0.5
-"""Between two looks whether the source has to stop."""
+"""Seconds between two checks of the stop signal."""
 _POLICY = 1008
 _BATCH_BYTES = 4 << 20
 """Bytes of messages that enter together, except for the last one, which may be as long as ``max_bytes``."""
@@ -31,7 +31,7 @@ _MOST_RECEIVED = 4
 
 
 class WebSocketSource(Source):
-    """Each message is one record. A connection that ends is taken up again."""
+    """Each message is one record; an ended connection is opened again."""
 
     members = (
         url_member("the address, ws:// or wss://"),
@@ -52,11 +52,11 @@ class WebSocketSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raises InputError, NetworkRefusedError."""
+        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
         require_url(given["url"], hosts, PORTS)
 
     def run(self) -> None:
-        """Listen until the connection ends."""
+        """Receive messages until the connection ends."""
         given, url = self.given, self.given["url"]
         headers = headers_of(given)
         agent = headers.pop("User-Agent")
