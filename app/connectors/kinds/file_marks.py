@@ -31,7 +31,7 @@ _GENERATION = re.compile(r"[.\-_]\d[\d.\-_:T]*(\.(gz|bz2|xz|zst))?|\.old")
 
 
 def shown(name: str) -> str:
-    """Return a file name as text; bytes that are not UTF-8 are replaced."""
+    """Return a file name as text; bytes that are not UTF-8 are escaped."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -154,7 +154,7 @@ class Generation(NamedTuple):
 
 
 def generations(name: str, but: Collection[str] = ()) -> list[Generation]:
-    """The files beside a file that may have had its name, oldest first; none of the names in ``but``."""
+    """Return the files in the folder that may be rotated forms of a file, oldest first, except ``but``."""
     folder, base = os.path.split(name)
     stem = base.removesuffix(Path(base).suffix)
     found = []

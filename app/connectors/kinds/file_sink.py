@@ -28,7 +28,7 @@ class FileSink(Sink):
     """Events go to a part, which becomes ``NAME-<query>-<first id>-<last id>.ndjson`` or ``.parquet``.
 
     The part is ``NAME-<query>.part``; ``<query>`` is when the query was registered, so that the files of one
-    that was dropped and registered anew are others. What the part and the names of finished files hold tells
+    that was dropped and registered again are others. What the part and the names of finished files hold tells
     the place after a crash, so that no event stands in the files twice.
     """
 
@@ -99,7 +99,7 @@ class FileSink(Sink):
             raise ConnectorError(f"{self._part} cannot be written: {error}") from error
 
     def close(self) -> None:
-        """Close the part, which the next run continues; events rejected by a full disk are delivered again."""
+        """Close the part, which the next run continues; events lost to a full disk are delivered again."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()

@@ -78,7 +78,7 @@ class FileSource(Source):
         super().__init__(given, context)
         # Inode and size of the files that are read no more, as of the last look; None before the first.
         self._left: dict[str, tuple[int, int]] | None = None
-        # What was told: links that lead out of the folders, each with its place; files that cannot be read.
+        # Already reported: links that lead out of the folders, with their targets; unreadable files.
         self._outside: dict[str, str] = {}
         self._unreadable: set[str] = set()
         self._open = OpenFiles(self._tail)
@@ -198,7 +198,7 @@ class FileSource(Source):
             began = self._open.open_next(names, self.given["files"] if self._partitioned else 1)
             self._open.look(names, self._outside)
             self._tell_errors()
-            # Before any line of this look enters: a file that was silent until now holds back again.
+            # Declared before the first new line enters, so that a silent file delays the watermark again.
             times = self._declare(names)
             ready = [each for each in self._open if each.unread]
             if ready:

@@ -363,7 +363,7 @@ class FileTail:
         return TailReader(file, mark, self.header, self.longest)
 
     def _open(self, path: str) -> OpenFile | None:
-        """A file beside the name; None where it is gone or must not be read."""
+        """Open a file of the same folder; None if the file is gone or must not be read."""
         with suppress(FileNotFoundError, PermissionError, HttpError, InputError):
             return OpenFile(path, self.folders)
         return None

@@ -134,7 +134,7 @@ class BrokerErrors:
 
     @property
     def newest(self) -> KafkaError | None:
-        """The newest error that was told since the last answer."""
+        """Newest error that librdkafka reported since the last answer."""
         return self._newest
 
     def forget(self) -> None:
@@ -142,7 +142,7 @@ class BrokerErrors:
         self._newest = None
 
     def raise_final(self, url: str) -> None:
-        """Raise ConnectorFailedError when what was told will not change by itself."""
+        """Raise ConnectorFailedError if the newest error is permanent."""
         if self._newest is not None and self._newest.code() in _FINAL:
             raise error_of(url, self._newest)
 
@@ -168,7 +168,7 @@ def ask(client: Client, troubles: BrokerErrors, url: str, topic: str) -> Cluster
         try:
             found: ClusterMetadata = client.list_topics(topic, timeout=_ASK_S)
         except KafkaException as error:
-            client.poll(0)  # what librdkafka has to tell beside
+            client.poll(0)  # librdkafka's callbacks
             troubles.raise_final(url)
             if troubles.newest is not None or not tries_left:
                 raise troubles.error(url, error.args[0]) from error

@@ -109,7 +109,7 @@ class KafkaSource(Source):
                 "group.id": f"quadrill-{context.name}",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
-                # The end is told: behind the markers of transactions, which are no records.
+                # librdkafka reports the end of a partition, which is after transaction markers.
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "allow.auto.create.topics": False,
@@ -246,7 +246,7 @@ class KafkaSource(Source):
         return found
 
     def _declare(self) -> None:
-        """Tell the stream its partitions; those with unread records hold back its time."""
+        """Declare the partitions to the stream; partitions with unread records delay its watermark."""
         waiting = {each: self._ends.get(each, 0) > self._next[each] for each in sorted(self._assigned)}
         times = self.context.declare_partitions({_name(each): unread for each, unread in waiting.items()})
         self._partitioned = times is not None
@@ -392,7 +392,7 @@ def ids_of(position: str | None) -> dict[str, str]:
 
 
 def _message_of(record: Record, body: bytes | str) -> Message:
-    """A record with what a mapping sees of it beside its value."""
+    """Return a record with its metadata as fields for a mapping."""
     key, (_, at) = record.key(), record.timestamp()
     fields: dict[str, Any] = {
         "_topic": record.topic(),

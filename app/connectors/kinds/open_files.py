@@ -23,7 +23,7 @@ IN_ORDER_S, TOGETHER_S = 2.0, 60.0
 Of files that are read together all may have writers, which write parts of lines where they buffer.
 """
 _WAIT_S, _WAIT_TIMES = 1.0, 10
-"""An unreadable file that has not changed is tried again after so long, or so many times what a try took."""
+"""Pause before an unchanged unreadable file is retried: seconds, or a multiple of an attempt's duration."""
 
 
 @dataclass(eq=False)
