@@ -1,4 +1,4 @@
-"""The commands ``quadrill check`` and ``quadrill repair``, which find and remove damage in a data folder."""
+"""The commands ``quadrill check`` and ``quadrill repair``, which find and repair damage in a data folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def repair(options: argparse.Namespace) -> int:
-    """Execute ``quadrill repair``: move damaged parts of a data folder away, and print what is lost."""
+    """Execute ``quadrill repair``: drop damaged parts of a data folder, and print what is lost."""
     folder, registry_url = _data(options)
     with looked_at(folder):
         found, told = repaired(folder, registry_url)

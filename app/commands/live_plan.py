@@ -1,4 +1,4 @@
-"""A plan with live figures: operators as a tree with rows and shares of the time, then static tables."""
+"""Printer of a plan with live figures: a tree of operators with rows and time shares, then static tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BAR_WIDTH = 8
 
 
 def show(document: Mapping[str, Any]) -> None:
-    """Print it, of the answer to EXPLAIN with live figures."""
+    """Print a query's plan from the server's response to EXPLAIN with live figures."""
     rates, counters = document["rates"] or {}, document["counters"] or {}
     print(
         f"{document['name']}: {document['state']}, engine {document['engine']}, "
@@ -40,7 +40,7 @@ def show(document: Mapping[str, Any]) -> None:
 
 
 def _rows(operators: Sequence[_Operator]) -> list[list[str]]:
-    """A row for each operator, those that it reads below it."""
+    """Return one table row per operator; the inputs of an operator follow below the operator."""
     by_number = {each["number"]: each for each in operators}
     total = sum(_times(operators).values())
     rows = []
@@ -63,7 +63,11 @@ def _rows(operators: Sequence[_Operator]) -> list[list[str]]:
 def _tree(
     operators: Sequence[_Operator], by_number: Mapping[int, _Operator]
 ) -> Iterator[tuple[str, _Operator]]:
-    """Operators with the lines that stand before them, from those that nobody reads; each stands once."""
+    """Yield operators in tree order, each with the text of the tree's lines before it.
+
+    The roots are the operators that no other operator reads. An operator with several readers is repeated
+    with "(above)" and without its inputs.
+    """
     read = {number for each in operators for number in each["inputs"]}
     waiting = [("", "", each) for each in operators if each["number"] not in read]
     seen: set[int] = set()
@@ -81,14 +85,17 @@ def _tree(
 
 
 def _times(operators: Sequence[_Operator]) -> dict[int, float]:
-    """Microseconds of a step by the number under which they are counted."""
+    """Return the microseconds per step, by the number of the operator that the time is measured with."""
     return {
         each["timed_with"]: each["microseconds"] for each in operators if each["microseconds"] is not None
     }
 
 
 def _share(operator: _Operator, total: float) -> str | float:
-    """The part of a step's time; a word where it has none of its own, or none yet."""
+    """Return an operator's share of the time of a step, from 0 to 1.
+
+    The result is a text if the time is measured with another operator, and empty before a measurement.
+    """
     if operator["timed_with"] != operator["number"]:
         return "with ↑" if operator["timed_with"] > operator["number"] else "with ↓"
     if operator["microseconds"] is None or not total:

@@ -1,4 +1,4 @@
-"""``quadrill load``: by a server that can read the files or gets them sent, or offline into a data folder."""
+"""The command ``quadrill load``, which loads RDF files into a server's store or into a data folder."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .progress import ProgressLine, followed
 
 ENGINES = ("auto", "oxigraph", "spark")
 BAD_LINES = 1
-"""The exit code of a load that left bad lines out: not everything that was asked for was done."""
+"""Exit code of a load that skipped bad lines; the other lines were loaded."""
 _DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``load`` to the command line parser."""
     parser = add_client_command(
         commands,
         "load",
@@ -47,7 +47,7 @@ def add_commands(commands: Any) -> None:
 
 def _load(options: argparse.Namespace) -> int:
     if options.data:
-        # Only this way needs the store; a client starts without it.
+        # The import of the store is slow, and only an offline load needs the store in this process.
         from .offline_load import load_offline
 
         figures = load_offline(options)
@@ -76,7 +76,7 @@ def _upload(server: ServerConnection, file: Path, options: argparse.Namespace) -
     headers = {"Content-Type": media_type} | output.PREFERRED
     if packed is _as_it_is:
         headers["Content-Encoding"] = "gzip"
-    # What is unpacked here is of no known length.
+    # The total size is unknown for files that this client decompresses, which are .bz2 and .zst files.
     total = file.stat().st_size if packed in (None, _as_it_is) else None
     line = ProgressLine()
     try:
@@ -106,11 +106,11 @@ def _unpacked_zst(file: Path) -> IO[bytes]:
 
 
 _PACKED = {".gz": _as_it_is, ".bz2": _unpacked_bz2, ".zst": _unpacked_zst}
-"""How packed files are read: servers unpack gzip."""
+"""Functions that open compressed files, by file name ending; .gz is sent as is, and servers decompress it."""
 
 
 def _blocks(stream: Any, line: ProgressLine, total: int | None) -> Iterator[bytes]:
-    """The blocks of a file, shown on the line from the second one on."""
+    """Yield a file in blocks of 1 MiB, and show the bytes sent on the progress line."""
     sent = 0
     while block := stream.read(1 << 20):
         if sent:
@@ -120,7 +120,7 @@ def _blocks(stream: Any, line: ProgressLine, total: int | None) -> Iterator[byte
 
 
 def _load_there(server: ServerConnection, file: Path, options: argparse.Namespace) -> int | None:
-    """Let the server read the file itself; None when it does not lie below one of its load folders."""
+    """Let the server load a file from its own disk; return the exit code, or None after status 403 or 404."""
     if options.master:
         raise UsageError("--master is for loads with --data", hint="A server has the setting spark_master.")
     members = {
@@ -148,9 +148,11 @@ def _load_there(server: ServerConnection, file: Path, options: argparse.Namespac
 
 
 def _require_upload(file: Path, options: argparse.Namespace) -> None:
-    """Refuse what only a load by the server can do.
+    """Raise an error if a file cannot be uploaded to the server.
 
-    Raises: OfflineError, UsageError.
+    Raises:
+        OfflineError: the file does not exist.
+        UsageError: the path is a folder, or an option needs a load by the server from its own disk.
     """
     if file.is_file() and options.engine != "spark" and options.max_bad is None and not options.mirror:
         return

@@ -1,4 +1,4 @@
-"""``quadrill map``, and the arguments of a stream's declaration with its mapping."""
+"""The command ``quadrill map``, and the command line arguments for a stream declaration with a mapping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINES = "application/x-ndjson"
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command ``map``."""
+    """Add the command ``map`` to the command line parser."""
     shown = add_client_command(
         commands,
         "map",
@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
 
 
 def add_declaration(parser: argparse.ArgumentParser) -> None:
-    """The arguments that declare a stream."""
+    """Add the arguments of a stream declaration to a parser: stream, mapping options and ``--option``."""
     parser.add_argument("stream", help="the stream's name or IRI")
     _add_mapping(parser)
     parser.add_argument(
@@ -53,7 +53,7 @@ def add_declaration(parser: argparse.ArgumentParser) -> None:
 
 
 def declaration(options: argparse.Namespace) -> dict[str, Any]:
-    """The members of the declaration that the arguments tell."""
+    """Return the members of a stream declaration from the command line arguments."""
     members = members_of(options.option, "--option")
     if options.mapping is not None:
         members["mapping"] = _mapping(options)
@@ -70,7 +70,7 @@ def _add_mapping(parser: argparse.ArgumentParser) -> None:
 
 
 def _mapping(options: argparse.Namespace) -> dict[str, Any]:
-    """The mapping that the options tell."""
+    """Return a mapping from the file of ``--mapping``, with time and format from the other options."""
     text = read_text(options.mapping)
     members: dict[str, Any] = {"construct": text}
     if text.lstrip().startswith("{"):

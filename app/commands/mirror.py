@@ -1,4 +1,4 @@
-"""``quadrill mirror``: make the Parquet mirror or compact it, by a server or offline; show how it stands."""
+"""The command ``quadrill mirror``, which makes, compacts or describes the Parquet mirror of a store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .progress import followed
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command ``mirror``."""
+    """Add the command ``mirror`` to the command line parser."""
     summary = "make the Parquet mirror that Spark reads, or compact it"
     parser = add_client_command(
         commands, "mirror", _run, summary, "mirror", "mirror --compact", "mirror --show"
@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if options.data:
-        # Only this way needs the store; a client starts without it.
+        # The import of the store is slow, and only --data needs the store in this process.
         from . import offline_mirror
 
         if options.show:

@@ -1,7 +1,7 @@
-"""Commands about a data folder: migrate, backup, restore, export.
+"""Implementation of the commands migrate, backup, restore, export and ``drop --offline`` on a data folder.
 
-``backup`` and ``export`` read the folder that is given; without one they ask a server (`open_source`).
-Their arguments are in folder.py, which begins without a store.
+``backup`` and ``export`` read a data folder, or request the data from a server; `open_source` chooses. The
+module folder.py adds the commands to the parser, without the slow import of the store.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PACKED: dict[str, Callable[[Path], IO[bytes]]] = {
     ".bz2": lambda path: cast(IO[bytes], bz2.open(path, "wb")),
     ".zst": lambda path: cast(IO[bytes], zstandard.open(path, "wb")),
 }
-"""How files with these endings are written."""
+"""Functions that open a file for compressed writing, by the ending of its name."""
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -51,7 +51,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def migrate(options: argparse.Namespace) -> int:
-    """``quadrill migrate``."""
+    """Execute ``quadrill migrate``: upgrade a data folder and its registry to this version's formats."""
     settings = _settings(options)
     open_store(settings).close()
     with open_registry(settings) as registry:
@@ -60,7 +60,7 @@ def migrate(options: argparse.Namespace) -> int:
 
 
 def backup(options: argparse.Namespace) -> int:
-    """``quadrill backup``."""
+    """Execute ``quadrill backup``: copy a server's or data folder's contents into a new folder."""
     target = options.folder.resolve()
     source = open_source(options)
     if isinstance(source, ServerConnection):
@@ -80,7 +80,7 @@ def backup(options: argparse.Namespace) -> int:
 
 
 def _downloaded(server: ServerConnection, target: Path) -> int:
-    """Fetch a backup of a server into a new folder here; its version."""
+    """Download a server's backup into an empty or new folder, and return the store version of the backup."""
     if target.exists() and any(target.iterdir()):
         raise FolderInUseError(f"the backup folder {target} is not empty", hint="give a new folder")
     headers: dict[str, str] = {}
@@ -98,7 +98,7 @@ def _downloaded(server: ServerConnection, target: Path) -> int:
 
 
 def restore(options: argparse.Namespace) -> int:
-    """``quadrill restore``."""
+    """Execute ``quadrill restore``: create a data folder from a backup."""
     folder = _settings(options).data_folder
     if folder is None:
         raise OfflineError("a backup cannot be restored into memory", hint="Name a data folder with --data.")
@@ -108,11 +108,11 @@ def restore(options: argparse.Namespace) -> int:
 
 
 def drop_offline(options: argparse.Namespace) -> None:
-    """``quadrill drop NAME --offline``: the query is dropped without being evaluated."""
+    """Execute ``quadrill drop NAME --offline``: remove a query from the registry without evaluating it."""
     settings = _settings(options)
     if settings.data_folder is None or is_new(settings.data_folder):
         raise OfflineError(f"there is no data in the folder {settings.data_folder}")
-    # Nothing is replayed: the next start follows the registry. The open store is the lock of the folder.
+    # The journal is not replayed: the next start reads the registry. The open store locks the data folder.
     store = open_store(settings)
     try:
         with open_registry(settings) as registry:
@@ -123,7 +123,7 @@ def drop_offline(options: argparse.Namespace) -> None:
 
 
 def export(options: argparse.Namespace) -> int:
-    """``quadrill export``."""
+    """Execute ``quadrill export``: write all quads of a server or data folder to a file."""
     form = EXPORT_FORMATS[options.format or _format_of(options.file)]
     if options.json and options.file in (None, "-"):
         raise UsageError("--json tells of a file", hint="Name a file, or give --format jsonld.")
@@ -131,7 +131,7 @@ def export(options: argparse.Namespace) -> int:
     if isinstance(source, ServerConnection):
         with source:
             chunks = iter(source.stream("GET", "store", headers={"Accept": form.media_type}))
-            # A file is not written over before there is something to write.
+            # An existing file is not opened before the server sent the first bytes of the response.
             first = next(chunks, b"")
             with _written(options.file) as target:
                 for chunk in chain([first], chunks):
@@ -148,9 +148,9 @@ def export(options: argparse.Namespace) -> int:
 
 
 def _format_of(file: str | None) -> str:
-    """The short name of the format that a file's name tells; N-Quads where it tells none.
+    """Return the short name of the export format for a file name; nq for an unknown ending.
 
-    Raises: UsageError for a format that holds a single graph, or a packing that is not written.
+    Raises: UsageError for a format that holds only one graph, or an unsupported compression.
     """
     name = "" if file is None else Path(file).name.lower()
     packed = next((ending for ending in PACKINGS if name.endswith(ending)), "")
@@ -170,7 +170,7 @@ def _format_of(file: str | None) -> str:
 
 @contextmanager
 def _written(file: str | None) -> Iterator[IO[bytes]]:
-    """A file to write, or standard output. What was there stays until the new file is whole."""
+    """Open an export file or standard output for writing; replace an existing file only when complete."""
     if file is None or file == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -189,19 +189,21 @@ def _written(file: str | None) -> Iterator[IO[bytes]]:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is not None:
-            error.filename = file  # the draft's name says nothing to who gave another
+            error.filename = file  # a user does not know the name of the temporary file
         raise
 
 
 def open_source(options: argparse.Namespace, default: str = DEFAULT_SERVER) -> QuadStore | ServerConnection:
-    """What is exported or backed up: the folder given, else the server named, else the default of either.
+    """Open the source of an export or backup: a data folder, or a connection to a server.
 
-    A folder in use is refused unless the server to ask is named too: the one at the default address may have
-    other data.
+    The source is the data folder of the options or environment, else the named server, else a server at the
+    default address, else the default data folder. If another process has the folder open, the source is the
+    server named by ``--server``. A server at the default address is not used then, because it may have other
+    data.
 
     Raises:
-        OfflineError: there is neither a folder nor a server.
-        StoreLockedError: a process holds the folder.
+        OfflineError: no server responds and the data folder has no data.
+        StoreLockedError: another process has the folder open, and ``--server`` is not given.
     """
     given = options.data is not None or options.config is not None
     if not given and named_server(options) is None:

@@ -1,4 +1,4 @@
-"""``quadrill load --data``: without a server, into a data folder that none holds."""
+"""Implementation of ``quadrill load --data``, which loads files into a data folder without a server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .progress import ProgressLine
 
 
 def load_offline(options: argparse.Namespace) -> dict[str, Any]:
-    """Load all files as one commit; how many there were, their rows, and what became of bad lines."""
+    """Load all files into a data folder as one commit; return counts of files, rows, quads and bad lines."""
     settings = load_settings(overrides={"data": options.data})
     folder = settings.data_folder
     if folder is None:

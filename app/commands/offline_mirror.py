@@ -1,4 +1,4 @@
-"""``quadrill mirror --data``: without a server, of a data folder that none holds."""
+"""Implementation of ``quadrill mirror --data``, for a data folder that no server has open."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .progress import ProgressLine
 
 
 def shown(data: str) -> dict[str, Any]:
-    """The mirror of a data folder, and how far the store is ahead of it."""
+    """Describe the Parquet mirror of a data folder, and how far the store is ahead of the mirror."""
     settings, folder = _folder(data)
     with open_store(settings) as store:
         return describe_mirror(store, folder / MIRROR, settings.mirror_compact_ratio)
 
 
 def made(data: str, master: str | None, *, compact: bool) -> tuple[int, int]:
-    """Make the mirror, or compact it; its quads and its version."""
+    """Create or compact the Parquet mirror of a data folder; return its number of quads and its version."""
     settings, folder = _folder(data)
     require_mirror(on_disk=True)
     line, stage, started = ProgressLine(), "dump", time.monotonic()

@@ -1,4 +1,4 @@
-"""What commands print: answers on standard output, what was done on standard error; JSON with --json."""
+"""Functions that print the results of commands, as text or with ``--json`` as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def print_json(document: Any) -> None:
 
 
 def tell(options: argparse.Namespace, sentence: str, document: Any) -> None:
-    """What was done: a sentence for people, or the document for programs."""
+    """Print a sentence about a completed action on standard error, or with ``--json`` print the document."""
     if options.json:
         print_json(document)
     else:
@@ -30,7 +30,7 @@ def tell(options: argparse.Namespace, sentence: str, document: Any) -> None:
 
 
 def warn(sentences: Iterable[str]) -> None:
-    """Warnings, which do not mix with what is piped elsewhere."""
+    """Print warnings on standard error, so that piped standard output contains only results."""
     for each in sentences:
         print(f"warning: {each}", file=sys.stderr)
 
@@ -41,7 +41,7 @@ def listing(
     documents: Iterable[dict[str, Any]],
     row: Callable[[dict[str, Any]], Sequence[str]],
 ) -> None:
-    """A list: a table with a row for each document, or the documents, one a line."""
+    """Print a table with one row per document, or with ``--json`` one JSON document per line."""
     if options.json:
         for each in documents:
             print_json(each)
@@ -50,7 +50,10 @@ def listing(
 
 
 def describe(options: argparse.Namespace, document: Mapping[str, Any], times: Collection[str] = ()) -> None:
-    """A description: a line for each member that has a value, or the document; ``times`` are instants."""
+    """Print one line per member that has a value, or with ``--json`` the whole document as JSON.
+
+    ``times`` names the members that are instants in milliseconds; members with names in ``_ms`` are left out.
+    """
     if options.json:
         print_json(document)
         return
@@ -81,7 +84,7 @@ def duration(ms: int | None) -> str:
 
 
 def change_text(change: Mapping[str, int]) -> str:
-    """What a write to the store did, as a sentence; it was asked for by `PREFERRED`."""
+    """Format the effect of a write to the store, which the header `PREFERRED` requests, as a sentence."""
     if not change["added"] and not change["removed"]:
         return f"nothing changed, version {change['version']}"
     added = counted(change["added"], "quad")
@@ -89,14 +92,14 @@ def change_text(change: Mapping[str, int]) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """``1 quad``, ``2,000 quads``."""
+    """Format a number with a noun in singular or plural, such as ``1 quad`` or ``2,000 quads``."""
     if number == 1:
         return f"1 {what}"
     return f"{number:,} {what.removesuffix('y')}ies" if what.endswith("y") else f"{number:,} {what}s"
 
 
 def shown(value: Any) -> str:
-    """A member of an answer as a cell."""
+    """Format a member of a JSON response for a table cell; None becomes an empty cell."""
     if value is None:
         return ""
     if isinstance(value, bool):

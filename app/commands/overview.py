@@ -23,7 +23,7 @@ _SAMPLE = re.compile(r"([a-z_]+) (\S+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class ShownQuery:
-    """A query: rows a second, how far it is behind the newest element, quads and rows that it holds."""
+    """Figures of one query for ``quadrill top``: rates per second, lag in event time, sizes of its state."""
 
     name: str
     state: str
@@ -38,7 +38,7 @@ class ShownQuery:
 
 @dataclass(frozen=True, slots=True)
 class StreamFigures:
-    """A stream: elements a second, its watermark in milliseconds, late elements so far."""
+    """Figures of one stream for ``quadrill top``: elements per second, watermark in ms, element counts."""
 
     name: str
     elements_per_second: float
@@ -51,7 +51,7 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it at a time, in milliseconds."""
+    """Figures of a server, its queries and its streams at the wall clock time ``at``, in ms since 1970."""
 
     at: int
     server: str
@@ -121,7 +121,7 @@ def _query(
 
 
 def _lag(query: Mapping[str, Any], newest: Mapping[str, int | None]) -> int | None:
-    """By how much event time a query is behind the newest element of its streams; None before one came."""
+    """Return by how many ms of event time a query is behind its streams' newest element; None if unknown."""
     instant = query["watermark"]
     times = [time for each in query["streams"] if (time := newest.get(each["iri"])) is not None]
     return max(0, max(times) - instant) if times and instant is not None else None

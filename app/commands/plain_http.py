@@ -1,6 +1,6 @@
-"""Requests of commands over `http.client`, which begins in a tenth of the time of an HTTP library.
+"""HTTP client of the commands over `http.client`, whose import takes a tenth of the time of an HTTP library.
 
-Connections are kept and taken up again, bodies may be pieces, proxies are those of the environment.
+`HttpConnection` reuses its connection, sends bodies in pieces, and uses the proxies of the environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PORTS = {"http": 80, "https": 443}
 
 Body = str | bytes | Iterable[bytes] | None
 HttpError = (OSError, http.client.HTTPException)
-"""What a request, or the reading of its answer, raises."""
+"""Exceptions that an HTTP request or the reading of its response may raise."""
 
 
 class CutError(http.client.HTTPException):
@@ -33,7 +33,7 @@ class CutError(http.client.HTTPException):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer that has been read as a whole."""
+    """HTTP response whose whole body has been read."""
 
     status: int
     reason: str
@@ -42,16 +42,16 @@ class HttpAnswer:
 
     @property
     def text(self) -> str:
-        """The body as a text."""
+        """The response body, decoded as UTF-8."""
         return self.body.decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """The value of the body; raises ValueError when it is no JSON."""
+        """Parse the response body as JSON; raise ValueError when the body is not JSON."""
         return json.loads(self.body)
 
 
 class HttpConnection:
-    """A connection to the server at an address, whose path stands before that of each request."""
+    """Reusable connection to an HTTP server; the path of the server's address prefixes each request path."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
@@ -61,7 +61,7 @@ class HttpConnection:
         self._kept: http.client.HTTPConnection | None = None
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the server; the next request opens a new one."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
@@ -77,9 +77,9 @@ class HttpConnection:
         json: Any = None,
         silence: float | None = None,
     ) -> http.client.HTTPResponse:
-        """One request and the head of its answer, which has to be read or closed before the next one.
+        """Send one request and return the response, which must be read or closed before the next request.
 
-        ``silence`` is how many seconds may pass without a byte of the answer; None is for ever.
+        ``silence`` is the maximum number of seconds without a byte of the response; None means no limit.
         """
         sent = self._headers | dict(headers or {})
         if json is not None:
@@ -88,7 +88,7 @@ class HttpConnection:
         through = _proxy(self._parts)
         target = self._target(path, params)
         if through is not None and self._parts.scheme == "http":
-            # Of https the proxy sees the tunnel alone.
+            # A proxy needs the whole URL of an http request; an https request goes through a tunnel.
             target = f"http://{self._parts.netloc.rpartition('@')[2]}{target}"
             sent = _authorised(through, "Proxy-Authorization") | sent
         connection = self._open(through)
@@ -101,7 +101,8 @@ class HttpConnection:
             try:
                 connection.request(method, target, body, sent, encode_chunked=chunked)
             except (BrokenPipeError, ConnectionResetError):
-                # Who refuses a body does not read all of it, and has answered before.
+                # A server that rejects a body sends its response and closes before it has read the whole
+                # body.
                 if body is None:
                     raise
             return connection.getresponse()
@@ -114,7 +115,7 @@ class HttpConnection:
         return f"{self._base}{path}{query}"
 
     def _open(self, through: SplitResult | None) -> http.client.HTTPConnection:
-        """The connection, a new one where the server has ended the old one meanwhile."""
+        """Return the open connection to the server, or a new one if the server has closed the old one."""
         if self._kept is not None and self._kept.sock is not None:
             if not select.select([self._kept.sock], [], [], 0)[0]:
                 return self._kept
@@ -142,7 +143,7 @@ def read_whole(answer: http.client.HTTPResponse) -> HttpAnswer:
 
 
 def pieces_of(answer: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The body of an answer as it comes; raises CutError when it ends early."""
+    """Yield the body of a response in pieces as they arrive; raise CutError when the body is incomplete."""
     try:
         while piece := answer.read1(_PIECE):
             yield piece
@@ -155,7 +156,7 @@ def pieces_of(answer: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def headers_of(answer: http.client.HTTPResponse) -> dict[str, str]:
-    """The fields of a head, their names in small letters."""
+    """Return the header fields of a response, with names in lower case."""
     return {name.lower(): value for name, value in answer.headers.items()}
 
 
@@ -164,7 +165,7 @@ def _json(value: Any) -> bytes:
 
 
 def _authorised(parts: SplitResult, field: str = "Authorization") -> dict[str, str]:
-    """The header for the name and password that an address has."""
+    """Return the Basic authentication header for a URL's user name and password; empty without a name."""
     if parts.username is None:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -172,10 +173,10 @@ def _authorised(parts: SplitResult, field: str = "Authorization") -> dict[str, s
 
 
 def _proxy(parts: SplitResult) -> SplitResult | None:
-    """The proxy that the environment names for an address; raises ReportedError for another kind."""
+    """Return the http proxy that the environment sets for a URL; raise ReportedError for another scheme."""
     if not any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name in os.environ):
         return None
-    # Few have a proxy, and this takes long to begin.
+    # The import of urllib.request is slow, and few environments set a proxy.
     from urllib.request import getproxies_environment, proxy_bypass
 
     found = getproxies_environment()

@@ -18,7 +18,7 @@ HIDDEN = "***"
 """Text that a server shows in place of a secret."""
 _DURATIONS = ("lateness", "idle_timeout", "retention")
 _STAYING = (*_DURATIONS, "stamping")
-"""Members of a stream whose defaults only the server knows: they stay as they are where a file has none."""
+"""Members of a stream whose defaults only the server knows; a file without them leaves them unchanged."""
 _STREAM_DEFAULTS: dict[str, Any] = {
     "late": "drop",
     "timestamp_property": "http://www.w3.org/ns/prov#generatedAtTime",
@@ -27,12 +27,15 @@ _STREAM_DEFAULTS: dict[str, Any] = {
     "mapping": None,
 }
 _FIGURES = frozenset(("name", "guarantee", "position", *Figures().to_json()))
-"""What the description of a source or a sink has beside its declaration."""
+"""Members of a source's or sink's description that are not part of its declaration."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyStep:
-    """One thing to do, or none: ``same``. ``differs`` names the members that do; ``place`` is in a file."""
+    """Step of ``quadrill apply``: the action for one object of a section; ``same`` means no action.
+
+    ``differs`` names the members to change, and ``place`` is the place of the declaration for messages.
+    """
 
     action: Action
     section: str
@@ -95,10 +98,10 @@ def stream_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -
 
 
 def stream_declaration(given: Mapping[str, Any], described: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A declaration of a stream, completed by what stays as it is where the stream is there already.
+    """Return a stream's declaration with missing durations copied from the server's description.
 
-    One that is nowhere yet has the IRI that the server makes of its name, if none is given. Who stamps it is
-    left to the server, which knows whether elements came and what the mapping tells.
+    A new stream without an IRI gets an IRI that the server derives from the stream's name. A missing member
+    ``stamping`` is not added, because the server derives it from the mapping and the stream's elements.
     """
     has = described or {}
     staying = {name: has[name] for name in _DURATIONS if has.get(name) is not None}
@@ -114,11 +117,12 @@ def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]
     return seen or tuple(hidden)
 
 
-# --- what a server has, as a file has it -------------------------------------------------------------------
+# --- descriptions of a server as members of declaration files
+# -------------------------------------------------------------------
 
 
 def stream_members(described: Mapping[str, Any]) -> dict[str, Any]:
-    """The declaration of a stream; what is by default is left out, unless the settings say it."""
+    """Return a stream's declaration from its description, without members that have the built-in default."""
     found = {name: described.get(name) for name in ("iri", *_STAYING, *_STREAM_DEFAULTS)}
     return {
         name: value
@@ -140,12 +144,15 @@ def connector_members(described: Mapping[str, Any]) -> dict[str, Any]:
 def with_references(
     section: str, name: str, members: Mapping[str, Any], taken: dict[str, str]
 ) -> dict[str, Any]:
-    """Members as a file has them: a secret is a variable, which is added to ``taken`` with its place."""
+    """Return an object's members with escaped texts, and with a variable reference in place of each secret.
+
+    Each new variable is added to ``taken``, with the place of the secret as its value.
+    """
     found = {}
     for member, value in members.items():
         if section in ("sources", "sinks") and _is_hidden(value):
             first, *others = _escaped(value).split(HIDDEN)
-            for other in others:  # of an address there may be several
+            for other in others:  # an address may contain several secrets
                 words = "_".join(("quadrill", section.removesuffix("s"), name, member)).upper()
                 variable = "".join(letter if letter.isalnum() else "_" for letter in words)
                 while variable in taken:
@@ -159,7 +166,7 @@ def with_references(
 
 
 def _is_hidden(value: Any) -> bool:
-    """True of a secret, and of an address with secrets in its query part."""
+    """Return whether a value is a hidden secret, or an address with a hidden secret in its query string."""
     return isinstance(value, str) and (value == HIDDEN or f"={HIDDEN}" in value)
 
 
@@ -179,7 +186,7 @@ def _milliseconds(value: Any) -> Any:
 
 
 def _mapping(value: Any) -> Any:
-    """A mapping without what says the same as nothing."""
+    """Return a stream's mapping without members that are None or have their default."""
     if not isinstance(value, dict):
         return value
     return {

@@ -1,4 +1,4 @@
-"""A line of progress on a terminal, for long work here or in a server."""
+"""Progress line on a terminal, for long operations of a command or for jobs of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVERY_SECONDS = 0.2
 
 
 class ProgressLine:
-    """One line that is written over; nothing where standard error goes to a file."""
+    """Progress line that is redrawn in place on standard error; it is silent if that is not a terminal."""
 
     def __init__(self) -> None:
         self._live: Progress | None = None
@@ -24,18 +24,18 @@ class ProgressLine:
         self._on = sys.stderr.isatty()
 
     def show(self, progress: Mapping[str, Any]) -> None:
-        """Show a job's progress; before its first there is nothing to show."""
+        """Show the progress of a job; an empty progress shows nothing."""
         if not progress:
             return
         text = f"{progress['rows']:,} quads, {progress['rate']:,}/s"
         if "bad_lines" in progress:
             text += f", {progress['bad_lines']:,} bad lines"
-        # Only of parsing it is known how much there is.
+        # The total size of a job is only known in the stage "parse".
         total = (progress.get("total_bytes") or None) if progress["stage"] == "parse" else None
         self._write(progress["stage"], progress["read_bytes"] if total else 0, total, text)
 
     def show_sent(self, sent: int, total: int | None) -> None:
-        """Show how many bytes a server has been sent; ``total`` where it is known."""
+        """Show how many of ``total`` bytes were sent to a server; ``total`` is None if it is unknown."""
         self._write("sent", sent, total, f"{sent / 1e6:,.0f} MB")
 
     def _write(self, what: str, completed: int, total: int | None, text: str) -> None:
@@ -50,14 +50,14 @@ class ProgressLine:
         )
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the progress line from the terminal."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
 
 def _begun() -> Progress:
-    # Begun only where somebody looks.
+    # The import of rich is slow, and only a terminal needs rich.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
@@ -74,7 +74,7 @@ def _begun() -> Progress:
 
 
 def followed(server: ServerConnection, job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A job of a server once it has ended, its progress shown meanwhile."""
+    """Wait until a job of a server has ended, show its progress, and return the job's last description."""
     line = ProgressLine()
     try:
         while job["state"] in ("queued", "running"):

@@ -1,4 +1,4 @@
-"""``quadrill push``: a file at once, or lines of standard input as they come."""
+"""The command ``quadrill push``, which pushes a file at once, or lines of standard input as they arrive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .arguments import add_client_command, media_type_of, stream_address
 from .connection import ServerConnection, ServerError, UnreachableError, connect
 
 PIPED = "application/n-quads"
-"""The format of standard input where nothing tells it."""
+"""Media type of standard input if the option ``--type`` is missing."""
 PUSH_TYPES = {
     ".ndjson": "application/x-ndjson",
     ".jsonl": "application/x-ndjson",
@@ -35,7 +35,7 @@ _SUMS = ("accepted", "late", "dropped", "skipped")
 
 
 def add_commands(commands: Any) -> None:
-    """Add ``push``."""
+    """Add the command ``push`` to the command line parser."""
     push = add_client_command(
         commands,
         "push",
@@ -98,7 +98,7 @@ def _push(options: argparse.Namespace) -> int:
 
 @dataclass
 class _Push:
-    """The pushes of one command: what they have in common, and what came of them."""
+    """The pushes of one ``quadrill push`` command: their shared parameters, and the sums of their results."""
 
     server: ServerConnection
     options: argparse.Namespace
@@ -118,27 +118,30 @@ class _Push:
 
     @property
     def by_lines(self) -> bool:
-        """Whether lines stand for themselves, so that they can be pushed as they come."""
+        """Whether each input line is a complete element, so that lines can be pushed as they arrive."""
         kind = self.media_type.partition(";")[0].strip()
         by_triple = kind in _LINES_OF_RDF and self.options.each == "triple"
         return kind in ("application/x-ndjson", "text/csv") or by_triple
 
     def lines(self, source: int) -> None:
-        """Push the lines behind a file descriptor as they come; an interrupt ends the input."""
+        """Push the lines of a file descriptor in batches as they arrive; an interrupt ends the input."""
         header, before = b"", 0
         for block in _batches(source, self.options.batch, self.options.linger):
             lines = block
             if before == 0 and self.media_type.startswith("text/csv"):
                 header, *lines = block
             if any(line.strip() for line in lines):
-                # A line of the input is that of its push and those before, less a repeated header.
+                # The line number in the input is the line number in the push plus the number of earlier input
+                # lines, minus the repeated CSV header.
                 self.send(header + b"".join(lines), before - (1 if header and before else 0))
             before += len(block)
 
     def send(self, body: bytes, before: int) -> None:
-        """One push, tried again while the server is away; ``before`` lines of the input were pushed before.
+        """Send one push, with retries while the server is unreachable or overloaded.
 
-        Raises: ServerError when the server refuses, or stays away.
+        ``before`` is the number of input lines that earlier pushes have sent.
+
+        Raises: ServerError when the server rejects the push, or stays unreachable.
         """
         self.sent += 1
         headers = {"Content-Type": self.media_type, "Idempotency-Key": f"{self._run}-{self.sent}"}
@@ -171,7 +174,7 @@ class _Push:
             print(f"{place}: {each['error']}", file=sys.stderr)
 
     def tell(self) -> None:
-        """Print what came of it all, and on standard error what did not enter."""
+        """Print the sums of all pushes as JSON, and counts of dropped and bad elements on standard error."""
         if self.answer is None:
             return
         told = self.answer | {name: self.sums[name] for name in _SUMS if name in self.answer}
