@@ -1,7 +1,7 @@
-"""RDF formats by media type, and RDF read with its traps guarded.
+"""RDF formats by media type and file name, and a parser of RDF documents with limits on nesting.
 
-Oxigraph's own lookup ignores parameters and takes aliases that we do not want (``application/json`` as
-JSON-LD, ``text/plain`` as N-Triples), so the table is ours.
+Oxigraph's own look-up of media types accepts aliases that are not wanted (``application/json`` for JSON-LD,
+``text/plain`` for N-Triples), so this module has a separate table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .errors import LimitError, RdfSyntaxError
 
 @dataclass(frozen=True, slots=True)
 class RdfType:
-    """An RDF format; ``quads`` tells whether it can hold named graphs."""
+    """An RDF format with its media types and file name endings; ``quads`` is True if it has named graphs."""
 
     name: str
     format: RdfFormat
@@ -32,7 +32,7 @@ class RdfType:
 
     @property
     def media_type(self) -> str:
-        """The media type that answers carry."""
+        """The media type of responses in this format: the first of ``media_types``."""
         return self.media_types[0]
 
 
@@ -51,10 +51,12 @@ class RdfLimits:
     """Limits on one RDF document.
 
     Attributes:
-        json_depth: nesting of a JSON-LD document; the parser's memory grows with its square.
-        term_depth: nesting of triple terms; about 20,000 overflow a thread's stack.
-        bracket_depth: nesting of brackets in Turtle and TriG; each open one takes half a kilobyte.
-        xml: of an RDF/XML document.
+        json_depth: maximum nesting depth of a JSON-LD document; the memory of the parser grows with the
+            square of the depth.
+        term_depth: maximum nesting depth of triple terms; about 20,000 levels overflow a thread's stack.
+        bracket_depth: maximum nesting depth of brackets in Turtle and TriG; each open bracket takes half a
+            kilobyte of memory.
+        xml: the limits of an RDF/XML document.
     """
 
     json_depth: int = 200
@@ -67,13 +69,13 @@ _BRACKETED = {"Turtle", "TriG", "N3"}
 
 
 def rdf_format(media_type: str) -> RdfType | None:
-    """The RDF format of a media type (case and parameters ignored), or None."""
+    """Return the RDF format of a media type, ignoring case and parameters; None if no format matches."""
     plain = media_type.partition(";")[0].strip().lower()
     return next((kind for kind in RDF_TYPES if plain in kind.media_types), None)
 
 
 def split_media_type(header: str) -> tuple[str, dict[str, str]]:
-    """The media type of a Content-Type header in lower case, and its parameters."""
+    """Return the media type of a Content-Type header in lower case, and its parameters."""
     name, *rest = header.split(";")
     parameters = {}
     for item in rest:
@@ -83,7 +85,7 @@ def split_media_type(header: str) -> tuple[str, dict[str, str]]:
 
 
 def guess_rdf_format(name: str) -> RdfType | None:
-    """The RDF format by the ending of a file name or an IRI path, or None."""
+    """Return the RDF format for the ending of a file name or IRI path; None for an unknown ending."""
     path = name.partition("?")[0].partition("#")[0].lower().removesuffix(".gz")
     ending = path.rpartition("/")[2].rpartition(".")[2]
     return next((kind for kind in RDF_TYPES if ending in kind.endings), None)
@@ -98,13 +100,13 @@ def parse_rdf(
     rename_blank_nodes: bool = True,
     limits: RdfLimits | None = None,
 ) -> Iterator[Quad]:
-    """The quads of a document, in the order of the document; fresh blank node labels by default.
+    """Yield the quads of an RDF document in document order; blank nodes get new labels by default.
 
-    Drain the iterator in the calling thread.
+    The thread that starts the generator must also finish it.
 
     Raises:
-        RdfSyntaxError: malformed, with line and column where the parser tells them.
-        LimitError: nested or expanding beyond ``limits``.
+        RdfSyntaxError: the document is malformed; the error has line and column if the parser reports them.
+        LimitError: the document is nested too deeply, or its entities expand too much, for ``limits``.
     """
     check_document(body, kind, limits or RdfLimits())
     try:
@@ -125,7 +127,7 @@ def parse_rdf(
 
 
 def rdf_error(error: SyntaxError, kind: RdfType) -> RdfSyntaxError:
-    """A parser's error as ours."""
+    """Convert a syntax error of Oxigraph's parser to RdfSyntaxError."""
     text = str(error.msg or error)
     message, hint = explain_parser_message(re.sub(r"^Parser error (?:at|between) line \d+ [^:]*: ", "", text))
     place = f" at line {error.lineno}, column {error.offset}" if error.lineno is not None else ""
@@ -135,11 +137,11 @@ def rdf_error(error: SyntaxError, kind: RdfType) -> RdfSyntaxError:
 
 
 def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:
-    """Refuse a document that would exhaust the parser's stack or memory.
+    """Raise an error for an RDF document that would exhaust the stack or memory of the parser.
 
     Raises:
-        LimitError: it nests too deeply or expands too much.
-        RdfSyntaxError: it is not UTF-8 by its first bytes.
+        LimitError: the document is nested too deeply, or its entities expand too much.
+        RdfSyntaxError: the document begins with a byte order mark of UTF-16.
     """
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise RdfSyntaxError(f"malformed {kind.name}: the text is UTF-16, RDF is read as UTF-8")
@@ -160,6 +162,6 @@ def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:
 
 
 def _refuse_depth(what_nests: str, limit: int, line: int | None) -> None:
-    """Raise LimitError for the line where a document is deeper than its limit, if there is one."""
+    """Raise LimitError if ``line``, the first line of a document that is nested too deeply, is not None."""
     if line is not None:
         raise LimitError(f"{what_nests} deeper than {limit} levels at line {line}", line=line)

@@ -1,4 +1,4 @@
-"""Solutions as SPARQL Results JSON, quads as N-Quads, each on one line of JSON.
+"""Serialisation of solutions as SPARQL Results JSON on one line, and of quads as N-Quads.
 
 Source: SPARQL 1.2 Query Results JSON Format (https://www.w3.org/TR/sparql12-results-json/), with the members
 ``at``, ``version``, ``window`` and ``revises`` of docs/http-api.md.
@@ -21,7 +21,7 @@ from .documents.statements import term_of
 from .terms import Solution, Term
 
 one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""A JSON document, or a value in one, on one line (JSON escapes every line break inside strings)."""
+"""Serialise a value as JSON on one line; JSON escapes line breaks inside strings."""
 T = TypeVar("T", bound=tuple[Any, ...])
 Row = TypeVar("Row")
 _CHUNK = 4096
@@ -57,7 +57,7 @@ def term_json(term: Term) -> dict[str, Any]:
 
 @lru_cache(maxsize=8192)
 def term_text(term: Term) -> str:
-    """`term_json` as text; the same terms come again and again, in one answer after the other."""
+    """Return `term_json` as text; the texts are cached, because many answers contain the same terms."""
     if isinstance(term, NamedNode):
         return f'{{"type":"uri","value":{_quoted(term.value)}}}'
     if isinstance(term, Literal) and term.language is None:
@@ -66,7 +66,7 @@ def term_text(term: Term) -> str:
 
 
 def _literal_text(quoted: str, datatype: str) -> str:
-    """`term_text` of a literal, given its value as a string of JSON."""
+    """Return the JSON text of a literal without language, given its value as a quoted JSON string."""
     return f'{{"type":"literal","value":{quoted}{_datatype_text(datatype)}'
 
 
@@ -78,7 +78,8 @@ def _datatype_text(datatype: str) -> str:
 
 def _text_as_written(written: str) -> str | None:
     """Return the `term_text` of an N-Quads term; None if the term needs the slow path."""
-    # Without escapes a string of N-Quads is one of JSON, and an IRI has no signs that need any.
+    # A string of N-Quads without escapes is also a JSON string, and IRIs contain no characters that JSON
+    # escapes.
     if "\\" in written:
         return None
     if written[:5] == "<http":
@@ -99,9 +100,10 @@ def inline_written(term_id: int) -> str:
 
 
 class TermTexts(dict[int, str]):
-    """`term_text` by id, as long as the dictionary has the term; literals inside ids are not made terms.
+    """A map from term ids to JSON texts, which are created on first access.
 
-    ``pause`` is called between chunks of long lists of rows.
+    The dictionary deletes the text of an id together with the term. Inline ids, which contain their literals,
+    are serialised without creating a term. ``pause`` is called between chunks of long lists of rows.
     """
 
     def __init__(self, dictionary: TermDictionary, pause: Callable[[], None] = lambda: None) -> None:
@@ -131,10 +133,11 @@ class TermTexts(dict[int, str]):
         *,
         ordered: bool = False,
     ) -> str:
-        """Rows of ids as objects of JSON but for the outermost braces, in the order of `in_fixed_order`.
+        """Return rows of term ids as JSON objects separated by commas, without the first and last brace.
 
-        ``names`` are those of the columns at ``places``; 0 is unbound, and so is a place below 0. ``ordered``
-        rows stay in their order.
+        The rows are sorted as by `in_fixed_order`, unless ``ordered`` is True. ``names`` are the variables of
+        the columns at the indexes ``places``. The id 0 is an unbound variable; a negative index omits the
+        variable in all rows.
         """
         columns = [each for each in zip(names, places, strict=True) if each[1] >= 0]
         if len(rows) <= _CHUNK:
@@ -151,16 +154,19 @@ class TermTexts(dict[int, str]):
     def _lines(
         self, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[int]], *, ordered: bool
     ) -> list[tuple[str, ...]]:
-        """The texts of rows, each behind its terms as N-Quads writes them where they are not ``ordered``."""
+        """Return a tuple per row that ends with its JSON text; before it stand the N-Quads terms to sort by.
+
+        With ``ordered``, the tuples contain only the JSON text.
+        """
         keys = [f"{_quoted(name)}:" for name, _ in columns]
         ids = [[row[place] for row in rows] for _, place in columns]
         written = []
         for column in () if ordered else ids:
-            # Texts of compact terms are found only by subscription, not by ``get``.
+            # The method ``get`` does not find the texts of compact terms; subscription does.
             text_of = self._texts.__getitem__ if min(column, default=0) > 0 else self._texts.get
             texts = [*map(text_of, column)]
             if None in texts or "\n<<" in "\n" + "\n".join(texts):  # type: ignore[arg-type]  # no None in it
-                # Unbound, a value that a query has made, or a triple term.
+                # A value of the column is unbound, was computed by a query, or is a triple term.
                 terms = self._terms
                 texts = [
                     inline_written(each) if each < 0 else str(terms[each]) if each else "" for each in column
@@ -185,13 +191,13 @@ def merge_runs(runs: list[list[T]], pause: Callable[[], None]) -> Iterator[T]:
 
 
 def _lines(keys: Sequence[str], columns: Iterable[Iterable[str]]) -> list[str]:
-    """Return the members of JSON objects from columns of their values."""
+    """Return the members of one JSON object per row, from columns of JSON values."""
     pattern = ",".join([key.replace("%", "%%") + "%s" for key in keys])
     return [pattern % each for each in zip(*columns, strict=True)]
 
 
 def columns_text(names: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
-    """`TermTexts.listed` of rows whose terms, bound all, are given by columns, as N-Quads writes them."""
+    """Return rows as `TermTexts.listed` does, given columns of N-Quads terms without unbound values."""
     keys = [f"{_quoted(name)}:" for name in names]
     rows = sorted(zip(*columns, strict=True))
     sorted_columns = zip(*rows, strict=True)
@@ -200,7 +206,7 @@ def columns_text(names: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
 
 
 def rows_text(names: Sequence[str], rows: Iterable[Solution]) -> str:
-    """The ``bindings`` of `solutions` as text, without the brackets around them."""
+    """Return the elements of the JSON array ``bindings`` of SPARQL results as text, without the brackets."""
     keys = [f"{_quoted(name)}:" for name in names]
     found = []
     for row in rows:
@@ -210,7 +216,7 @@ def rows_text(names: Sequence[str], rows: Iterable[Solution]) -> str:
 
 
 def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, Any]:
-    """The members ``head`` and ``results`` of a SELECT answer; a solution leaves unbound variables out."""
+    """Return a SELECT answer as SPARQL Results JSON; the bindings omit unbound variables."""
     bindings = [
         {name: term_json(term) for name, term in zip(variables, row, strict=True) if term is not None}
         for row in rows
@@ -219,9 +225,10 @@ def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, A
 
 
 def in_fixed_order(rows: Sequence[Solution], pause: Callable[[], None] = lambda: None) -> Sequence[Solution]:
-    """Rows without an order of their own, always in the same one: by their terms as N-Triples.
+    """Return the rows of an unordered answer, sorted by the N-Triples texts of their terms.
 
-    A replay then gives the same bytes, whichever route its joins take. ``pause`` is called between chunks.
+    A replay of the journal then produces the same bytes, even if its joins return rows in another order.
+    ``pause`` is called between chunks of rows.
     """
     return rows if len(rows) < 2 else sort_rows(rows, _terms_written, pause)
 
@@ -243,7 +250,7 @@ def _terms_written(row: Solution) -> list[str]:
 
 
 def quads_text(quads: Iterable[Quad], pause: Callable[[], None] = lambda: None) -> str:
-    """Quads as N-Quads, each once, in order; ``pause`` is called between chunks."""
+    """Return distinct quads as N-Quads in the given order; ``pause`` is called between chunks."""
     distinct, written = list(dict.fromkeys(quads)), []
     for start in range(0, len(distinct), _CHUNK):
         data = serialize(distinct[start : start + _CHUNK], format=RdfFormat.N_QUADS)

@@ -1,4 +1,4 @@
-"""RDF terms: types, texts and the canonical form of Oxigraph."""
+"""RDF terms: type aliases, their SPARQL texts, and the canonical form in which Oxigraph stores terms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 Solution: TypeAlias = tuple[Term | None, ...]
-"""The terms of one row in the order of its variables; None is unbound."""
+"""The terms of one row of an answer in the order of the variables; None is an unbound variable."""
 
 _OBJECT = NamedNode("urn:quadrill:object")
 _XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -23,16 +23,20 @@ CANONICAL = {
     f"{_XSD}double": rf"{_SIGN}{_WHOLE}(?:\.[0-9]{{1,6}}+(?<!0)|)",
     f"{_XSD}integer": r"(?:0|-?[1-9][0-9]{0,17}+)",
     f"{_XSD}boolean": r"(?:true|false)",
-    # Oxigraph leaves days that do not exist unchanged.
+    # The pattern accepts days that do not exist, because Oxigraph stores them unchanged.
     f"{_XSD}dateTime": r"[1-9][0-9]{3}-[01][0-9]-[0-3][0-9]"
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6}+(?<!0)|)Z",
 }
-"""Values that are certainly in the store's form: most are, and asking it costs twenty times such a match."""
+"""Patterns, by datatype, of literal values that Oxigraph stores unchanged.
+
+Most literals match; matching a pattern is twenty times as fast as storing a literal in Oxigraph.
+"""
 _IS_CANONICAL: dict[str, Callable[[str], object]] = {
     **{datatype: re.compile(pattern).fullmatch for datatype, pattern in CANONICAL.items()},
     _XSD_STRING: str,
 }
-# Prices and coordinates end with zeros again and again: the store need not be asked for these either.
+# Prices and coordinates often end with zeros. Short decimals of this pattern are converted to canonical form
+# without Oxigraph.
 _PLAIN_DECIMAL = re.compile(r"(-?)0*([0-9]{1,9})(?:\.([0-9]{1,9}))?\Z").match
 _PROBE = NamedNode("urn:quadrill:probe")
 _forms: dict[Any, Any] = {}
@@ -46,14 +50,15 @@ def term_text(term: Term) -> str:
 
 
 def in_store_form(quads: Iterable[Quad]) -> list[Quad]:
-    """The quads as a store gives them back: numbers, dates and durations in canonical form.
+    """Return quads with numbers, dates and durations in the canonical form in which Oxigraph stores them.
 
-    Order is kept and duplicates are dropped; quads whose literals are plain strings pass as they are.
+    The order of quads is kept and duplicates are dropped. Plain and language-tagged strings stay unchanged.
     """
     listed = list(quads)
     terms = list(dict.fromkeys(quad.object for quad in listed if _may_change(quad.object)))
     numbered = [Quad(NamedNode(f"urn:quadrill:{number}"), _OBJECT, term) for number, term in enumerate(terms)]
-    scratch = Store()  # a fresh one costs microseconds, a long-lived one never frees deleted quads
+    # A new store takes microseconds; a store that is used repeatedly would never free deleted quads.
+    scratch = Store()
     scratch.extend(numbered)
     forms: dict[Term, Term] = {}
     for quad in scratch:
@@ -78,7 +83,10 @@ def _may_change(term: object) -> bool:
 
 
 def store_form(term: Literal | Triple, most: int = 100_000) -> Literal | Triple:
-    """A term as the store gives it back, where ``010`` is ``10``; it is asked for ``most`` of them once."""
+    """Return a term in the canonical form in which Oxigraph stores it, for instance the integer 010 as 10.
+
+    Canonical forms are cached; the cache is cleared when it holds ``most`` terms.
+    """
     if type(term) is Literal:
         datatype = term.datatype.value
         canonical = _IS_CANONICAL.get(datatype)
@@ -96,7 +104,7 @@ def store_form(term: Literal | Triple, most: int = 100_000) -> Literal | Triple:
 
 
 def _decimal(text: str) -> Literal | None:
-    """The store's form of a decimal of a few digits: no zeros in front or behind, no negative zero."""
+    """Return the canonical form of a decimal with at most 9 digits before and after the point, or None."""
     match = _PLAIN_DECIMAL(text)
     if match is None:
         return None

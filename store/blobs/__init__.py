@@ -1,1 +1,1 @@
-"""A disk cache of static parts' rows, which could be evaluated again."""
+"""A disk cache for the rows of static parts; a missing item is evaluated again."""

@@ -1,8 +1,8 @@
-"""A disk cache of reproducible blobs, used for the rows of static parts.
+"""A disk cache of byte strings that can be computed again, used for the rows of static parts.
 
-The cache is one SQLite file in WAL mode. An item has a key, facts as JSON, and blobs with a check sum each,
-and is written atomically. The file may be deleted between two runs; a damaged file is deleted with a warning
-in the server's log.
+The cache is one SQLite file in WAL mode. An item consists of a key, a JSON object with facts, and blobs with
+one check sum per blob; an item is written atomically. The file may be deleted while the server is stopped. A
+damaged file is replaced by an empty one, with a warning in the server's log.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _LEVEL = 1
 
 
 class BlobStore:
-    """A cache of items by key, safe to use from several threads.
+    """A disk cache of items by key, safe to use from several threads.
 
     Only `read` raises an error for a damaged file; no method raises an error for a full disk, because callers
     can compute missing items again.
     """
 
     def __init__(self, path: Path, reached: Callable[[str], None] = lambda point: None) -> None:
-        """Open or create the file; a file that is no SQLite database is replaced.
+        """Open or create the cache file; a file that is no SQLite database is replaced.
 
         Args:
-            path: the file.
-            reached: receives the name of each step; for tests of crashes.
+            path: the path of the cache file.
+            reached: receives the name of each write step; used by tests that simulate crashes.
         """
         self._path = path
         self._reached = reached
@@ -71,7 +71,7 @@ class BlobStore:
         return db
 
     def _replace(self, error: sqlite3.Error) -> None:
-        """Replace a damaged file by an empty one; if that fails, cache nothing."""
+        """Replace a damaged cache file by an empty one; if the replacement fails, disable the cache."""
         log.warning("%s is damaged and begins anew: %s", self._path, error)
         db, self._db = self._db, None
         try:
@@ -85,7 +85,7 @@ class BlobStore:
 
     @property
     def size(self) -> int:
-        """The size in bytes of the database file and its write-ahead log."""
+        """The size in bytes of the cache file and its write-ahead log."""
         size = 0
         for suffix in ("", "-wal"):
             try:
@@ -95,7 +95,7 @@ class BlobStore:
         return size
 
     def facts(self, key: str) -> dict[str, Any] | None:
-        """Return the facts of an item; None if the item does not exist."""
+        """Return the JSON facts of the item with this key; None if the item does not exist."""
         with self._lock:
             if self._db is None:
                 return None
@@ -107,10 +107,10 @@ class BlobStore:
                 return None
 
     def read(self, key: str) -> list[bytes]:
-        """Return the blobs of an item, in the order in which they were written.
+        """Return the blobs of the item with this key, in the order in which the blobs were written.
 
         Raises:
-            StoreFormatError: a blob or the file is damaged or missing.
+            StoreFormatError: the item does not exist, or the cache file or a blob is damaged or missing.
         """
         with self._lock:
             if self._db is None:
@@ -131,7 +131,7 @@ class BlobStore:
         return found
 
     def write(self, key: str, facts: Mapping[str, Any], blobs: Iterable[bytes]) -> bool:
-        """Write or replace the item of a key; return False if the write failed."""
+        """Write or replace the item with this key; return False if the write failed."""
         # Blobs are compressed before the lock is taken, because compression takes time.
         rows = []
         for place, blob in enumerate(blobs):
@@ -163,12 +163,12 @@ class BlobStore:
             self._forget([key for key in there if key not in keys])
 
     def forget(self, key: str) -> None:
-        """Delete the item of a key."""
+        """Delete the item with this key from the cache."""
         with self._lock:
             self._forget([key])
 
     def close(self) -> None:
-        """Close the file; the cache stores nothing afterwards."""
+        """Close the cache file; later writes store nothing."""
         with self._lock:
             db, self._db = self._db, None
             if db is not None:
@@ -180,7 +180,7 @@ class BlobStore:
             self._change(("DELETE FROM parts WHERE key = ?", rows), ("DELETE FROM items WHERE key = ?", rows))
 
     def _change(self, *steps: tuple[str, list[Any]]) -> bool:
-        """Execute statements in one transaction; the caller holds the lock."""
+        """Execute SQL statements in one transaction; return False on an error. The caller holds the lock."""
         if self._db is None:
             return False
         try:
@@ -190,7 +190,7 @@ class BlobStore:
                 self._reached("within-shelf")
             self._db.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            # With a full disk or a locked database, the existing items stay.
+            # The disk is full or the database is locked; the existing items remain valid.
             log.warning("%s cannot be written: %s", self._path, error)
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")

@@ -1,7 +1,8 @@
 """Rows of static parts in the disk cache, with their range of store versions.
 
-The facts of an item state the versions between which the rows were the same (``since``, ``until``) and the
-mark of the store's history up to ``until``. An item whose mark differs from the store's history is ignored.
+Each item of the cache holds the rows of one static part. The rows are valid from the store version ``since``
+up to ``until``. The item also has the mark, a hash of the store's history at ``until``; an item is ignored
+if its mark differs from the store's.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KeptFacts:
-    """The facts stored with the rows of a static part.
+    """The metadata stored with the rows of a static part.
 
-    ``read_s`` is the seconds that the evaluation took, ``choice`` the engine that evaluated the rows and the
-    reason, ``mark`` the name of the store's history.
+    The rows are valid from the store version ``since`` up to ``until``. ``read_s`` is the duration of the
+    evaluation in seconds. ``choice`` names the engine that evaluated the rows, and the reason for this
+    engine. ``mark`` is a hash of the store's history at ``until``.
     """
 
     since: int
@@ -40,7 +42,7 @@ class KeptFacts:
 
 @dataclass(frozen=True, slots=True)
 class RowsCopy:
-    """A snapshot of rows: id rows with their multiplicities, or ordered solutions in ``listed``."""
+    """A snapshot of a static part's rows: id rows with multiplicities, or ordered solutions in ``listed``."""
 
     width: int
     facts: KeptFacts
@@ -49,11 +51,11 @@ class RowsCopy:
 
 
 class KeptRows:
-    """The cached rows of static parts by key; one thread calls `put`, any thread `find`.
+    """The cached rows of static parts by key; one thread calls `put`, any thread may call `find`.
 
     Attributes:
         shelf: the disk cache.
-        on_disk: the versions (since, until) of each item that was written or read.
+        on_disk: the range of store versions (since, until) of each item in the cache, by key.
         not_before: the monotonic time before which callers should not write again.
     """
 
@@ -65,7 +67,7 @@ class KeptRows:
         background: Background,
         pauses: float,
     ) -> None:
-        """Create the cache; after a write, pause for ``pauses`` times its duration."""
+        """Create the cache; after a write, `not_before` demands a pause of ``pauses`` times its duration."""
         self.shelf = shelf
         self.on_disk: dict[str, tuple[int, int]] = {}
         self.not_before = 0.0
@@ -73,7 +75,7 @@ class KeptRows:
         self._dictionary = dictionary
         self._background = background
         self._pauses = pauses
-        # The snapshots being written; the dictionary must keep the terms of their rows.
+        # While a snapshot is written, the dictionary must keep the terms of its rows.
         self._copies: Mapping[str, RowsCopy] = {}
         dictionary.hold(lambda: (row for copy in [*self._copies.values()] for row in copy.rows))
         self._keys: set[str] | None = None
@@ -85,23 +87,26 @@ class KeptRows:
         return self._writing is not None and not self._writing.done()
 
     def put(self, copies: Mapping[str, RowsCopy], notes: Mapping[str, KeptFacts], keys: set[str]) -> None:
-        """Start writing items and new facts of existing items; delete items outside ``keys``."""
+        """Start a background write of items and new metadata; delete items whose key is not in ``keys``."""
         if copies or notes or keys != self._keys:
             self._copies, self._keys = copies, keys
             self._writing = self._background.do(self._write, copies, notes, keys)
 
     def wait(self) -> None:
-        """Wait for the running write, if any."""
+        """Wait until the running background write ends, if there is one."""
         if self._writing is not None:
             self._writing.result()
 
     def close(self) -> None:
-        """Wait for the running write and close the file."""
+        """Wait for the running background write and close the cache file."""
         self._background.close()
         self.shelf.close()
 
     def find(self, key: str, name: str) -> KeptFacts | None:
-        """Return the facts of an item if it belongs to this store's history; ``name`` is for log lines."""
+        """Return the metadata of an item; None if it is missing or belongs to another history of the store.
+
+        ``name`` is the name of the static part in log lines.
+        """
         facts = self.shelf.facts(key)
         if facts is None:
             return None
@@ -120,7 +125,7 @@ class KeptRows:
         return PackedRows(self.shelf.read(key))
 
     def forget(self, key: str) -> None:
-        """Delete an item that cannot be used."""
+        """Delete the item with this key from the cache."""
         self.shelf.forget(key)
         self.on_disk.pop(key, None)
 
@@ -156,12 +161,12 @@ class KeptRows:
             self.on_disk[key] = (facts.since, facts.until)
 
     def _marked(self, facts: KeptFacts) -> KeptFacts | None:
-        """Return facts with the mark of the store's history; None if the history has no mark."""
+        """Return the metadata with the mark of the store's history; None if the change log has no mark."""
         mark = self._store.log.mark(facts.until)
         return None if mark is None else replace(facts, mark=mark)
 
     def _term(self, term_id: int) -> Term:
-        # The dictionary's mapping is avoided for inline ids, because the mapping would remember their terms.
+        # An inline id is converted without the dictionary, because the dictionary would store the term.
         return inline_term(term_id) if term_id < 0 else self._dictionary.terms[term_id]
 
 

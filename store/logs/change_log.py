@@ -204,7 +204,9 @@ class SqliteChangeLog:
             kept, last = kept - size, version
         if last is None:
             return
-        before, self._earliest = self._earliest, last + 1  # first, for those who read meanwhile
+        # The bound changes before the rows are deleted, so that concurrent readers do not request deleted
+        # rows.
+        before, self._earliest = self._earliest, last + 1
         try:
             with self._changing(bytes=kept, earliest=self.parted.get(last, last + 1)) as db:
                 db.execute("DELETE FROM commits WHERE version <= ?", (last,))
@@ -225,9 +227,10 @@ class SqliteChangeLog:
         self.parted = {**self.parted, before: first}
 
     def close(self) -> None:
-        """Close every connection that is not being read."""
+        """Close all idle database connections; a connection in use is closed after its read."""
         self._db.close()
-        # Closing has moved everything to the main file and synced it, whatever the setting.
+        # Closing SQLite's last connection moves the write-ahead log to the main file and syncs that file, so
+        # the newest version is durable for every sync setting.
         self._mark.note(self.version)
         self._mark.close()
         with self._readers_lock:
@@ -246,7 +249,7 @@ class SqliteChangeLog:
     def _changing(
         self, counts: Mapping[str, int | None] = MappingProxyType({}), /, **facts: int
     ) -> Iterator[sqlite3.Connection]:
-        """One transaction, with all figures and counts at its end, some of them new."""
+        """Execute the block as one SQL transaction that also stores metadata and the quad counts of graphs."""
         meta = {**self._meta, **facts}
         document = {**meta, "check": sum_of(meta)}
         try:
@@ -273,7 +276,7 @@ class SqliteChangeLog:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
         except sqlite3.Error:
-            pass  # the caller reports the first error
+            pass  # the caller raises the error that caused the rollback
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -292,15 +295,15 @@ class SqliteChangeLog:
         return counts
 
     def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
-        """See `ChangeLog.after`. Reads in pages, so no transaction stays open between two commits."""
+        """See `ChangeLog.after`. Commits are read in pages; no SQL transaction stays open between pages."""
         return self._pages(version, limit, listed=listed) if self._reaches(version) else iter(())
 
     def mark(self, version: int) -> str | None:
         """See `ChangeLog.mark`.
 
-        The mark is a hash of the log's identity and the stored commit, its time and quads included. Two
-        copies of one folder that diverged, for instance after a restore, have different marks from the first
-        different commit.
+        The mark is a hash of the log's identity and of the stored commit with its time and quads. If two
+        copies of a data folder diverge, for instance after a restore, their first different commits have
+        different marks.
         """
         known = self._marked
         if known is not None and known[0] == version:
@@ -365,6 +368,6 @@ class SqliteChangeLog:
 
 
 def _insert(db: sqlite3.Connection, rows: list[tuple[object, ...]]) -> None:
-    """Insert rows of commits by one SQL statement, which is a transaction unless one is open."""
+    """Insert rows of commits by one SQL statement, which is its own transaction if no transaction is open."""
     values = ",".join(["(?,?,?,?,?,?,?,?,?,?)"] * len(rows))
     db.execute(f"INSERT INTO commits VALUES {values}", [*chain.from_iterable(rows)])

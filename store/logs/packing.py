@@ -1,9 +1,9 @@
-"""The state in a checkpoint as bytes: records of plain values, terms by number, long rows of them as arrays.
+"""Serialisation of a checkpoint's state: a pickle of plain values and records, plus a table of quads.
 
-A pickler asks Python about every object that it meets, which is slow for millions of quads and numbers. Rows
-of elements and numbers of quads are therefore written as arrays; the quads themselves stand once in a table,
-as N-Quads. Records are known by names: nothing in the bytes says where in the program their classes
-stand, and nothing else than what the reader lists is made of them.
+Python's pickler calls a method for every object, which is slow for millions of quads and numbers. The pickle
+therefore stores elements and `QuadNumbers` as arrays of integers, and each quad and term as a number in a
+table that holds each quad once. The pickle stores records under their names in `Records` instead of the
+module paths of their classes, and reading a pickle creates no objects of classes outside `Records`.
 """
 
 from __future__ import annotations
@@ -25,32 +25,35 @@ from ..documents.statements import quads_of, statements_of
 from ..terms import Term
 
 Records: TypeAlias = Mapping[str, type[Any]]
-"""The dataclasses and named tuples that a state is made of, by their names in files.
+"""The dataclasses and named tuples that a checkpoint may contain, by their names in the checkpoint.
 
-A field that is added to one has a default; one that is not given at construction is not written.
+A field added to a record needs a default, so that older checkpoints can be read. The fields of a dataclass
+with ``init=False`` are not written.
 """
 ELEMENT = "Element"
-"""The name of the record that deques are full of.
+"""The name of the record class of stream elements; every deque in a checkpoint holds only elements.
 
-It has ``statements``, an ``event_time`` and a ``seq``; ``of`` makes it from quads and these.
+An element has the attributes ``statements``, ``quads``, ``event_time`` and ``seq``; the class method ``of``
+creates an element from quads, event time and sequence number.
 """
 
 _TABLED = frozenset((Quad, NamedNode, Literal, BlankNode, Triple))
 _CARRIER = NamedNode("urn:quadrill:term")
 _QUADS = object()
 _QUADS_NUMBER = -1
-"""Stands for the table of quads itself."""
+"""The number that stands for the whole table of quads in a pickle."""
 
 
 class QuadNumbers(dict[Quad, int]):
-    """A whole number for each of some quads."""
+    """A map from quads to integers, which a checkpoint stores as two arrays."""
 
 
 def pack(state: Any, records: Records) -> tuple[bytes, list[Quad]]:
-    """A state as bytes and the quads that they refer to.
+    """Return a state as bytes, and the table of quads to which the bytes refer by number.
 
     Raises:
-        pickle.PicklingError: there is something in it that is no plain value, term, quad or listed record.
+        pickle.PicklingError: the state contains an object that is no plain value, term, quad or record of
+            ``records``.
     """
     file = io.BytesIO()
     writer = _Writer(file, records)
@@ -59,18 +62,19 @@ def pack(state: Any, records: Records) -> tuple[bytes, list[Quad]]:
 
 
 def unpack(data: bytes | memoryview, quads: list[Quad], records: Records) -> Any:
-    """The value that `pack` was given.
+    """Return the state that `pack` turned into ``data`` and ``quads``.
 
     Raises:
-        pickle.UnpicklingError: it has something that is not listed.
+        pickle.UnpicklingError: the bytes name a class or function that is not in ``records``.
     """
     return _Reader(io.BytesIO(data), quads, records).load()
 
 
 class _Writer(pickle.Pickler):
-    """Collects the quads that a state refers to, each once. A term stands there as the object of a quad.
+    """A pickler that replaces quads and terms by numbers and collects each quad once in a table.
 
-    Its number is twice the place there, and one more where the object alone is meant.
+    The table stores a term as the object of a quad. The number of a quad is twice its index in the table; the
+    number of a term is twice the index of its quad, plus one.
     """
 
     def __init__(self, file: io.BytesIO, records: Records) -> None:
@@ -137,7 +141,7 @@ def _makers(records: Records) -> dict[str, Callable[..., Any]]:
 
 
 def _values_of(name: str, record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Gives the values that an object of this class is made from."""
+    """Return a function that returns the constructor arguments of an object of the class ``record``."""
     if not is_dataclass(record):
         return tuple
     if name == ELEMENT:
@@ -151,7 +155,7 @@ def _values_of(name: str, record: type[Any]) -> Callable[[Any], tuple[Any, ...]]
 
 
 def tabled(quads: list[Quad], number: int) -> Any:
-    """The quad or term of a number, or all quads."""
+    """Return the quad or term with a number of the table; the number -1 returns the whole table."""
     if number == _QUADS_NUMBER:
         return quads
     quad = quads[number >> 1]
@@ -159,14 +163,14 @@ def tabled(quads: list[Quad], number: int) -> Any:
 
 
 def numbers_of(quads: list[Quad], numbers: bytes, values: bytes) -> QuadNumbers:
-    """Numbers of quads from their arrays."""
+    """Return a map from quads to integers, read from an array of quad numbers and an array of integers."""
     return QuadNumbers(zip(_found(quads, numbers), array("q", values), strict=True))
 
 
 def elements_of(
     element: type[Any], quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes
 ) -> deque[Any]:
-    """Elements from the arrays of their quads, how many each has, event times and seqs."""
+    """Return elements from arrays of quad numbers, quads per element, event times and sequence numbers."""
     found = statements_of(_found(quads, numbers))
     elements: deque[Any] = deque()
     place = 0

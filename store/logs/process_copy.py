@@ -1,8 +1,9 @@
-"""Copies of the process: work over the state of one moment that can be killed, next to work that changes it.
+"""Forked child processes, which work on a snapshot of the parent's memory and can be killed.
 
-``fork`` gives the copy the whole state of that moment at the price of the page tables, about 20 ms a
-gigabyte; pages are copied only as either side changes them. The copy has one thread and waits for no lock; it
-closes every file and socket at once, so that neither clients nor locks of the data folder hang on it.
+``fork`` gives the child the parent's whole memory by copying the page tables, which takes about 20 ms per
+gigabyte; the system copies a memory page only when parent or child changes the page. The child has one thread
+and must not wait for a lock. The child closes all inherited files and sockets first, so that the child keeps
+no client connection and no lock of the data folder open.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 COPIES = sys.platform.startswith("linux")
-"""Whether processes are copied here. Elsewhere system libraries may not survive a fork among threads."""
+"""True on Linux. On other systems, libraries may fail after a fork of a process with several threads."""
 
 _NICE = 5
-"""By how much long work gives way to the process that it is a copy of."""
+"""The increment of the nice value (lower CPU priority) of child processes that run for long."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if COPIES else None
 
 
 class ChildLimits(NamedTuple):
-    """What a child process may take before the system ends it; 0 is no limit.
+    """The limits of a child process.
 
     Attributes:
-        seconds: of time, then it gets SIGALRM.
-        bytes: of memory above that of the parent.
-        nice: by how much it gives way to the parent.
+        seconds: maximum running time, after which SIGALRM ends the child process; 0 is no limit.
+        bytes: maximum data memory in addition to the memory of the parent; 0 is no limit.
+        nice: the increment of the child's nice value, which lowers its CPU priority.
     """
 
     seconds: float = 0.0
@@ -45,26 +46,28 @@ class ChildLimits(NamedTuple):
 
 
 class ChildProcess:
-    """A copy of this process that does one piece of work and writes to a pipe.
+    """A forked child process that executes one function and sends the result through a pipe.
 
     Attributes:
-        pid: its number.
-        pipe: the end to read from. It ends early when the child does.
-        status: how it ended, as from `os.waitpid`; None before `end`.
+        pid: the process id of the child.
+        pipe: the parent's end of the pipe, from which the parent reads; reading raises EOFError after the
+            child has ended.
+        status: the exit status of the child, as `os.waitpid` returns it; None before `end`.
 
     Raises:
-        OSError: the system has no room for another process.
+        OSError: the system cannot create another process.
     """
 
     def __init__(self, work: Callable[[Connection], object], limits: ChildLimits | None = None) -> None:
-        """Begin some work in a child. It gets the end to write to, and may not wait for a lock."""
+        """Fork and call ``work`` in the child with the pipe's writing end; ``work`` must not use locks."""
         self.pipe, answer = Pipe(duplex=False)
         self.status: int | None = None
         self._cpu = 0.0
         parent = os.getpid()
         try:
             with warnings.catch_warnings():
-                # Newer Pythons warn of forks among threads; what the copy does is written with them in mind.
+                # Python 3.12 and newer warn when a process with several threads forks. The child takes no
+                # lock, so the warning does not apply.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self.pid = os.fork()
         except OSError:
@@ -78,13 +81,13 @@ class ChildProcess:
     def cpu(self) -> float:
         """Return the seconds of CPU time that the child process has used."""
         if self.status is None and COPIES:
-            # The number of the CPU clock of another process, see clock_getcpuclockid(3).
+            # The expression computes the id of the child's CPU clock, see clock_getcpuclockid(3).
             with contextlib.suppress(OSError):
                 self._cpu = time.clock_gettime(~self.pid << 3 | 2)
         return self._cpu
 
     def step_back(self) -> None:
-        """Let it give way to this process from now on."""
+        """Lower the CPU priority of the child process below the priority of this process."""
         if self.status is None:
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, self.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
@@ -96,7 +99,7 @@ class ChildProcess:
                 os.kill(self.pid, signal.SIGKILL)
 
     def end(self) -> int:
-        """Wait for its end and return its status; a second call does nothing."""
+        """Wait until the child process ends and return its exit status; a second call does not wait."""
         if self.status is None:
             self.pipe.close()
             _, self.status, usage = os.wait4(self.pid, 0)
@@ -105,21 +108,21 @@ class ChildProcess:
 
 
 class ForkedTask:
-    """A child process that does one piece of work and reports a number.
+    """A forked child process that executes one function and returns an integer to the parent.
 
     Raises:
-        OSError: there is no room for another process.
+        OSError: the system cannot create another process.
     """
 
     def __init__(self, work: Callable[[], int]) -> None:
-        """Begin some work in a copy; it gives a number to report, and may wait for no lock."""
+        """Fork and call ``work`` in the child; ``work`` returns the integer and must not wait for a lock."""
         self._child = ChildProcess(partial(_report, work), ChildLimits(nice=_NICE))
 
     def wait(self, seconds: float) -> int:
-        """The number reported.
+        """Wait for the child process and return its integer.
 
         Raises:
-            OSError: the work failed, or the copy ended without a report or took longer than ``seconds``.
+            OSError: the function failed, or the child ended without a result or took longer than ``seconds``.
         """
         report: int | str = ""
         child = self._child
@@ -136,12 +139,12 @@ class ForkedTask:
         raise OSError(0, report or f"the process that wrote it ended early, with status {status}")
 
     def stop(self) -> None:
-        """End the copy; `wait` then raises."""
+        """Kill the child process, so that `wait` raises OSError."""
         self._child.kill()
 
 
 def _report(work: Callable[[], int], answer: Connection) -> None:
-    """In the child: send the number that some work gives, or why it failed."""
+    """Call ``work`` in the child process; send its integer, or an error message, to the parent."""
     report: int | str
     try:
         report = work()
@@ -164,11 +167,15 @@ def _work_and_end(
 
 
 def _settle_in(answer: int, parent: int, limits: ChildLimits) -> None:
-    """Become a quiet process of its own that ends with its parent; where memory is short it goes first."""
+    """Prepare the child process: close files, set limits, and let the system kill the child with its parent.
+
+    When memory is short, the Linux kernel kills the child process before other processes.
+    """
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        # It was killed before it could be followed: a server that comes after it may be reading the folder.
+        # The parent died before prctl took effect. A new server may already use the data folder, so the
+        # child exits.
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

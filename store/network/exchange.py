@@ -1,8 +1,8 @@
 """Outbound HTTP exchanges that a hostile peer cannot prolong or inflate.
 
-One deadline for the whole exchange ends the host look-up, the connection, TLS, and every read and write; a
-stop of the caller ends them, too. This module decompresses bodies up to a maximum size, because httpx would
-decompress each received block completely.
+One deadline applies to the whole exchange: host look-up, connection, TLS, and every read and write. The
+caller can also stop an exchange at any time. This module decompresses bodies up to a maximum size, because
+httpx would decompress each received block completely.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _SHORTEST_S = 0.001
 _PIECE = 4 << 10
-"""Bytes that are decompressed at once; the output may be a thousand times as large."""
+"""Number of compressed bytes per decompression step; the output may be a thousand times as large."""
 
 
 class ExchangeStoppedError(Exception):
@@ -52,7 +52,7 @@ class Exchanges:
         """Create a client; ``ended`` returns True to stop an exchange."""
         self._bounds = _Bounds(ended)
         transport = httpx.HTTPTransport(verify=_NO_CONTEXT)
-        # httpx has no parameter for the streams below it.
+        # httpx has no parameter for a network backend, so the private connection pool is replaced.
         transport._pool = httpcore.ConnectionPool(
             max_connections=1, max_keepalive_connections=1, network_backend=_Backend(self._bounds)
         )
@@ -86,9 +86,9 @@ class Exchanges:
         At the end of the ``with`` block the connection is closed unless the body was read completely.
 
         Raises:
-            httpx.HTTPError: the other side cannot be reached, or speaks no HTTP; httpx.TimeoutException
-                at the deadline.
-            EndedError: the caller was told to stop.
+            httpx.HTTPError: the server cannot be reached or does not speak HTTP; the subclass
+                httpx.TimeoutException: the deadline has passed.
+            ExchangeStoppedError: the callback ``ended`` of this client returned True.
         """
         self._bounds.begin(seconds)
         with self._client.stream(
@@ -107,7 +107,7 @@ def blocks(answer: httpx.Response, most: int) -> Iterator[bytes]:
     Raises:
         BodyTooLongError: the compressed or decompressed body exceeds ``most`` bytes; 0 is no limit.
         UnpackError: the body is not compressed as its header says.
-        httpx.HTTPError, EndedError: as `Exchanges.exchange`.
+        httpx.HTTPError, ExchangeStoppedError: for the reasons given in `Exchanges.exchange`.
     """
     encoding = answer.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
@@ -147,7 +147,10 @@ def _unpacked(unpacker: Unpacker, piece: bytes, most: int) -> bytes:
 
 
 _NO_CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""A dummy TLS context for httpx's pool, which is replaced; httpcore creates a context when needed."""
+"""A dummy TLS context for the transport of httpx, whose connection pool is replaced.
+
+The new pool of httpcore creates a TLS context when a connection needs one.
+"""
 
 
 class _Bounds:
@@ -165,7 +168,11 @@ class _Bounds:
         self._deadline, self._silence = None, seconds
 
     def until(self) -> float:
-        """Return the monotonic time at which a socket call must end; raises ExchangeStoppedError."""
+        """Return the monotonic time at which a socket call must end.
+
+        Raises:
+            ExchangeStoppedError: the caller has stopped the exchange.
+        """
         if self._ended():
             raise ExchangeStoppedError
         return time.monotonic() + self._silence if self._deadline is None else self._deadline
@@ -210,7 +217,7 @@ class _BoundedStream(httpcore.NetworkStream):
                 rest = rest[self._retried(partial(self._sock.send, rest)) :]
 
     def _retried(self, call: Callable[[], T]) -> T:
-        """Repeat a socket call that times out, until the exchange ends."""
+        """Repeat a socket call that times out, until the deadline of the exchange."""
         until = self._bounds.until()
         while True:
             left = until - time.monotonic()
@@ -275,7 +282,7 @@ def _has_input(sock: socket.socket) -> bool:
 
 @contextmanager
 def _as_errors(timed_out: type[Exception], failed: type[Exception]) -> Iterator[None]:
-    """Convert socket errors to httpcore's exceptions."""
+    """Convert TimeoutError to the exception ``timed_out`` and other socket errors to ``failed``."""
     try:
         yield
     except TimeoutError as error:

@@ -1,8 +1,8 @@
-"""The splitter of SPARQL update requests: separates the operations by tokens alone.
+"""The splitter of SPARQL update requests, which divides a request into its operations.
 
-The splitter reads only the outer form: prologues, operation keywords, and the braces of templates and WHERE
-parts. The content of braces stays text, which Oxigraph evaluates piece by piece (`sparql.update`). Source:
-SPARQL 1.1 Update section 3 and grammar rules 29 to 48.
+The splitter parses prologues, operation keywords, and the outer braces of templates and WHERE parts. The text
+inside braces is not parsed here; `sparql.update` later passes it to Oxigraph. Source: SPARQL 1.1 Update
+section 3 and grammar rules 29 to 48.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _MOST_DECLARED = 1 << 26
 class Piece(NamedTuple):
     """A template or WHERE part of an update: text, offset, and names of its variables and blank nodes.
 
-    ``fill`` makes a template's quads from solutions without a parser; None if Oxigraph must fill the
-    template. ``concerns`` returns True if a change may affect the solutions of a WHERE part; None if unknown.
+    ``fill`` instantiates a template with solutions without a parser; None if Oxigraph must instantiate the
+    template. ``concerns`` returns True if a change may affect the solutions of a WHERE part; None means that
+    every change may affect them.
     """
 
     text: str
@@ -44,40 +45,40 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OneGraph:
-    """The target ``GRAPH iri``: one graph, by the token of its IRI or prefixed name."""
+    """The update target ``GRAPH iri``: one graph, given by the text of its IRI or prefixed name."""
 
     iri: str
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultTarget:
-    """The target ``DEFAULT``: the default graph."""
+    """The update target ``DEFAULT``: the default graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTarget:
-    """The target ``NAMED``: all named graphs."""
+    """The update target ``NAMED``: all named graphs."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllTarget:
-    """The target ``ALL``: the default graph and all named graphs."""
+    """The update target ``ALL``: the default graph and all named graphs."""
 
 
 GraphTarget: TypeAlias = OneGraph | DefaultTarget | NamedTarget | AllTarget
 
 
 class Data(NamedTuple):
-    """The operation ``INSERT DATA`` or, if ``remove`` is True, ``DELETE DATA``."""
+    """The update operation ``INSERT DATA`` or, if ``remove`` is True, ``DELETE DATA``."""
 
     quads: Piece
     remove: bool
 
 
 class Modify(NamedTuple):
-    """The operation ``[WITH] [DELETE] [INSERT] [USING] WHERE``.
+    """The update operation ``[WITH] [DELETE] [INSERT] [USING] WHERE``.
 
-    ``DELETE WHERE`` has its pattern both as ``delete`` and as ``where``.
+    An operation ``DELETE WHERE`` has its pattern both as ``delete`` and as ``where``.
     """
 
     with_graph: str | None
@@ -89,14 +90,14 @@ class Modify(NamedTuple):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables in the templates, without duplicates."""
+        """The distinct names of the variables in the DELETE and INSERT templates."""
         templates = [piece for piece in (self.delete, self.insert) if piece is not None]
         return tuple(dict.fromkeys(name for piece in templates for name in piece.variables))
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The operation ``LOAD [SILENT] source [INTO GRAPH target]``."""
+    """The update operation ``LOAD [SILENT] source [INTO GRAPH target]``."""
 
     source: str
     target: str | None
@@ -105,7 +106,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """The operation ``CLEAR`` or, if ``drop`` is True, ``DROP``."""
+    """The update operation ``CLEAR`` or, if ``drop`` is True, ``DROP``."""
 
     target: GraphTarget
     silent: bool
@@ -114,7 +115,7 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """The operation ``CREATE [SILENT] GRAPH``."""
+    """The update operation ``CREATE [SILENT] GRAPH``."""
 
     graph: str
     silent: bool
@@ -122,7 +123,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The operation ``ADD``, ``COPY`` or ``MOVE``; ``verb`` is in upper case."""
+    """The update operation ``ADD``, ``COPY`` or ``MOVE``; ``verb`` is this keyword in upper case."""
 
     verb: str
     source: OneGraph | DefaultTarget
@@ -134,7 +135,7 @@ Action: TypeAlias = Data | Modify | Load | Clear | Create | Transfer
 
 
 class UpdateOperation(NamedTuple):
-    """An operation from ``start`` to ``end`` of the text, with all prologue declarations that precede it."""
+    """An operation of an update request, with its offsets in the text and all preceding declarations."""
 
     action: Action
     prologue: str
@@ -152,11 +153,12 @@ def split_update(
         token_stream: the tokens of the text from an `Inspection`; by default the text is tokenised here.
         most_quads: maximum number of quads in INSERT DATA and DELETE DATA together.
 
-    The content of braces is not checked: Oxigraph must parse the operations before any change is applied.
+    The text inside braces is not checked; the caller must let Oxigraph parse every operation before the first
+    operation is executed.
 
     Raises:
-        QueryTextError: the outer form is not that of an update.
-        LimitError: too many operations, prologue declarations or quads.
+        QueryTextError: a keyword, IRI or brace is missing or misplaced.
+        LimitError: the request has too many operations, prologue declarations or quads.
     """
     return _UpdateSplitter(
         text, token_stream or Inspection(text, TextLimits()).tokens(), most_quads
@@ -164,7 +166,7 @@ def split_update(
 
 
 class _UpdateSplitter:
-    """A recursive-descent reader of one update's outer form, with one token of look-ahead."""
+    """A recursive-descent parser of one update request, with one token of look-ahead."""
 
     def __init__(self, text: str, token_stream: Iterable[Token], most_quads: int = 0) -> None:
         self._text = text
@@ -224,10 +226,11 @@ class _UpdateSplitter:
         return token.text
 
     def _braces(self, *, variables: str = "", blanks: str = "") -> Piece:
-        """Read a balanced ``{ ... }`` with the names of its variables and blank nodes.
+        """Read the text from ``{`` to the matching ``}``, with the names of its variables and blank nodes.
 
-        ``variables`` and ``blanks`` name a construct that allows no variables or no blank nodes. The error
-        then has the position of the mistake, while Oxigraph's parser would report the end of the construct.
+        A non-empty ``variables`` or ``blanks`` forbids variables or blank nodes, and is the name of the
+        operation in the error message. The error has the position of the forbidden token, while Oxigraph's
+        parser would report the end of the braces.
         """
         begin = self._next
         if begin is None or begin.text != "{" or begin.kind is not TokenKind.PUNCT:
@@ -239,7 +242,8 @@ class _UpdateSplitter:
         while (token := self._next) is not None:
             kind, text, _, end = token
             if is_data:
-                # A quad needs at least one separator, and each member of a collection makes two quads.
+                # Each quad has at least one of these separators, and each member of a collection is two
+                # quads.
                 if text in _BETWEEN_QUADS:
                     self._count_quads(1)
                 lists += (text == "(") - (text == ")")
@@ -306,7 +310,10 @@ class _UpdateSplitter:
             self._declare(name, iri, self._text[first.start : self._end])
 
     def _declare(self, name: str, iri: str, text: str) -> None:
-        """Add a declaration to the prologue, unless it repeats one in force, as concatenated scripts do."""
+        """Add a declaration to the prologue, unless the same declaration is already in force.
+
+        Concatenated scripts often repeat declarations.
+        """
         if self._declared.get(name) == iri and _ABSOLUTE.match(iri):
             return
         self._declared[name] = iri

@@ -1,4 +1,4 @@
-"""The workspace: an in-memory store on which Quadrill evaluates generated queries."""
+"""The workspace: an in-memory Oxigraph store on which Quadrill evaluates generated queries."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .query import evaluation_error
 
 
 class Workspace:
-    """An in-memory store that is updated by differences.
+    """An in-memory store that is updated by adding and removing quads.
 
-    Oxigraph's in-memory store never frees deleted quads, so the workspace is copied to a new store once more
-    quads were removed than exist.
+    Oxigraph's in-memory store never frees deleted quads, so the workspace is copied to a new store as soon
+    as the number of removed quads exceeds the number of existing quads.
     """
 
     def __init__(self, removed_at_least: int = 20_000) -> None:
-        """Make an empty workspace, which is first copied after more than ``removed_at_least`` removals."""
+        """Create an empty workspace, which is first copied after more than ``removed_at_least`` removals."""
         self._removed_at_least = removed_at_least
         self._store = Store()
         self._graphs: list[NamedNode] = []
@@ -38,12 +38,12 @@ class Workspace:
         return self._alive
 
     def declare(self, graph: NamedNode) -> None:
-        """Create a graph that exists even while empty: a window without elements is still a dataset."""
+        """Create a graph that exists even while it is empty, because an empty window is also a graph."""
         self._graphs.append(graph)
         self._store.add_graph(graph)
 
     def add(self, weights: Mapping[Quad, int]) -> None:
-        """Add ``weights`` to the reference counts of quads; remove a quad when its count becomes 0."""
+        """Add ``weights`` to the reference counts of quads; a quad with a count of 0 is removed."""
         counts = self._counts
         remove: list[Quad] = []
         add: list[Quad] = []
@@ -59,7 +59,7 @@ class Workspace:
         self.change(remove, add)
 
     def change(self, remove: Sequence[Quad], add: Sequence[Quad]) -> None:
-        """Remove quads that the store has, and add quads that the store lacks."""
+        """Remove quads that the workspace contains, and add quads that the workspace lacks."""
         for quad in remove:
             self._store.remove(quad)
         if add:
