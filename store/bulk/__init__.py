@@ -1,4 +1,4 @@
-"""Bulk loads: RDF files are loaded in one commit, and bad lines go to a quarantine file."""
+"""Bulk loads: one commit adds the quads of RDF files; malformed lines go to a quarantine file."""
 
 from .direct import prepare_direct
 from .load import BulkLoader, LoadOptions, LoadProgress, LoadSummary

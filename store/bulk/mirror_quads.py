@@ -1,4 +1,4 @@
-"""The mirror's Parquet files, merged with later commits up to a version of the store."""
+"""The quads of the mirror's Parquet files, merged with the changes of later commits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class MirrorQuads:
     """The quads of a mirror as DataFrames with the columns `NAMES`.
 
     Args:
-        spark: the session.
-        mirror: the mirror.
-        changes: the folder of what was `ADDED` and `REMOVED` since, as N-Quads.
+        spark: the Spark session.
+        mirror: the mirror to read.
+        changes: the folder with the files `ADDED` and `REMOVED`, which contain the quads that later commits
+            added and removed, as N-Quads.
     """
 
     def __init__(self, spark: Any, mirror: Mirror, changes: Path) -> None:
@@ -36,12 +37,12 @@ class MirrorQuads:
         self._facts = _with_added(mirror.predicates, self._added)
 
     def of(self, predicate: str | None) -> Any:
-        """Return the quads of one predicate, given by IRI, or all quads."""
+        """Return the quads with one predicate, given by its IRI; None returns all quads."""
         names = None if predicate is None else (predicate,)
         return self._merged(self._files(predicate), names)
 
     def of_several(self, predicates: Collection[str]) -> Any:
-        """Return the quads of some predicates, given by IRIs."""
+        """Return the quads with some predicates, given by their IRIs."""
         return self._merged(self._files_of(predicates), predicates)
 
     def changed(self) -> set[str]:
@@ -53,7 +54,7 @@ class MirrorQuads:
         return found
 
     def facts(self, predicate: str | None) -> PredicateFacts:
-        """Return the statistics of one predicate, or of all predicates together."""
+        """Return the statistics of one predicate, given by its IRI; None combines all predicates."""
         if predicate is not None:
             return self._facts.get(predicate, PredicateFacts(-1, 0, 0, 0))
         every = self._facts.values()
@@ -66,7 +67,7 @@ class MirrorQuads:
         )
 
     def rows(self, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
-        """Return a DataFrame of the given rows."""
+        """Return a DataFrame with these column names and rows of N-Triples texts."""
         return given_rows(self._spark, names, texts)
 
     def _merged(self, base: Any, predicates: Collection[str] | None) -> Any:
@@ -113,14 +114,14 @@ class MirrorQuads:
 
 
 def given_rows(spark: Any, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
-    """Return a DataFrame of text rows; without column names, rows without columns."""
+    """Return a DataFrame of rows of texts; without names, the DataFrame has rows but no columns."""
     if not names:
         return spark.range(len(texts)).select()
     return spark.createDataFrame(texts, ", ".join(f"`{name}` string" for name in names))
 
 
 def _with_added(facts: dict[str, PredicateFacts], added: Any) -> dict[str, PredicateFacts]:
-    """Return statistics that include added quads, so that new kinds of objects are known."""
+    """Return the statistics of predicates including added quads, which may have objects of new kinds."""
     if added is None:
         return facts
     from pyspark.sql import functions as f

@@ -1,8 +1,8 @@
-"""Parsing of chunks to canonical N-Quads, and bad lines with line number and reason.
+"""Parsing of source files to canonical N-Quads, and reports of malformed lines with line number and reason.
 
-N-Triples and N-Quads are parsed in batches; a batch with an error is parsed line by line, so only bad lines
-are lost. Oxigraph's own recovery is not used, because that recovery loses good lines and reports wrong
-places. A malformed document in Turtle, TriG, RDF/XML or JSON-LD is omitted completely.
+N-Triples and N-Quads are parsed in batches of lines; a batch with an error is parsed again line by line, so
+that only malformed lines are omitted. Oxigraph's own error recovery is not used, because it omits good lines
+and reports wrong positions. A malformed document in Turtle, TriG, RDF/XML or JSON-LD is omitted completely.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..formats import RdfLimits, RdfType, parse_rdf, rdf_error
 from .sources import Chunk, SourceFile, lines_of, open_source
 
 DOCUMENT_BYTES = 2 << 30
-"""Maximum bytes of a document in Turtle, TriG, RDF/XML or JSON-LD, which is read into memory completely."""
+"""Maximum size in bytes of a document in Turtle, TriG, RDF/XML or JSON-LD, which is read into memory."""
 
 _TEXT_KEPT = 4_000
 _BLOCK = 20_000
@@ -32,13 +32,14 @@ _DEPTH = RdfLimits().term_depth
 
 @dataclass(frozen=True, slots=True)
 class ParseRules:
-    """The rules by which every chunk of a load is parsed.
+    """The settings with which every chunk of a bulk load is parsed.
 
     Attributes:
-        graph: the IRI of the graph for triples; None is the default graph. With a graph IRI, quads of named
-            graphs in a source are bad lines.
-        base_iri: resolves relative IRIs; with None, relative IRIs are bad in N-Triples and N-Quads.
-        seed: a random text of the load, which makes its blank node labels unique.
+        graph: the IRI of the graph to which triples are added; None is the default graph. With a graph IRI,
+            a line of a source with a named graph is a bad line.
+        base_iri: the base IRI of relative IRIs; without a base IRI, a relative IRI in N-Triples or N-Quads
+            makes its line bad.
+        seed: a random text of the load, which makes the blank node labels of the load unique.
     """
 
     graph: str | None
@@ -48,7 +49,7 @@ class ParseRules:
 
 @dataclass(frozen=True, slots=True)
 class SkippedLine:
-    """An omitted bad line; ``line`` counts from 1 in the chunk and is 0 if unknown."""
+    """A malformed line that was omitted; ``line`` is its number in the chunk from 1, or 0 if unknown."""
 
     line: int
     reason: str
@@ -57,7 +58,7 @@ class SkippedLine:
 
 @dataclass(slots=True)
 class Batch:
-    """Canonical N-Quads of a block of lines, and the bad lines among them."""
+    """The canonical N-Quads of a block of source lines, and the malformed lines of the block."""
 
     data: bytes = b""
     rows: int = 0
@@ -68,10 +69,10 @@ class Batch:
 def parse_chunk(
     source: SourceFile, chunk: Chunk, rules: ParseRules, *, keep_labels: bool = False
 ) -> Iterator[Batch]:
-    """Yield the parsed batches of a chunk; blank nodes get new labels unless ``keep_labels``.
+    """Yield the parsed batches of a chunk; blank nodes get new labels unless ``keep_labels`` is True.
 
     Raises:
-        OSError, EOFError, zlib.error, zstandard.ZstdError: the file cannot be read or unpacked.
+        OSError, EOFError, zlib.error, zstandard.ZstdError: the source file cannot be read or decompressed.
     """
     relabel = None if keep_labels else _Relabel(f"{rules.seed} {chunk.source}")
     if not source.by_line:
@@ -96,7 +97,7 @@ def _parse_lines(
             _add(batch, _canonical(body, kind, rules), rules, relabel)
             return
         except (SyntaxError, ValueError):
-            pass  # parsing line by line finds the bad lines
+            pass  # the lines are parsed one by one below, which finds the malformed lines
     good: list[bytes] = []
     for number, line in enumerate(lines, before + 1):
         if line.count(b"<<") > _DEPTH:
@@ -127,14 +128,14 @@ def _add(batch: Batch, data: bytes, rules: ParseRules, relabel: _Relabel | None)
     if relabel is not None and b"_:" in data:
         data = relabel(data)
     if rules.graph is not None:
-        # Line feeds in literals are escaped, so this is the end of a line and nothing else.
+        # N-Quads escapes line feeds in literals, so this byte sequence occurs only at the end of a line.
         data = data.replace(b" .\n", f" {NamedNode(rules.graph)} .\n".encode())
     batch.data += data
     batch.rows += data.count(b"\n")
 
 
 class _Relabel:
-    """Replaces blank node labels by hashes that are unique per document and load."""
+    """A function object that replaces blank node labels by hashes, unique per source file and load."""
 
     def __init__(self, seed: str) -> None:
         self._key = blake2b(seed.encode(), digest_size=32).digest()
@@ -150,7 +151,8 @@ class _Relabel:
         if not token.startswith(b"_:"):
             return token
         digest = blake2b(token, digest_size=16, key=self._key).hexdigest()
-        # Oxigraph keeps labels of 32 hexadecimal digits as numbers; a label must not begin with a digit here.
+        # Oxigraph stores labels of 32 hexadecimal digits compactly, as numbers. The first character is a
+        # letter, because labels must not begin with a digit here.
         return b"_:" + ("abcdef"[int(digest[0], 16) % 6] + digest[1:]).encode()
 
 

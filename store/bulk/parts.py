@@ -1,4 +1,4 @@
-"""Readers for the parts of a load, which are files of canonical N-Quads."""
+"""Readers for the part files of a bulk load, which contain canonical N-Quads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _BLOCK = 1 << 20
 
 
 def quads_of(files: Sequence[Path]) -> Iterator[Quad]:
-    """Yield the quads of part files; blank nodes keep their labels."""
+    """Yield the quads of part files of a load; blank nodes keep their labels."""
     for file in files:
         yield from parse_stored_file(file)
 
 
 def may_have_blank_nodes(files: Sequence[Path], block_bytes: int = _BLOCK) -> bool:
-    """Return True if a part contains ``_:``, the beginning of a blank node label, even in a literal."""
+    """Return True if a part file contains ``_:``, the prefix of blank node labels, even in a literal."""
     for file in files:
         with file.open("rb") as stream:
             end = b""
@@ -33,7 +33,7 @@ def may_have_blank_nodes(files: Sequence[Path], block_bytes: int = _BLOCK) -> bo
 
 
 class PartsStream(io.RawIOBase):
-    """A stream of the concatenated part files, each of which ends with a complete line."""
+    """A binary stream of the concatenated part files, each of which ends with a complete line."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         super().__init__()
@@ -41,11 +41,11 @@ class PartsStream(io.RawIOBase):
         self._open: io.BufferedReader | None = None
 
     def readable(self) -> bool:
-        """Return True, because the stream can be read."""
+        """Return True, because the stream of part files can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes from the current or the next part; return 0 after the last part."""
+        """Read bytes of the current or next part file into a buffer; return 0 after the last part file."""
         while True:
             if self._open is None:
                 if not self._left:

@@ -1,4 +1,4 @@
-"""Deletion of old load folders: quarantines of ended loads and parts of abandoned loads."""
+"""Deletion of old folders of bulk loads: quarantines of ended loads and parts of abandoned loads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """The limits on stored folders of earlier loads.
+    """The limits on the stored folders of earlier bulk loads.
 
     Attributes:
-        seconds: the maximum age of a folder, measured from the last change in the folder.
-        bytes: the maximum total size of all folders; the oldest folders are deleted first.
+        seconds: the maximum age of a folder in seconds since the last change in the folder.
+        bytes: the maximum total size in bytes of all folders; the oldest folders are deleted first.
     """
 
     seconds: float = 30 * 86_400.0
@@ -32,9 +32,9 @@ def purge(
 
     Args:
         folder: the folder of all loads.
-        kept: the limits on stored folders.
+        kept: the limits on the age and total size of folders.
         spared: the folder of the running load, which is never deleted.
-        now: seconds since the epoch, for tests.
+        now: the current time in seconds since 1970; used by tests.
     """
     now = time.time() if now is None else now
     loads = sorted(

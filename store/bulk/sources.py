@@ -1,4 +1,4 @@
-"""The source files of a load: expansion of globs and folders, formats, and division into chunks."""
+"""The source files of a bulk load: expansion of globs and folders, formats, and division into chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from ..errors import ReportedError
 from ..formats import RdfType, guess_rdf_format, rdf_format
 
 CHUNK_BYTES = 64 << 20
-"""Size of the chunks of uncompressed N-Triples and N-Quads; a resumed load skips finished chunks."""
+"""Size in bytes of the chunks of uncompressed N-Triples and N-Quads.
+
+A resumed load skips finished chunks.
+"""
 
 PACKINGS = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".zstd": "zst"}
 LINE_FORMATS = ("N-Triples", "N-Quads")
@@ -39,7 +42,7 @@ class SourceFile:
 
     @property
     def kind(self) -> RdfType:
-        """The RDF format of the source."""
+        """The RDF format of the source file."""
         kind = rdf_format(self.media_type)
         assert kind is not None
         return kind
@@ -52,9 +55,9 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The lines of a source that begin between the bytes ``start`` and ``end``.
+    """The part of a source file whose lines begin between the byte offsets ``start`` and ``end``.
 
-    ``end`` 0 is the end of the file.
+    An ``end`` of 0 is the end of the file.
     """
 
     index: int
@@ -64,14 +67,15 @@ class Chunk:
 
 
 def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> list[SourceFile]:
-    """Return the source files for paths of files, globs (``**`` too) and folders with their subfolders.
+    """Return the source files that are given by paths, globs (including ``**``) and folders.
 
     Args:
-        given: the paths. In folders, hidden files and files of unknown format are ignored.
-        kind: the format of all files; by default derived from each file name.
+        given: paths of files, globs, and folders, which are searched with their subfolders. Hidden files and
+            files of unknown format in folders are ignored.
+        kind: the RDF format of all files; None derives the format of each file from its name.
 
     Raises:
-        SourceError: a file does not exist, or the format of a named file is unknown.
+        SourceError: a file does not exist, the format of a named file is unknown, or no file was found.
     """
     found: dict[str, SourceFile] = {}
     for each in given:
@@ -90,7 +94,7 @@ def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> li
 
 
 def cut(sources: Iterable[SourceFile], chunk_bytes: int = CHUNK_BYTES) -> list[Chunk]:
-    """Divide sources into chunks; each compressed file and each document is one chunk."""
+    """Divide source files into chunks; only uncompressed N-Triples and N-Quads have several chunks."""
     chunks: list[Chunk] = []
     for number, source in enumerate(sources):
         if source.packing or not source.by_line or source.size <= chunk_bytes:
@@ -124,9 +128,10 @@ def lines_of(source: SourceFile, chunk: Chunk, block: int = 1 << 20) -> Iterator
             left = chunk.end - chunk.start
             if chunk.start:
                 stream.seek(chunk.start - 1)
-                left -= len(stream.readline()) - 1  # the end of a line of the previous chunk
+                # The previous chunk contains the line that ends here.
+                left -= len(stream.readline()) - 1
         while left > 0:
-            # readlines stops after its argument is exceeded, and treats 0 as no limit.
+            # The method `readlines` stops when the lines exceed its argument, and takes 0 for no limit.
             lines = stream.readlines(int(min(block, left - 1))) if left > 1 else [stream.readline()]
             if not lines or not lines[0]:
                 return

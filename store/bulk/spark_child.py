@@ -1,4 +1,6 @@
-"""The child process that runs Spark for a load, a new mirror or its compaction; see `spark_session`.
+"""The child process that runs Spark for a bulk load, a new mirror or the compaction of a mirror.
+
+The command line is one of:
 
 load FOLDER MAX_BAD          mirror DUMP MIRROR VERSION MARK     compact CHANGES MIRROR VERSION MARK
 """
@@ -25,7 +27,7 @@ from .work import ChunkResult, LoadError, LoadFolder
 
 
 def load(folder: Path, max_bad: int | None) -> None:
-    """Parse, deduplicate and write the parts of a load with Spark."""
+    """Parse and deduplicate the sources of a load with Spark, and write the part files."""
     from pyspark.sql import functions as f
 
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
@@ -69,7 +71,8 @@ def load(folder: Path, max_bad: int | None) -> None:
     work.parts.mkdir()
     size = 0
     for number, part in enumerate(sorted(text.glob("part-*"))):
-        os.link(part, work.part(number))  # a link, because an interrupted step is repeated
+        # The file is linked instead of moved, so that this step can be repeated after an interruption.
+        os.link(part, work.part(number))
         size += part.stat().st_size
     for chunk, done in finished:
         work.finish(chunk.index, done)
@@ -80,7 +83,7 @@ def load(folder: Path, max_bad: int | None) -> None:
 
 
 def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
-    """Parse each chunk to a separate Parquet file; chunks whose file exists are skipped."""
+    """Parse each chunk of a load to a Parquet file; chunks whose file exists are skipped."""
     stage.mkdir(exist_ok=True)
     left = [chunk.index for chunk in work.chunks if not work.parsed_file(chunk.index).exists()]
     if not left:
@@ -107,7 +110,7 @@ def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
 
 
 def write_rows(file: Path, batches: Iterator[Any]) -> None:
-    """Write a Parquet file atomically."""
+    """Write Arrow batches to a Parquet file, which appears only when it is complete."""
     import pyarrow.parquet as pq
 
     draft = file.with_name(f"_{file.name}.{secrets.token_hex(4)}")
@@ -119,7 +122,7 @@ def write_rows(file: Path, batches: Iterator[Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the stage that the command line names."""
+    """Execute the job that the command line names: a load, a new mirror or a compaction."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     match arguments:
         case ["load", folder, max_bad]:

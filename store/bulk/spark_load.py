@@ -1,10 +1,10 @@
-"""Preparation of a load with Spark, in a child process that frees its memory at its end.
+"""Parsing of the sources of a bulk load with Spark, which runs in a child process to free its memory.
 
-    chunks -> parse (the direct pipeline's own function, one task per chunk) -> dedupe, sort -> parts
+    chunks of source files -> parse (one Spark task per chunk) -> deduplicate and sort -> part files
 
-Spark runs the same parsing code as the direct pipeline, so dataset, quarantine and figures are the same. Each
-chunk and each later stage is written atomically, so an interrupted load repeats only unfinished chunks or the
-sorting.
+Spark runs the same parsing code as the direct pipeline, so dataset, quarantine and statistics are the same.
+The output of each chunk and of each later stage is written atomically, so an interrupted load repeats only
+unfinished chunks or the sorting.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ def prepare_spark(
     advance: Advance,
     staged: Callable[[str], None] = lambda stage: None,
 ) -> None:
-    """Prepare a load with Spark; the arguments are described in `direct.prepare_direct`.
+    """Write the part files of a bulk load with Spark; `direct.prepare_direct` describes the arguments.
 
-    ``staged`` receives the stage, ``parse`` or ``sort``, before ``advance`` is called.
+    ``staged`` receives the name of a stage, ``parse`` or ``sort``, before ``advance`` is called for the
+    stage.
 
     Raises:
-        LoadError: more bad lines than ``max_bad``, or Spark failed; the hint names Spark's log.
+        LoadError: the sources have more bad lines than ``max_bad``, or Spark failed; the hint has the path of
+            Spark's log.
     """
     if all(work.done(chunk.index) for chunk in work.chunks):
         return
@@ -67,13 +69,13 @@ def run_child(
     seconds: float | None = None,
     staged: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """Run a Spark process, report its progress, and return its last report.
+    """Run a child process that uses Spark, report its progress, and return its last progress values.
 
-    The process is killed after ``seconds``.
+    The child process is killed if it runs for more than ``seconds``.
 
     Raises:
-        LoadError: the process failed, or ran longer than ``seconds``.
-        StoreUnwritableError: the log of the process cannot be written.
+        LoadError: the child process failed, or ran longer than ``seconds``.
+        StoreUnwritableError: the log file of the child process cannot be written.
     """
     began = time.monotonic()
     environment = os.environ | {
@@ -90,7 +92,7 @@ def run_child(
     with errors:
         child = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.PIPE,  # end of input tells the child that this process ended
+            stdin=subprocess.PIPE,  # the child exits at the end of its input, that is, with this process
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment,
@@ -122,7 +124,7 @@ def run_child(
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Kill the process and, on systems with sessions, its child processes."""
+    """Kill a child process and, on systems with process groups, also its own child processes."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -132,7 +134,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _follow(
     child: subprocess.Popen[bytes], advance: Advance, staged: Callable[[str], None]
 ) -> dict[str, Any]:
-    # What a line does not tell is as it was told last.
+    # A report contains only changed values; the other values are those of earlier reports.
     last: dict[str, Any] = {}
     stream: IO[bytes] | None = child.stdout
     assert stream is not None

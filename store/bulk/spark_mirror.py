@@ -1,11 +1,11 @@
-"""Spark's side of the mirror: made of a dump of the store, or of the mirror before and what changed since.
+"""Creation of the mirror with Spark, from a dump of the store or from the old mirror and later changes.
 
     make:     dump -> parse -> typed columns ─┐
     compact:  changed predicates, merged ─────┴─> draft/flat -> figures -> draft/k=7/… -> swap
-              files of all the others ──────────────── linked ─┘
+              files of other predicates ────────────── linked ─┘
 
-Both write a folder beside the present one; `mirror.swap_in` makes it the mirror. Cut off before that, nothing
-has changed, and what was written is removed by the next swap.
+Both functions write a new folder of Parquet files, which `mirror.swap_in` makes the current one. If the
+process ends before that, the mirror is unchanged, and the next `mirror.swap_in` deletes the new folder.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .spark_session import finish, session, tell, uri
 from .typed import with_types
 
 SALT_ROWS = 500_000
-"""Number of quads of a predicate per Spark task and Parquet file."""
+"""Number of quads of one predicate that one Spark task writes to one Parquet file."""
 
 
 def make(dump: Path, folder: Path, version: int, mark: str | None = None) -> None:
-    """Write a dump of the store, of a ``version`` and the history that ``mark`` names, as the mirror."""
+    """Write a new mirror from a dump of the store at ``version``; ``mark`` identifies the store's history."""
     spark = session()
     folder.mkdir(parents=True, exist_ok=True)
     draft = _draft(folder, version)
@@ -48,13 +48,13 @@ def make(dump: Path, folder: Path, version: int, mark: str | None = None) -> Non
 
 
 def compact(changes: Path, folder: Path, version: int, mark: str | None = None) -> None:
-    """Write the predicates with changes again, and link the files of all other predicates.
+    """Write the Parquet files of changed predicates again, and link the files of all other predicates.
 
     Args:
-        changes: the folder of what was added to and removed from the mirror to reach ``version``.
-        folder: the mirror's.
-        version: of the store.
-        mark: the name of its history so far.
+        changes: the folder with the quads that were added and removed between the mirror and ``version``.
+        folder: the folder of the mirror.
+        version: the version of the store after the changes.
+        mark: the mark of the store's history at the version.
     """
     before = Mirror.open(folder)
     assert before is not None
@@ -80,9 +80,9 @@ def _draft(folder: Path, version: int) -> Path:
 
 
 def _write(spark: Any, draft: Path, known: Mapping[str, int]) -> dict[str, PredicateFacts]:
-    """Write the quads of ``draft/flat``, a folder per predicate; its figures by predicate.
+    """Write the quads of ``draft/flat`` to one folder per predicate; return statistics by predicate.
 
-    ``known`` has the numbers of folders that predicates have already; others get new ones.
+    ``known`` contains the folder numbers of known predicates; other predicates get new numbers.
     """
     from pyspark.sql import functions as f
 
@@ -111,7 +111,7 @@ def _write(spark: Any, draft: Path, known: Mapping[str, int]) -> dict[str, Predi
             [(f"<{name}>", each.key, 1 + each.rows // SALT_ROWS) for name, each in facts.items()],
             "p string, k int, tasks long",
         )
-        # Several tasks share a large predicate: without the salt each would be one task's work.
+        # The salt divides the quads of a large predicate among several Spark tasks.
         salted = quads.join(f.broadcast(keys), "p").withColumn("salt", f.expr("pmod(hash(s), tasks)"))
         placed = salted.repartition("k", "salt").drop("p", "salt", "tasks").sortWithinPartitions("k", "s")
         placed.write.mode("append").partitionBy("k").parquet(uri(draft))
@@ -120,7 +120,7 @@ def _write(spark: Any, draft: Path, known: Mapping[str, int]) -> dict[str, Predi
 
 
 def _link(source: Path, target: Path) -> None:
-    """The files of a folder in another one, without copying them where the file system can."""
+    """Link the files of a folder into a new folder; copy the files if the file system has no links."""
     target.mkdir()
     for file in source.iterdir():
         try:

@@ -1,4 +1,4 @@
-"""Quads and bad lines of files as a Spark DataFrame, parsed by the direct pipeline's code."""
+"""Spark DataFrames of the quads and bad lines of source files, parsed by the direct pipeline's code."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def parsed(
     keep_labels: bool = False,
     counts: Path | None = None,
 ) -> Any:
-    """Return the quads and bad lines of all sources as one DataFrame of `SCHEMA`.
+    """Return the quads and bad lines of all source files as one DataFrame with the columns `SCHEMA`.
 
-    A row is a quad (``s`` is set), a bad line (``reason`` is set), or a chunk's end (``lines`` is set).
-    ``keep_labels`` is for dumps of the store, whose blank nodes are its own. In the folder ``counts`` a file
-    for each chunk says how far it is parsed, see `counted`.
+    A row is a quad (``s`` is set), a bad line (``reason`` is set), or the end of a chunk (``lines`` is set).
+    With ``keep_labels`` blank nodes keep their labels, as needed for a dump of the store. The folder
+    ``counts`` gets one file per chunk with the numbers of quads and bytes parsed so far, see `counted`.
     """
     chunks = cut(sources)
 
@@ -48,16 +48,16 @@ def parsed(
 
 
 def counted(counts: Path) -> tuple[int, int]:
-    """Return the number of quads parsed so far, and the bytes of their lines."""
+    """Return the number of quads parsed so far and the size of their lines, from the files of `parsed`."""
     figures = [each.read_text().split() for each in counts.glob("*")]
-    # One that is being written just now does not count.
+    # A file that is being written may be incomplete and is ignored.
     whole = [(int(found[0]), int(found[1])) for found in figures if len(found) == 2]
     return sum(rows for rows, _ in whole), sum(size for _, size in whole)
 
 
 @contextlib.contextmanager
 def told(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterator[None]:
-    """Report rows and bytes to the parent while Spark runs, and at the end."""
+    """Report quads and bytes to the parent process every second while Spark runs, and at the end."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -79,7 +79,7 @@ def told(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterato
 def chunk_rows(
     sources: list[SourceFile], chunk: Any, rules: ParseRules, keep_labels: bool, count: Path | None = None
 ) -> Iterator[Any]:
-    """Yield the rows of one chunk as Arrow batches; the file ``count`` holds figures for `counted`."""
+    """Yield the rows of one chunk as Arrow batches; write progress for `counted` to the file ``count``."""
     import pyarrow as pa
 
     schema = pa.schema(

@@ -1,8 +1,9 @@
 """Session, progress reports and termination of Spark child processes.
 
-Reports are lines of JSON on standard output. The process ends when its standard input does: that is its
-parent's end. Only the DataFrame API is used, so a cluster does as well as local mode; its workers need this
-package and the folders under the same paths.
+A child process writes each progress report as a line of JSON to its standard output. The child process ends
+when its standard input ends, because this happens when its parent process ends. Child processes use only the
+DataFrame API of Spark, so Spark can run locally or on a cluster. The workers of a cluster need this package,
+and the data folders under the same paths.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def session() -> Any:
         .config("spark.driver.host", os.environ.get("SPARK_DRIVER_HOST", "127.0.0.1"))
         .config("spark.driver.memory", os.environ.get("QUADRILL_SPARK_MEMORY") or "2g")
         .config("spark.sql.shuffle.partitions", str(4 * cores))
-        .config("spark.sql.caseSensitive", "true")  # as variables are
+        .config("spark.sql.caseSensitive", "true")  # names of SPARQL variables are case-sensitive
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.parquet.compression.codec", "zstd")
         .getOrCreate()
@@ -36,22 +37,23 @@ def session() -> Any:
 
 
 def finish(spark: Any) -> None:
-    """Stop Spark; nothing of it is left."""
+    """Stop the Spark session and its processes."""
     spark.stop()
 
 
 def tell(**report: Any) -> None:
-    """Report progress to the parent process."""
+    """Report progress values to the parent process as a line of JSON."""
     print(json.dumps(report), flush=True)
 
 
 def uri(path: Path) -> str:
-    """Return a local path as a URI without encoded characters, as Spark requires."""
+    """Return a local path as a file URI without percent-encoding, as Spark requires."""
     return f"file://{path.absolute()}"
 
 
 def end_with_parent() -> None:
-    """End this process when its standard input ends, that is, when the parent ended."""
-    while os.read(0, 1):  # not sys.stdin, whose lock would be held at the end of the interpreter
+    """Wait until standard input ends, which happens at the parent's end, and exit this process."""
+    # The loop does not read sys.stdin, because its lock would be held when the interpreter ends.
+    while os.read(0, 1):
         pass
     os._exit(1)

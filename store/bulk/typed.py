@@ -1,12 +1,13 @@
-"""Typed value columns of the mirror: what an object is, and its value where a column can hold it exactly.
+"""Typed columns of the mirror: the kind of each object, and its value if a column can hold it exactly.
 
     kind   iri blank triple string language boolean integer decimal double dateTime date other
     n      xsd:integer and xsd:decimal as decimal(38,18)
     d      xsd:double, finite
     t      zoned xsd:dateTime in microseconds since 1970, unzoned xsd:date in days
 
-A literal whose value does not fit (an integer beyond 20 digits, a date without four digits of year) and every
-other datatype is of kind ``other``: comparisons with such a predicate are not decided by columns.
+A literal has the kind ``other`` if its datatype is not listed or its value does not fit the column (an
+integer with more than 20 digits, a year without exactly four digits). Comparisons of a predicate with such
+objects do not use the typed columns.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyoxigraph import Literal
 XSD = "http://www.w3.org/2001/XMLSchema#"
 DATE_TIME, DATE = "dateTime", "date"
 DECIMAL_LIMIT = 10**20
-"""Numbers of this size and more do not fit 20 digits before the point."""
+"""The least absolute value of a number with more than 20 digits before the decimal point."""
 
 COLUMNS = "kind string, n decimal(38,18), d double, t long"
 _NUMBER = r"^[+-]?\d{1,20}(\.\d{1,18})?$"
@@ -30,7 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_types(data: Any) -> Any:
-    """A DataFrame of quads with the columns kind, n, d and t of its column o."""
+    """Return a DataFrame of quads with the added columns kind, n, d and t, computed from the column o."""
     from pyspark.sql import functions as f
 
     o = f.col("o")
@@ -66,7 +67,7 @@ def with_types(data: Any) -> Any:
 
 
 def moment_number(literal: Literal) -> int | None:
-    """The ``t`` of a literal; None when the column cannot hold it."""
+    """Return the value of a date or time literal for the column ``t``; None if the column cannot hold it."""
     if literal.datatype.value == XSD + DATE_TIME and re.search(_DATE_TIME, literal.value):
         try:
             moment = datetime.fromisoformat(literal.value)

@@ -1,8 +1,9 @@
-"""Makes the mirror, takes commits into it, and says when that is worth its while.
+"""Upkeep of the mirror: creation, compaction, and the decision when compaction is due.
 
-make_mirror   dump of the store -> new files for everything; compact: the mirror and the commits since -> new
-              files for the predicates that they touch
-state         how many quads changed since, and whether they can still be laid over it
+make_mirror   writes all Parquet files from a dump of the store; with ``compact``, writes only the files of
+              the predicates that later commits changed
+state         returns the number of quads changed since the mirror's version, and whether queries on the
+              mirror can still merge these changes
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from .mirror_quads import ADDED, REMOVED
 from .spark_load import LOG, run_child
 
 FEWEST_CHANGES = 10_000
-"""The minimum number of changes for which compaction is due, because Spark takes long to start."""
+"""The minimum number of changed quads for which compaction is due, because Spark takes long to start."""
 MOST_CHANGES = COMPACT_QUADS // 2
-"""The number of changes at which compaction is due for a mirror of any size."""
+"""The number of changed quads at which compaction is due for a mirror of any size."""
 _TOLD_S = 0.5
 Staged = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorState:
-    """A mirror beside the present version of the store.
+    """The state of a mirror compared with the newest version of the store.
 
     Attributes:
-        version: the version that the files reflect.
-        rows: the quads in the files.
-        changes: how many quads commits added and removed since, as far as the change log knows.
-        stale: why the commits since cannot be laid over it; None when they can.
+        version: the version of the store that the mirror's files reflect.
+        rows: the number of quads in the mirror's files.
+        changes: the number of quads that later commits added and removed, if the change log contains them.
+        stale: the reason why later changes cannot be merged with the mirror; None if they can.
     """
 
     version: int
@@ -50,23 +51,24 @@ class MirrorState:
     stale: str | None
 
     def limit(self, ratio: float) -> int:
-        """Return the number of changes at which compaction is due.
+        """Return the number of changed quads at which compaction is due.
 
-        ``ratio`` is a share of the mirror's quads.
+        ``ratio`` is the ratio of changed quads to quads of the mirror at which compaction is due.
         """
         return max(FEWEST_CHANGES, min(int(self.rows * ratio), MOST_CHANGES))
 
     def is_due(self, ratio: float) -> bool:
-        """Return True if the mirror should be compacted or written completely."""
+        """Return True if the mirror should be compacted or written again completely."""
         return self.stale is not None or self.changes >= self.limit(ratio)
 
 
 def state(store: QuadStore, folder: Path, *, most: int = COMPACT_QUADS) -> MirrorState | None:
-    """The state of a folder's mirror beside its store; None when there is no mirror.
+    """Return the state of the mirror in a folder compared with its store; None if there is no mirror.
 
-    Above ``most`` changes they cannot be laid over it.
+    With more than ``most`` changed quads, the mirror is stale.
 
-    Raises: StoreFormatError when its description cannot be read.
+    Raises:
+        StoreFormatError: the file meta.json of the mirror cannot be read.
     """
     mirror = Mirror.open(folder)
     if mirror is None:
@@ -97,20 +99,22 @@ def make_mirror(
     advance: Advance = lambda rows, size, bad: None,
     staged: Staged = lambda stage: None,
 ) -> Mirror:
-    """Make the mirror of the store's present version, in the place of an older one.
+    """Create or update the mirror of the store at its newest version.
 
     Args:
-        store: the store.
-        folder: the mirror's folder.
-        compact: write only the predicates that commits have touched since, unless the mirror is stale or
-            not there.
-        master: a Spark master; None is local mode.
-        memory: heap of Spark's driver.
-        advance: told how many quads were read or written so far; those of touched predicates in ``merge``.
-        staged: told the stage first: ``dump`` and ``parse`` or ``merge``, then ``write``, ``swap``, ``done``.
+        store: the store to copy.
+        folder: the folder of the mirror.
+        compact: write only the predicates that later commits changed, unless the mirror is stale or does not
+            exist.
+        master: the URL of a Spark master; None runs Spark in local mode.
+        memory: the heap size of Spark's driver, for instance ``2g``.
+        advance: receives the number of quads read or written so far; in the stage ``merge``, the number of
+            quads with changed predicates.
+        staged: receives the name of each stage at its begin: ``dump`` and ``parse``, or ``merge``; then
+            ``write``, ``swap``, ``done``.
 
     Raises:
-        LoadError: Spark failed; the older mirror is kept.
+        LoadError: Spark failed; the older mirror stays in use.
     """
     mirror = Mirror.open(folder) if compact else None
     changes = None if mirror is None else mirror.changes(store)
@@ -141,7 +145,7 @@ def make_mirror(
 
 
 class _Counting:
-    """A file writer that reports the number of lines twice a second."""
+    """A file writer that reports the number of lines and bytes written so far, twice per second."""
 
     def __init__(self, file: IO[bytes], advance: Advance) -> None:
         self._file = file
@@ -161,7 +165,7 @@ class _Counting:
 
 @contextmanager
 def _work(folder: Path) -> Iterator[Path]:
-    """A folder beside the mirror for what Spark reads; those of processes that were killed are removed."""
+    """Create a temporary folder for Spark's input, and delete such folders of earlier, killed processes."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f"{folder.name}-work-"
     for left in folder.parent.glob(f"{prefix}*"):

@@ -1,12 +1,13 @@
-"""The work folder of a load, with which an interrupted load resumes where it stopped.
+"""The work folder of a bulk load, which allows an interrupted load to resume where it stopped.
 
-    plan.json             sources, options, seed
+    plan.json             sources, options and seed of the load
     parts/00012.nq        canonical N-Quads of one chunk (or of one Spark task)
-    parts/00012.json      written last: rows, lines and bad lines of the chunk; with it the chunk is done
-    quarantine.ndjson     the bad lines: file, line, reason, text
-    summary.json          written after the commit
+    parts/00012.json      statistics and bad lines of a finished chunk, written after the part file
+    quarantine.ndjson     the bad lines with file, line number, reason and text
+    summary.json          the summary, written after the commit
 
-A hash of the unchanged source files and the options identifies a load.
+The name of the folder is a hash of the options and of the paths, sizes and modification times of the source
+files.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ _FORMAT = 1
 
 
 class LoadError(ReportedError):
-    """A load ended without a commit; no quad was loaded."""
+    """A bulk load ended without a commit; no quad was loaded."""
 
     code = "load"
 
 
 class LoadCancelledError(LoadError):
-    """The caller cancelled the load; nothing was loaded."""
+    """The caller cancelled a bulk load; nothing was loaded."""
 
     code = "load-cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """The figures of one finished chunk; ``bad`` rows are ``[line, reason, text]``."""
+    """The statistics of one finished chunk; each bad line is a list ``[line, reason, text]``."""
 
     rows: int
     lines: int
@@ -54,12 +55,12 @@ class ChunkResult:
 
 
 class LoadFolder:
-    """The work folder of one load: its plan, its parts, their figures and the bad lines.
+    """The work folder of one bulk load, with its plan, part files, statistics and bad lines.
 
     Attributes:
         folder: the path of the work folder.
-        rules: the parse rules of all chunks.
-        resumed: True if an earlier run began the load.
+        rules: the settings with which all chunks are parsed.
+        resumed: True if an earlier, interrupted run began the load.
     """
 
     def __init__(
@@ -79,16 +80,16 @@ class LoadFolder:
         chunks: Sequence[Chunk],
         options: dict[str, Any],
     ) -> LoadFolder:
-        """Create a load's folder, or open the folder of the same unfinished load.
+        """Create the folder of a bulk load, or open the folder of an earlier, unfinished run of the load.
 
         Args:
             below: the folder of all loads.
             sources: the source files.
             chunks: the chunks of the source files.
-            options: all other inputs of the parts, such as ``graph`` and ``base_iri``.
+            options: the options that determine the parts, such as ``graph`` and ``base_iri``.
 
         Raises:
-            StoreUnwritableError: the folder cannot be written.
+            StoreUnwritableError: the folder of the load cannot be read or written.
         """
         described = {"format": _FORMAT, "sources": [asdict(each) for each in sources], "options": options}
         text = json.dumps(described, sort_keys=True)
@@ -96,7 +97,8 @@ class LoadFolder:
         plan = folder / "plan.json"
         try:
             if (folder / "summary.json").exists():
-                shutil.rmtree(folder)  # a finished load; the same files are loaded again
+                # An earlier load of the same files has finished, so the load starts from the beginning.
+                shutil.rmtree(folder)
             resumed = plan.exists()
             if resumed:
                 seed = json.loads(plan.read_text(encoding="utf-8"))["seed"]
@@ -112,27 +114,27 @@ class LoadFolder:
 
     @property
     def parts(self) -> Path:
-        """The folder of the part files."""
+        """The path of the folder of part files."""
         return self.folder / "parts"
 
     @property
     def quarantine(self) -> Path:
-        """The file of bad lines."""
+        """The path of the quarantine file, which contains the bad lines."""
         return self.folder / QUARANTINE
 
     def part(self, index: int) -> Path:
-        """Return the path of the part file with one chunk's quads."""
+        """Return the path of the part file with this number."""
         return self.parts / f"{index:05d}.nq"
 
     def done(self, index: int) -> ChunkResult | None:
-        """Return the figures of a finished chunk; None if the chunk is unfinished."""
+        """Return the statistics of a finished chunk; None if the chunk is unfinished."""
         try:
             return ChunkResult(**json.loads((self.parts / f"{index:05d}.json").read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
 
     def finish(self, index: int, done: ChunkResult) -> None:
-        """Mark a chunk as finished, after its part was written to disk."""
+        """Write the statistics of a chunk, which mark the chunk as finished; its part must be on disk."""
         write_whole(self.parts / f"{index:05d}.json", json.dumps(asdict(done), ensure_ascii=False).encode())
 
     def parsed_file(self, index: int) -> Path:
@@ -140,7 +142,7 @@ class LoadFolder:
         return self.folder / "parsed" / f"{index:05d}.parquet"
 
     def read_bytes(self) -> int:
-        """Return the bytes, as on disk, of the source chunks that are parsed."""
+        """Return the size in bytes of the source chunks that have been parsed."""
         return sum(
             chunk.end - chunk.start if chunk.end else self.sources[chunk.source].size
             for chunk in self.chunks
@@ -148,7 +150,7 @@ class LoadFolder:
         )
 
     def finished(self) -> Iterator[tuple[Chunk, ChunkResult]]:
-        """Yield the finished chunks in order, with their figures."""
+        """Yield the finished chunks in order, with their statistics."""
         for chunk in self.chunks:
             done = self.done(chunk.index)
             if done is not None:
@@ -157,9 +159,9 @@ class LoadFolder:
     def bad_lines(
         self, finished: Iterable[tuple[Chunk, ChunkResult]] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Yield the bad lines in order, with line numbers in their files; None if unknown.
+        """Yield the bad lines of chunks in order, with file name, line number in the file, reason and text.
 
-        By default the bad lines of all finished chunks are returned.
+        The line number is None if it is unknown. By default, all finished chunks are read.
         """
         source, before = -1, 0
         for chunk, done in self.finished() if finished is None else finished:
@@ -171,14 +173,14 @@ class LoadFolder:
             before += done.lines
 
     def require_few_bad(self, finished: Iterable[tuple[Chunk, ChunkResult]], max_bad: int | None) -> None:
-        """Raise LoadError at the first bad line over ``max_bad``; None allows any number."""
+        """Raise LoadError if the chunks have more bad lines than ``max_bad``; None is no limit."""
         if max_bad is not None:
             for bad in islice(self.bad_lines(finished), max_bad, None):
                 allowed = "no bad line is" if max_bad == 0 else f"at most {max_bad:,} bad lines are"
                 raise bad_line_error(bad, f"{allowed} allowed")
 
     def write_quarantine(self) -> int:
-        """Write the quarantine file; returns how many bad lines there are."""
+        """Write all bad lines to the quarantine file and return their number."""
         count = 0
         draft = self.folder / f"{QUARANTINE}.new"
         with draft.open("w", encoding="utf-8") as file:
@@ -189,16 +191,16 @@ class LoadFolder:
         return count
 
     def close(self, summary: dict[str, Any]) -> None:
-        """Write the summary of a committed load and delete the parts."""
+        """Write the summary of a committed load and delete the part files."""
         write_whole(self.folder / "summary.json", json.dumps(summary).encode())
         shutil.rmtree(self.parts, ignore_errors=True)
 
     def remove(self) -> None:
-        """Delete the work folder."""
+        """Delete the work folder of the load."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def bad_line_error(bad: dict[str, Any], why: str) -> LoadError:
-    """The error of a load that ends because of a bad line."""
+    """Return the error of a bulk load that fails because of a bad line."""
     place = f", line {bad['line']}" if bad["line"] else ""
     return LoadError(f"{bad['file']}{place}: {bad['reason']} ({why}; nothing was loaded)")

@@ -249,7 +249,7 @@ class SqliteChangeLog:
     def _changing(
         self, counts: Mapping[str, int | None] = MappingProxyType({}), /, **facts: int
     ) -> Iterator[sqlite3.Connection]:
-        """Execute the block as one SQL transaction that also stores metadata and the quad counts of graphs."""
+        """Execute the block as one SQL transaction that also stores metadata and quad counts of graphs."""
         meta = {**self._meta, **facts}
         document = {**meta, "check": sum_of(meta)}
         try:
