@@ -1,1 +1,1 @@
-"""The values of HTTP: requests, answers, errors, negotiation and the SPARQL protocol."""
+"""HTTP data types and rules: requests, answers, errors, content negotiation and the SPARQL protocol."""

@@ -1,11 +1,11 @@
 """The four kinds of answer that a resource returns.
 
-    Answer     whole: status, headers, body
-    Stream     produced while it is sent; its first 64 KiB are buffered
-    Later      a change that is accepted and whose answer is complete when the log is synced
-    Takeover   another thread or process takes the connection over (server/takeover.py)
+    WholeAnswer      status, headers and body
+    StreamedAnswer   a body that is sent while it is produced; its first 64 KiB are buffered
+    Later            an accepted change, whose answer is sent after the log is synced
+    Takeover         another thread or process takes over the connection (server/takeover.py)
 
-A resource that is asked in the thread of short answers may also return `NOT_SHORT`; a worker then asks it
+A resource that is called in the fast lane may also return `NOT_SHORT`; a worker then calls the resource
 again.
 """
 
@@ -26,7 +26,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 @dataclass(slots=True)
 class WholeAnswer:
-    """A whole answer.
+    """A complete HTTP answer: status, headers and body.
 
     Attributes:
         status: the HTTP status.
@@ -48,7 +48,7 @@ class Output(Protocol):
         """Send the head of an answer with status 200, before the first block."""
 
     def write(self, block: bytes) -> None:
-        """Send a block. Raises: OSError when the client has left."""
+        """Send a block of the body to the client. Raises: OSError when the client has left."""
 
 
 class StreamedAnswer(ABC):
@@ -56,24 +56,26 @@ class StreamedAnswer(ABC):
 
     @abstractmethod
     def send(self, output: Output) -> WholeAnswer | None:
-        """Produce the answer.
+        """Produce the body of the answer and send it to ``output``.
 
-        Returns: the whole answer, or the problem in its place, when nothing was sent yet; None when all was
-            sent to ``output``.
+        Returns: a whole answer or a problem document if nothing was sent to ``output``; None if the answer
+            was
+            sent to ``output`` completely.
 
-        Raises: AnswerBrokenError when it failed after its first bytes; OSError when the client has left.
+        Raises: AnswerBrokenError when the answer failed after its first bytes; OSError when the client has
+            left.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """An accepted change; ``complete`` waits for the log and returns the answer. It is called once."""
+    """An accepted change; ``complete``, called once, waits for the log and returns the answer."""
 
     complete: Callable[[], WholeAnswer]
 
 
 class NeedsWorker:
-    """The request is not short: a worker has to process it."""
+    """The reply of a resource in the fast lane that needs a worker thread to process the request."""
 
 
 NOT_SHORT = NeedsWorker()
@@ -98,7 +100,7 @@ def no_content() -> WholeAnswer:
 
 
 def commit_answer(request: Request, commit: Commit, status: int = 204) -> WholeAnswer:
-    """The answer to a write: its version, and the number of quads for clients that prefer a representation.
+    """Return the answer to a write: the version, and quad counts if the client prefers a representation.
 
     Source: RFC 7240, section 4.2.
     """

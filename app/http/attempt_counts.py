@@ -15,7 +15,7 @@ _MOST_SENDERS = 10_000
 
 
 class MinuteCounter:
-    """Counts by sender over a minute that begins with its first; the oldest of many senders are forgotten."""
+    """Event counts by sender; a count restarts a minute after its first event, 10 000 senders are kept."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         """Make empty counts.
@@ -49,7 +49,7 @@ class MinuteCounter:
 
 
 def network_of(address: str) -> str:
-    """The sender behind an address: of IPv6 the network of 64 bits, which one machine has as a whole."""
+    """Return the sender of an address: the address, or the /64 network of an IPv6 address."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -62,7 +62,7 @@ def network_of(address: str) -> str:
 
 
 def too_many(what: str, wait_s: float) -> HttpError:
-    """The error for a sender over a limit."""
+    """Return the error 429 for a sender over a limit, with the header Retry-After."""
     seconds = max(1, int(wait_s + 0.999))
     return HttpError(
         429,

@@ -1,4 +1,4 @@
-"""Request bodies: their limits and their encoding."""
+"""Readers of request bodies: size limits, decompression and UTF-8."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PIECE_BYTES = 1 << 16
 
 
 class HasBody(Protocol):
-    """A request; see `Request`."""
+    """The members of a `Request` that the readers of its body need."""
 
     fields: Fields
     headers: dict[str, str]
@@ -24,7 +24,7 @@ class HasBody(Protocol):
 
 
 def utf8(data: bytes, what: str) -> str:
-    """Bytes as UTF-8 text, a byte order mark at the start dropped.
+    """Decode bytes as UTF-8 and drop a byte order mark at the start.
 
     Raises: HttpError 400 with the place of the first byte that is not UTF-8.
     """
@@ -40,15 +40,15 @@ def utf8(data: bytes, what: str) -> str:
 
 
 def too_large(what: str, limit: int, actual: int | None) -> HttpError:
-    """The error of a body that is over its limit."""
+    """Return the error 413 for a body over its size limit."""
     said = f"{actual} bytes" if actual is not None else "more"
     return HttpError(413, f"{what} may have {limit} bytes, this one has {said}", code="body-too-large")
 
 
 def check_announced(request: HasBody, limit: int, what: str) -> int:
-    """Refuse a body that is announced to be over its limit.
+    """Reject a request whose Content-Length is over the size limit.
 
-    Returns: the limit of what arrives, which is smaller for a request that needs no token.
+    Returns: the size limit of the body, which is smaller for a request that needs no token.
 
     Raises: HttpError 413.
     """
@@ -61,7 +61,7 @@ def check_announced(request: HasBody, limit: int, what: str) -> int:
 
 
 def read_body(request: HasBody, limit: int, what: str) -> bytes:
-    """The body of a request, unpacked; see `Request.read`."""
+    """Return the decompressed body of a request; see `Request.read`."""
     limit = check_announced(request, limit, what)
     stream, coding = request.stream, request.headers.get("Content-Encoding")
     unpacker = None if coding is None else _unpacker(coding.strip().lower())
@@ -69,7 +69,8 @@ def read_body(request: HasBody, limit: int, what: str) -> bytes:
         if len(request.body) > limit:
             raise too_large(what, limit, None)
         return request.body
-    # One growing block: many small ones would stay in the thread's memory arena when they are freed.
+    # The body grows in one block of memory. Many small blocks would stay in the memory arena of the thread
+    # after they are freed.
     body = bytearray()
     pieces = [request.body] if stream is None else iter(lambda: stream.read(_PIECE_BYTES), b"")
     for piece in pieces:

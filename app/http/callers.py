@@ -13,7 +13,7 @@ ROLES: dict[str, frozenset[str]] = {
 PUBLIC = "public"
 """The role of requests that need no token."""
 PUBLIC_BODY_BYTES = 4096
-"""Largest body of a request that needs no token, before any of it is parsed: anybody may send one."""
+"""Maximum size in bytes of the body of a request without a token, because anybody may send such a request."""
 
 
 @dataclass(frozen=True, slots=True)

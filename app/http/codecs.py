@@ -1,7 +1,7 @@
-"""TriX and HexTuples, which Oxigraph does not have.
+"""Readers and writers of TriX and HexTuples, two RDF formats that Oxigraph does not support.
 
-https://www.hpl.hp.com/techreports/2004/HPL-2004-56.html and https://github.com/ontola/hextuples. Both go by
-way of N-Quads and are held in memory whole, so that their size is limited.
+https://www.hpl.hp.com/techreports/2004/HPL-2004-56.html and https://github.com/ontola/hextuples. Each
+document is converted from or to N-Quads in memory as a whole, so its size is limited.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _PARENTS = {
     "plainLiteral": ("triple",),
     "typedLiteral": ("triple",),
 }
-"""The elements of TriX, and what each of them stands in."""
+"""The XML elements of TriX, each with the elements that may contain it."""
 
 
 def read(body: bytes, codec: str) -> bytes:
-    """A document as N-Quads.
+    """Convert a TriX or HexTuples document to N-Quads.
 
     Raises:
-        RdfSyntaxError: malformed, or not UTF-8.
-        LimitError: too large, or with a document type declaration, whose entities may expand.
+        RdfSyntaxError: the document is malformed or not UTF-8.
+        LimitError: the document is too large, or has a document type declaration, whose entities may expand.
     """
     if len(body) > MOST_CONVERTED:
         raise LimitError(
@@ -60,16 +60,16 @@ def read(body: bytes, codec: str) -> bytes:
         written = serialize(found, format=RdfFormat.N_QUADS)
     except (expat.ExpatError, ValueError, TypeError, RecursionError) as error:
         raise RdfSyntaxError(f"malformed {NAMES[codec]}: {error}") from error
-    assert written is not None  # without an output it gives the bytes
+    assert written is not None  # serialize returns the bytes if no output is given
     return written
 
 
 def write(quads: bytes, codec: str) -> bytes:
-    """N-Quads in another format.
+    """Convert N-Quads to TriX or HexTuples.
 
     Raises:
-        NotExpressibleError: triple terms and base directions, which neither format can express.
-        HttpError: a character that XML cannot hold, for TriX.
+        NotExpressibleError: a quad has a triple term or a base direction, which neither format can express.
+        HttpError: a TriX document would contain a character that XML does not allow.
     """
     if codec == "trix":
         return xml_text("".join(_trix_text(parse_stored_quads(quads))).encode())
@@ -80,7 +80,7 @@ def write(quads: bytes, codec: str) -> bytes:
 
 
 class _TrixReader:
-    """What expat tells of a document, as quads: those that are whole are in ``found``."""
+    """Handlers of expat events that append the quads of a TriX document to ``found``."""
 
     def __init__(self) -> None:
         self.found: list[Quad] = []
@@ -91,7 +91,7 @@ class _TrixReader:
         self._literal: Callable[[str], Literal] = Literal
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
+        """Handle the start tag of an XML element."""
         namespace, _, local = name.rpartition(" ")
         parent = self._open[-1] if self._open else None
         if namespace not in (_TRIX, "") or parent not in _PARENTS.get(local, ()):
@@ -107,14 +107,14 @@ class _TrixReader:
             self._literal = partial(Literal, datatype=NamedNode(attributes.get("datatype", "")))
 
     def text(self, piece: str) -> None:
-        """Characters, or some of them."""
+        """Handle a piece of character data."""
         if self._open[-1:] and self._open[-1] in ("uri", "id", "plainLiteral", "typedLiteral"):
             self._text.append(piece)
         elif piece.strip():
             raise ValueError(f"{piece.strip()[:40]!r} stands outside a term")
 
     def end(self, _name: str) -> None:
-        """An element ends."""
+        """Handle the end tag of an XML element."""
         local = self._open.pop()
         if local == "triple":
             if len(self._terms) != 3:

@@ -1,6 +1,6 @@
-"""Pages of other sites that may call the server: the setting ``cors_origins``.
+"""CORS: the pages of other sites that may call the server, from the setting ``cors_origins``.
 
-``*`` lets every page read without credentials; an origin that is listed may also write.
+The value ``*`` lets every page read without credentials; a listed origin may also write.
 Source: the Fetch standard, https://fetch.spec.whatwg.org/#http-cors-protocol.
 """
 
@@ -19,13 +19,13 @@ _MAX_AGE = "3600"
 
 
 class CorsPolicy:
-    """The origins that may call."""
+    """The origins whose pages may call the server."""
 
     def __init__(self, settings: Settings) -> None:
         self._listed = frozenset(settings.cors_origins)
 
     def headers(self, origin: str | None, *, preflight: bool = False) -> list[tuple[str, str]]:
-        """The headers of an answer to a page of ``origin``."""
+        """Return the CORS headers of an answer to a page of ``origin``; an empty list if it may not call."""
         if origin is None or not (origin in self._listed or "*" in self._listed):
             return []
         named = origin in self._listed

@@ -1,4 +1,4 @@
-"""The error of a request, and the HTTP status of every error."""
+"""The error of an HTTP request, and the HTTP status of every error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class HttpError(ReportedError):
-    """An error of the request itself, with its HTTP status and further headers."""
+    """An error of an HTTP request, with the status and the headers of the answer."""
 
     code = "request"
 
@@ -27,14 +27,14 @@ class HttpError(ReportedError):
         version: int | None = None,
         **details: Any,
     ) -> None:
-        """See `ReportedError`; ``version`` of the store is the one of the answer's ETag."""
+        """Make the error; see `ReportedError`; ``version`` is the store version for the header ETag."""
         super().__init__(message, hint=hint, code=code, **details)
         self.status = status
         self.headers = headers or {}
         self.version = version
 
 
-# The first class of an error's ancestry that is listed decides; a code listed in STATUS_OF_CODE goes first.
+# An error gets the status of its code in STATUS_OF_CODE, else of the first class of its ancestry listed here.
 STATUS_OF_CLASS: dict[type[BaseException], int] = {
     store_errors.QueryTextError: 400,
     store_errors.UnsupportedError: 501,
@@ -71,7 +71,7 @@ STATUS_OF_CODE: dict[str, int] = {
 
 
 def status_of(error: BaseException) -> int:
-    """The HTTP status of an error; 500 for one that is not ours."""
+    """Return the HTTP status of an error; 500 for an exception of an unknown class."""
     if isinstance(error, HttpError):
         return error.status
     if isinstance(error, ReportedError):

@@ -8,11 +8,11 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fields:
-    """The header of a request. Requests of one client with the same header share this object.
+    """The parsed header of a request. Requests of one client with the same header share this object.
 
     Attributes:
-        values: values by name, each word of a name with one capital; repeated fields are joined.
-        body_length: bytes of the body; 0 for a chunked one, whose length is known at its end.
+        values: header values by name, with names written like ``Content-Type``; repeated fields are joined.
+        body_length: bytes of the body; 0 for a chunked body, whose length is known only at its end.
         chunked: True if the body is chunked.
         close: True if the connection ends after this request.
         expects: True if the client waits for ``100 Continue`` before it sends the body.
@@ -32,7 +32,7 @@ class Fields:
 
 
 class LargeBody(Protocol):
-    """A body that is received while it is read.
+    """The body of a large request, which is received from the client while it is read.
 
     Attributes:
         finished: True after the body was read to its end.

@@ -1,4 +1,4 @@
-"""The permission of a connection that stays open: it ends when its token is removed."""
+"""The permission of a long-lived connection, which ends when its token is removed."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 log = logging.getLogger("quadrill.app")
 
 CHECK_SECONDS = 5.0
-"""Seconds between two checks of an open connection: the contract allows it 15 s after a token is removed."""
+"""Seconds between two permission checks of an open connection; it must close 15 s after token removal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """The token or session by which a connection was opened, and the role that the connection needs.
 
-    Connections of one token have equal grants, so that many of them cost one look-up.
+    Connections of one token have equal grants, so that many connections cost one look-up in the registry.
 
     Attributes:
         permits: returns whether a grant is still valid.
         needed: the role that the connection needs.
         digest: the digest of the token; empty for a session and for a server without tokens.
-        session: digest of the page's cookie, or empty.
+        session: the digest of the session cookie of the page; empty without a session.
     """
 
     permits: Callable[[Grant], bool]
@@ -31,7 +31,7 @@ class Grant:
     session: str = ""
 
     def holds(self) -> bool:
-        """True unless the token is known to be gone; a registry that cannot be read ends no connection."""
+        """Return False if the permission has ended; True if the registry cannot be read."""
         try:
             return self.permits(self)
         except Exception as error:

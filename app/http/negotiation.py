@@ -1,7 +1,8 @@
-"""Accept and Content-Type: which RDF and result formats go over the wire, and which one a client gets.
+"""Content negotiation: the RDF and result formats of the server, and the choice by Accept and Content-Type.
 
-The rules of RFC 9110 section 12.5.1: the most specific range that matches a format gives its quality, a
-quality of 0 excludes it, and among the best the client's order, then ours, decides.
+The choice follows RFC 9110 section 12.5.1. The most specific media range that matches a format gives the
+quality of the format; a quality of 0 excludes the format. Among formats of the best quality, the order of the
+client decides, then the order of the server.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ class MediaType:
 
     @property
     def essence(self) -> str:
-        """Type and subtype without parameters."""
+        """The media type and subtype without parameters."""
         return f"{self.main}/{self.sub}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """A format that we can write: its media type, other names that clients use, and its content type.
+    """A format that the server can write: its media type, aliases that clients use, and its content type.
 
-    Graphs are written in the format ``rdf``, solutions in ``results``. Where there is ``convert`` that is not
-    this format yet: it gives the bytes of this one for those of the other, up to `MOST_CONVERTED`.
+    Oxigraph serialises graphs in the format ``rdf`` and solutions in the format ``results``. If ``convert``
+    is set, it converts those bytes to the offered format, for answers of at most `MOST_CONVERTED` bytes.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Offer:
     convert: Callable[[bytes], bytes] | None = None
 
     header: str = field(init=False)
-    """The Content-Type to send."""
+    """The value of the header Content-Type for answers in this format."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "header", self.content_type or self.media_type)
@@ -75,8 +76,8 @@ TSV_RESULTS = Offer(
     results=QueryResultsFormat.TSV,
 )
 RESULT_OFFERS = (JSON_RESULTS, XML_RESULTS, CSV_RESULTS, TSV_RESULTS)
-# CSV and TSV have no form for a boolean (SPARQL 1.1 Query Results CSV and TSV Formats, section 1); the word
-# itself is what clients that ask for text expect, and what Oxigraph's server sends.
+# CSV and TSV have no form for a boolean (SPARQL 1.1 Query Results CSV and TSV Formats, section 1). The server
+# sends the word ``true`` or ``false``, as Oxigraph's server does and as clients that ask for text expect.
 
 TURTLE = Offer(
     "ttl",
@@ -95,40 +96,40 @@ TRIG = Offer(
 GRAPH_OFFERS = (TURTLE, N_TRIPLES, RDF_XML, JSON_LD, N_QUADS, TRIG)
 _DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD)
 MOST_CONVERTED = 40 << 20
-# What Oxigraph does not write, by name: TriX and HexTuples (codecs.py), and formats from outside.
+# Formats that Oxigraph does not write, by name: TriX and HexTuples (codecs.py), and formats of plug-ins.
 _registered: dict[str, Offer] = {}
 
-# Parameters that do not ask for another format than the one we write.
+# Parameters of a media range that do not ask for a different format.
 _HARMLESS = frozenset({"q", "charset", "version", "profile"})
 
 
 def register(offer: Offer) -> None:
-    """Let clients ask for a further format: of graphs when it has ``rdf``, of solutions with ``results``."""
+    """Register a further format: for graphs if the offer has ``rdf``, for solutions if it has ``results``."""
     _registered[offer.name] = offer
     _forget_offers()
 
 
 def unregister(name: str) -> None:
-    """Take a registered format away."""
+    """Remove a registered format."""
     del _registered[name]
     _forget_offers()
 
 
 @cache
 def result_offers() -> tuple[Offer, ...]:
-    """The formats of solutions."""
+    """Return the formats in which the server writes solutions."""
     return (*RESULT_OFFERS, *(each for each in _registered.values() if each.results is not None))
 
 
 @cache
 def graph_offers() -> tuple[Offer, ...]:
-    """The formats of a graph."""
+    """Return the formats in which the server writes a graph."""
     return (*GRAPH_OFFERS, *(each for each in _registered.values() if each.rdf is not None))
 
 
 @cache
 def dataset_offers() -> tuple[Offer, ...]:
-    """The formats of a whole dataset."""
+    """Return the formats in which the server writes a whole dataset."""
     further = (each for each in _registered.values() if each.rdf is not None and each.rdf.supports_datasets)
     return (*_DATASET_OFFERS, *further)
 
@@ -139,7 +140,7 @@ def _forget_offers() -> None:
 
 
 def parse_media_type(text: str) -> MediaType | None:
-    """A media type with its parameters; None when it is not one. Names are lower-cased."""
+    """Parse a media type with its parameters, with names in lower case; None if the text is malformed."""
     essence, *rest = _split(text, ";")
     main, slash, sub = essence.strip().lower().partition("/")
     if not slash or not main or not sub or " " in main or " " in sub or "/" in sub:
@@ -154,10 +155,10 @@ def parse_media_type(text: str) -> MediaType | None:
 
 @lru_cache(maxsize=1024)
 def choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
-    """The offer that the client likes best; the first one when it does not say.
+    """Return the offer that the client prefers; the first offer if the client sends no Accept header.
 
     Raises:
-        HttpError: 406 when nothing that we can write is acceptable.
+        HttpError: 406 when the client accepts none of the offers.
     """
     best = best_offer(accept, offers)
     if best is None:
@@ -172,7 +173,7 @@ def choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
 
 
 def best_offer(accept: str | None, offers: Sequence[Offer]) -> Offer | None:
-    """The best offer for an ``Accept`` header, None when none fits."""
+    """Return the best offer for an ``Accept`` header; None if the header accepts none of the offers."""
     return _best_of(accept, tuple(offers))
 
 
@@ -192,20 +193,20 @@ def _best_of(accept: str | None, offers: tuple[Offer, ...]) -> Offer | None:
 
 
 def media_ranges(accept: str | None) -> list[tuple[MediaType, float]]:
-    """The ranges of an ``Accept`` header with all their parameters, and their qualities."""
+    """Return the media ranges of an ``Accept`` header with all their parameters, each with its quality."""
     found = [media for part in _split(accept or "", ",") if (media := parse_media_type(part)) is not None]
     return [(media, _number([f"q={media.parameters.get('q', 1)}"])) for media in found]
 
 
 def prefixes_for(offer: Offer, prefixes: Mapping[str, str]) -> Mapping[str, str] | None:
-    """The prefixes where the format has a use for them, None otherwise."""
+    """Return ``prefixes`` if the format can abbreviate IRIs; else None."""
     return prefixes if prefixes and offer.name in PREFIXED else None
 
 
 def accepts(accept: str | None, media_type: str, rivals: Sequence[Offer]) -> bool:
-    """True when the header names ``media_type`` itself, not only by a wildcard, with a quality above 0.
+    """Return True if the header Accept lists ``media_type`` without wildcards and with a quality above 0.
 
-    ``rivals`` are what else the resource has: none of them may be named with a greater quality.
+    The ``rivals`` are the other formats of the resource: none of them may be listed with a greater quality.
     """
     ranges = [parsed for parsed in (_range(part) for part in _split(accept or "", ",")) if parsed is not None]
     named = {parsed[0].essence: parsed[1] for parsed in ranges}
@@ -215,14 +216,14 @@ def accepts(accept: str | None, media_type: str, rivals: Sequence[Offer]) -> boo
 
 
 def short_name(name: str) -> Offer | None:
-    """The format behind a ``format=`` parameter: a short name such as ``json`` or a media type."""
+    """Return the offer for a ``format=`` parameter: a short name such as ``json`` or a media type."""
     offers = (*RESULT_OFFERS, *GRAPH_OFFERS, *_registered.values())
     return next((offer for offer in offers if name.lower() in (offer.name, offer.media_type)), None)
 
 
 @lru_cache(maxsize=256)
 def accepts_gzip(header: str | None) -> bool:
-    """True when Accept-Encoding allows gzip with a quality above 0."""
+    """Return True if Accept-Encoding allows gzip with a quality above 0."""
     allowed = False
     for part in _split(header or "", ","):
         coding, *rest = part.split(";")
@@ -235,10 +236,10 @@ def accepts_gzip(header: str | None) -> bool:
 
 
 def rdf_type(content_type: str | None) -> RdfType:
-    """The RDF format of a request body.
+    """Return the RDF format of a request body, by the header Content-Type.
 
     Raises:
-        HttpError: 415 when the type is missing, not RDF or in another charset than UTF-8.
+        HttpError: 415 when the type is missing, not RDF or in a charset other than UTF-8.
     """
     media = content_media_type(content_type)
     found = rdf_format(media.essence)
@@ -254,10 +255,10 @@ def rdf_type(content_type: str | None) -> RdfType:
 
 @lru_cache(maxsize=256)
 def content_media_type(content_type: str | None) -> MediaType:
-    """The type of a request body, checked to be UTF-8.
+    """Return the media type of a request body whose charset is UTF-8.
 
     Raises:
-        HttpError: 415 when it is missing, malformed or in another charset.
+        HttpError: 415 when the type is missing, malformed or in a charset other than UTF-8.
     """
     if not content_type:
         raise HttpError(
@@ -301,7 +302,7 @@ def _number(parameters: Iterable[str]) -> float:
 
 
 def _quality(offer: Offer, ranges: list[tuple[MediaType, float]]) -> tuple[float, int, int]:
-    """Quality, whether the offer's own name was asked for, and the place of the range that decided."""
+    """Return the quality of an offer, 1 if Accept names its media type, and the index of the best range."""
     best = (-1, 0.0, 0, len(ranges))
     for order, (wanted, quality) in enumerate(ranges):
         match = _specificity(offer, wanted)
@@ -311,9 +312,9 @@ def _quality(offer: Offer, ranges: list[tuple[MediaType, float]]) -> tuple[float
 
 
 def _specificity(offer: Offer, wanted: MediaType) -> int:
-    """-1 for no match, then */*, type/*, alias, the name itself; parameters make a range narrower."""
+    """Return how well a media range matches: -1 no match, 0 ``*/*``, 1 ``type/*``, 2 alias, 3 media type."""
     if wanted.parameters:
-        return -1  # none of our formats has parameters: such a range asks for something else
+        return -1  # the offers have no parameters, so a range with parameters matches none of them
     if wanted.essence == "*/*":
         return 0
     if wanted.sub == "*":
@@ -324,7 +325,7 @@ def _specificity(offer: Offer, wanted: MediaType) -> int:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split outside quoted strings."""
+    """Split a header value at each separator outside quoted strings."""
     parts, start, quoted, escaped = [], 0, False, False
     for position, character in enumerate(text):
         if escaped:

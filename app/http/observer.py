@@ -1,4 +1,4 @@
-"""Counts and logs requests that were answered to their last byte."""
+"""Metrics and access log of requests whose answer was sent to its last byte."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .request import Request
 from .request_metrics import RequestMetrics
 
 LARGE_BODY_BYTES = 16 << 20
-"""After a larger body, freed memory is returned to the system."""
+"""Size in bytes of a request body above which freed memory is returned to the operating system."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"})
 access_log = logging.getLogger("quadrill.access")
 
 
 class RequestObserver:
-    """Counts and logs requests."""
+    """Counts requests in the metrics and writes them to the access log."""
 
     def __init__(self, metrics: RequestMetrics) -> None:
         self._metrics = metrics
@@ -48,6 +48,6 @@ class RequestObserver:
 
 
 def _return_freed_memory() -> None:
-    """Return freed memory to the system: glibc keeps small freed blocks in the arena of the thread."""
+    """Return freed memory to the operating system; glibc keeps small freed blocks in thread arenas."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Values of parameters, names and JSON texts that requests carry, checked."""
+"""Validation of request parameters, names in paths and JSON bodies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .errors import HttpError
 from .forms import fields_of
 
 _MAX_KEPT_QUERY = 512
-"""Longest query string, in bytes, whose parameters are kept: a client repeats its addresses."""
+"""Maximum length in bytes of a query string whose parsed parameters are cached; clients repeat addresses."""
 
 
 class Arguments:
-    """The parameters of an address; not to be changed, since requests with equal ones share them."""
+    """The query-string parameters of a request; immutable, because requests with equal ones share the object."""
 
     __slots__ = ("_values",)
 
@@ -34,18 +34,18 @@ class Arguments:
         return len(self._values)
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The first value of a parameter."""
+        """Return the first value of a parameter, or ``default``."""
         values = self._values.get(name)
         return values[0] if values else default
 
     def all(self, name: str) -> list[str]:
-        """Every value of a parameter."""
+        """Return every value of a parameter, in order."""
         return self._values.get(name, [])
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A parameter that is true or false; given without a value it is true.
+        """Return the value of a boolean parameter; a parameter without a value is True.
 
-        Raises: HttpError 400 for other words.
+        Raises: HttpError 400 when the value is not a boolean word.
         """
         value = self.get(name)
         if value is None:
@@ -58,7 +58,7 @@ class Arguments:
         return words[value.lower()]
 
     def check(self, known: Iterable[str] = (), *, several: Container[str] = ()) -> None:
-        """Refuse parameters that the resource does not have, and repeated ones but for ``several``.
+        """Reject parameters outside ``known``, and repeated parameters outside ``several``.
 
         Raises: HttpError 400.
         """
@@ -70,9 +70,9 @@ class Arguments:
 
 
 def arguments_of(query: bytes) -> Arguments:
-    """The parameters of a query string.
+    """Parse the parameters of a query string.
 
-    Raises: HttpError 400 when they are not UTF-8 or too many.
+    Raises: HttpError 400 when the parameters are not UTF-8 or too many.
     """
     if not query:
         return _NO_ARGUMENTS
@@ -88,7 +88,7 @@ _kept_arguments = lru_cache(maxsize=1024)(_arguments)
 
 
 def whole_number(name: str, text: str) -> int:
-    """A parameter or header that must be a whole number of at least 0.
+    """Parse a parameter or header that must be a whole number of at least 0.
 
     Raises: HttpError 400.
     """
@@ -98,7 +98,7 @@ def whole_number(name: str, text: str) -> int:
 
 
 def check_known(known: Iterable[str], given: Iterable[str]) -> None:
-    """Refuse parameters that a resource does not have: a misspelt one would be ignored silently.
+    """Reject unknown parameters, because a misspelt parameter would be ignored silently.
 
     Raises: HttpError 400.
     """
@@ -114,9 +114,9 @@ def check_known(known: Iterable[str], given: Iterable[str]) -> None:
 
 
 def check_name(name: str | None, what: str) -> str:
-    """A name as it may stand in a path.
+    """Return the name if it is valid in a path.
 
-    Raises: HttpError 400.
+    Raises: HttpError 400 when the name is missing or invalid.
     """
     if name is None or not NAME.match(name):
         raise HttpError(
@@ -129,9 +129,9 @@ def check_name(name: str | None, what: str) -> str:
 
 
 def json_object(text: str, what: str) -> dict[str, Any]:
-    """A JSON text that must be an object.
+    """Parse a JSON text that must be an object.
 
-    Raises: HttpError 400 with line and column.
+    Raises: HttpError 400, with line and column for a syntax error.
     """
     try:
         value = json.loads(text, parse_constant=_no_constant)

@@ -1,10 +1,10 @@
-"""Every error becomes one JSON shape: ``application/problem+json`` (RFC 9457).
+"""Problem documents: the JSON form of every error, ``application/problem+json`` (RFC 9457).
 
     {"type": "urn:quadrill:problem:unknown-stream", "title": "Not Found", "status": 404, "detail": "…",
      "code": "unknown-stream", "hint"?: "…", "line"?, "column"?, "excerpt"?, "faults"?: […], …}
 
-An unexpected error is a 500 with an incident number under which the log has the stack trace; the client never
-sees one.
+An unexpected error gets status 500 and an incident number. The log has the stack trace under that number; the
+client never sees a stack trace.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ log = logging.getLogger("quadrill.app")
 
 
 def problem(error: BaseException) -> dict[str, Any]:
-    """The problem document of an error."""
+    """Return the problem document of an error; log an unexpected error."""
     if isinstance(error, MemoryError):
-        # Without its frames: they hold what filled the memory.
+        # The stack frames of the error refer to the objects that filled the memory: release them.
         traceback.clear_frames(error.__traceback__)
         error = HttpError(
             507,
@@ -61,7 +61,7 @@ def problem(error: BaseException) -> dict[str, Any]:
 
 
 def problem_answer(error: BaseException) -> WholeAnswer:
-    """The answer of an error, with the headers that its status requires."""
+    """Return the HTTP answer for an error, with the headers that its status requires."""
     document = problem(error)
     status: int = document["status"]
     headers = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}

@@ -1,4 +1,4 @@
-"""Requests of the SPARQL 1.1 Protocol (https://www.w3.org/TR/sparql11-protocol/), however they came."""
+"""Parsed requests of the SPARQL 1.1 Protocol (https://www.w3.org/TR/sparql11-protocol/)."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ QUERY_PARAMETERS = frozenset(
     {"query", "update", "default-graph-uri", "named-graph-uri", "union-default-graph", "timeout"}
 )
 UPDATE_PARAMETERS = frozenset({"query", "update", "using-graph-uri", "using-named-graph-uri", "timeout"})
-"""The parameters of both operations; the text of the other operation has an error of its own."""
+"""The parameters of an update request; ``query`` is included because it has a separate error message."""
 IGNORED_PARAMETERS = frozenset({"format", "output", "results"})
-"""What SPARQLWrapper always sends, and nothing here needs: the header Accept says the format."""
+"""Parameters that SPARQLWrapper always sends; the server takes the format from the header Accept instead."""
 IGNORED_VALUES = frozenset({("default-graph-uri", ""), ("timeout", "0")})
-"""What other clients send where nothing is asked for."""
+"""Pairs of parameter and value without a meaning, which some clients send by default."""
 
 
 class SparqlCall(NamedTuple):
-    """A protocol request: its parameters in order, and the text that a direct POST carries as its body."""
+    """A SPARQL Protocol request: its parameters in order, and the text in the body of a direct POST."""
 
     fields: tuple[tuple[str, str], ...]
     direct: str | None = None
     direct_type: str = ""
 
     def values(self, name: str) -> list[str]:
-        """Every value of a parameter, ignored ones left out."""
+        """Return every value of a parameter except the ignored values."""
         return [value for key, value in self.fields if key == name and (key, value) not in IGNORED_VALUES]
 
     def check_parameters(self, known: frozenset[str]) -> None:
-        """Refuse a parameter that is neither known nor ignored: it would be without effect.
+        """Reject a parameter that is neither known nor on the list of ignored parameters.
 
         Raises: HttpError 400.
         """
@@ -60,9 +60,9 @@ class SparqlCall(NamedTuple):
             )
 
     def one(self, name: str) -> str | None:
-        """The parameter that may be given once.
+        """Return the value of a parameter that a request may give at most once, or None.
 
-        Raises: HttpError 400 when it is given several times.
+        Raises: HttpError 400 when the parameter is given several times.
         """
         found = self.values(name)
         if len(found) > 1:
@@ -70,18 +70,18 @@ class SparqlCall(NamedTuple):
         return found[0] if found else None
 
     def graphs(self, name: str) -> list[NamedNode] | None:
-        """A parameter that lists graphs; None when it is not given."""
+        """Return the graph IRIs that a repeatable parameter lists; None if the parameter is missing."""
         found = self.values(name)
         return [graph_iri(value, name) for value in found] if found else None
 
     @property
     def is_update(self) -> bool:
-        """True when the call asks for an update, by its body's type or by its parameter."""
+        """True if the call is an update, by the type of its body or by its parameter ``update``."""
         return self.direct_type == UPDATE or (bool(self.fields) and bool(self.values("update")))
 
 
 def posted(direct_types: tuple[str, ...], request: Request, settings: Settings) -> SparqlCall:
-    """The call of a request with a body: form fields, or the body itself for the direct types.
+    """Parse a SPARQL request with a body: a form, or a text of one of the media types ``direct_types``.
 
     Raises: HttpError 400, 413 or 415.
     """
@@ -111,9 +111,10 @@ def _posted_type(direct_types: tuple[str, ...], method: str, content_type: str |
 
 
 def query_text(call: SparqlCall, settings: Settings) -> str:
-    """The text of a query.
+    """Return the text of the query in a call.
 
-    Raises: HttpError 400 when it is missing, given twice or together with an update; 413.
+    Raises: HttpError 400 when the text is missing, given twice or given with an update; 413 when it is too
+        long.
     """
     direct = call.direct
     if direct is not None and not call.fields and len(direct) <= settings.max_query_bytes:
@@ -122,10 +123,11 @@ def query_text(call: SparqlCall, settings: Settings) -> str:
 
 
 def update_text(call: SparqlCall, settings: Settings) -> str:
-    """The text of an update; errors as for `query_text`, and 413 when it takes too much memory as a text.
+    """Return the text of the update in a call; raise 413 if the text needs too much memory.
 
-    One character beyond U+00FF makes every character take two bytes, one beyond U+FFFF four, which the parser
-    takes several times. Half as much again as the limit leaves whatever is of such characters alone.
+    One character beyond U+00FF makes Python store every character in two bytes, one beyond U+FFFF in four
+    bytes, and the parser needs several times as much. The bound of 1.5 times the body limit in bytes accepts
+    every text that consists of such characters only. Other errors are those of `query_text`.
     """
     limit = settings.max_body_bytes
     text = _text(call, "update", "the update", limit)
@@ -159,9 +161,9 @@ def _text(call: SparqlCall, parameter: str, what: str, limit: int) -> str:
 
 
 def graph_iri(text: str, parameter: str) -> NamedNode:
-    """An absolute IRI given as a parameter.
+    """Parse a parameter that must be an absolute IRI.
 
-    Raises: HttpError 400 when it is not one.
+    Raises: HttpError 400 when the parameter is not an absolute IRI.
     """
     try:
         return NamedNode(text)
@@ -181,14 +183,14 @@ class DatasetScope(NamedTuple):
 
 
 WHOLE = DatasetScope(0.0)[1:]
-"""A scope without its time, where no parameter narrows the dataset."""
+"""The dataset fields of a `DatasetScope` that covers the whole dataset, without the time limit."""
 _whole_dataset = lru_cache(maxsize=8)(DatasetScope)
 
 
 def scope_of(call: SparqlCall, settings: Settings) -> DatasetScope:
-    """The dataset and the time of a query.
+    """Return the dataset and the time limit of a query.
 
-    Raises: HttpError 400 when a parameter is wrong.
+    Raises: HttpError 400 when a parameter is invalid.
     """
     if not call.fields:
         return _whole_dataset(settings.query_timeout)
@@ -208,7 +210,7 @@ def scope_of(call: SparqlCall, settings: Settings) -> DatasetScope:
 
 
 def update_seconds(call: SparqlCall) -> float:
-    """The time that an update may take: what is asked for, else as long as it needs.
+    """Return the time limit of an update in seconds: the parameter ``timeout``, or infinity.
 
     Raises: HttpError 400.
     """
@@ -216,7 +218,7 @@ def update_seconds(call: SparqlCall) -> float:
 
 
 def _seconds(text: str | None, most: float) -> float:
-    """The time that is asked for, never more than the setting."""
+    """Parse the parameter ``timeout`` in seconds; the result is at most ``most``."""
     if text is None:
         return most
     try:

@@ -14,7 +14,7 @@ from .fields import Fields, LargeBody
 from .parameters import Arguments, arguments_of, json_object
 
 Line: TypeAlias = tuple[str, str, bytes, str]
-"""Method, path, query string of a request line, and the target that holds the latter two."""
+"""A request line: method, path, query string, and the target, which is the path with the query string."""
 SERVER_NAME = "Quadrill"
 
 
@@ -26,15 +26,15 @@ class FastLaneThread(Protocol):
 
 
 class Request:
-    """One request. ``path``, ``query_string`` and ``target`` are as received, not decoded.
+    """One HTTP request; ``path``, ``query_string`` and ``target`` are not percent-decoded.
 
     Attributes:
         fields: the parsed header fields.
-        headers: the values of the header by name, each word of a name with one capital.
+        headers: the header values by name, with names written like ``Content-Type``.
         body_at: offset of the body in the bytes that contain the head.
-        body: the whole body, unless it is large.
-        stream: a large body, received while it is read.
-        client: the client's address.
+        body: the body, unless the body is large.
+        stream: a large body, which is received while it is read; else None.
+        client: the IP address of the client.
         port: the port that the server listens on.
         trusted: True if a trusted proxy has sent the request.
         lent: True if the answer has taken over the connection and returns the connection later.
@@ -42,7 +42,7 @@ class Request:
         found: the result of the search in the table of routes, or None before the search.
         names: the values of the placeholders in the route's path.
         needed: the role that the request needs, after the authorisation.
-        most_body_bytes: limit of the body of a request that needs no token; 0 for none.
+        most_body_bytes: limit in bytes of the body of a request that needs no token; 0 for no such limit.
         lane: the fast lane, if its thread processes this request; else None.
     """
 
@@ -89,9 +89,9 @@ class Request:
 
     @property
     def arguments(self) -> Arguments:
-        """The parameters of the address.
+        """The parameters of the query string.
 
-        Raises: HttpError 400 when they are not UTF-8 or too many.
+        Raises: HttpError 400 when the parameters are not UTF-8 or too many.
         """
         return arguments_of(self.query_string)
 
@@ -99,27 +99,27 @@ class Request:
 
     @property
     def accept(self) -> str | None:
-        """The header ``Accept``."""
+        """The value of the header ``Accept``; None without the header."""
         return self.headers.get("Accept")
 
     @property
     def media_type(self) -> str:
-        """The type of the body without parameters, in lower case; empty without one."""
+        """The media type of the body without parameters, in lower case; empty without Content-Type."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     @property
     def cookies(self) -> Mapping[str, str]:
-        """The cookies by name."""
+        """The cookies of the request by name."""
         return parse_cookie(self.headers.get("Cookie"))
 
     @property
     def head_only(self) -> bool:
-        """True for HEAD."""
+        """True if the method is HEAD."""
         return self.method == "HEAD"
 
     @property
     def user(self) -> str:
-        """The label of the sender's token."""
+        """The label of the sender's token; empty before the authorisation."""
         return "" if self.caller is None else self.caller.label
 
     # --- body -----------------------------------------------------------------------------------------------
@@ -127,33 +127,34 @@ class Request:
     def read(self, limit: int, what: str = "the body") -> bytes:
         """Return the body, decompressed if it is encoded with gzip or deflate.
 
-        Raises: HttpError 413 when it has more than ``limit`` bytes, 415 for another Content-Encoding.
+        Raises: HttpError 413 when the body has more than ``limit`` bytes, 415 for another Content-Encoding.
         """
         if self.stream is None and not self.most_body_bytes and "Content-Encoding" not in self.headers:
             if len(self.body) <= limit:
-                return self.body  # nearly always
+                return self.body  # the most frequent case needs no decompression
         return read_body(self, limit, what)
 
     def text(self, limit: int, what: str) -> str:
-        """The body as UTF-8 text.
+        """Return the body as UTF-8 text.
 
-        Raises: as `read`; HttpError 400 when it is not UTF-8.
+        Raises: the errors of `read`; HttpError 400 when the body is not UTF-8.
         """
         return utf8(self.read(limit, what), what)
 
     def json(self, limit: int, what: str) -> dict[str, Any]:
-        """The body as a JSON object; an empty body is an empty object.
+        """Return the body as a JSON object; an empty body gives an empty object.
 
-        Raises: as `text`; HttpError 400 with line and column when it is not one.
+        Raises: the errors of `text`; HttpError 400 with line and column when the body is not a JSON object.
         """
         text = self.text(limit, what)
         return json_object(text, what) if text.strip() else {}
 
 
 def decoded(path: str) -> str:
-    """A path percent-decoded, but for slashes that are part of a name, and with one slash at its beginning.
+    """Return a path percent-decoded, except for encoded slashes, and with exactly one slash at its start.
 
-    Clients join addresses with two. Whatever decides by a path decides by this one, as the routes do.
+    Some clients join addresses with two slashes. Routes, roles and all other rules about paths use the result
+    of this function.
     """
     if "%" in path:
         kept = path.replace("%2F", "%252F").replace("%2f", "%252F")

@@ -1,4 +1,4 @@
-"""Request figures for Prometheus, counted as requests end, and the registry that everything is read from."""
+"""Prometheus metrics of HTTP requests, and the registry that holds all metrics of one server."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _COUNTED_TOGETHER = 512
 
 
 class RequestMetrics(Collector):
-    """The server's own registry of figures, so that two servers in one process do not mix theirs."""
+    """Request metrics, and a private Prometheus registry for each server in the process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._ended: deque[tuple[str, str, int, float]] = deque()
-        """Requests that are not counted yet: a request only leaves its figures, they are counted together."""
+        """Ended requests that are not counted yet; a batch is counted at a time, because that is cheaper."""
         self._lock = threading.Lock()
         self._requests: Counts[tuple[str, str, int]] = Counts()
-        # By route: the sum, and how many took at most each of the bounds and more than the one before.
+        # By route: the sum of seconds, and the number of requests in each bucket of the histogram.
         self._seconds: dict[str, tuple[list[float], list[int]]] = {}
         self.registry.register(self)
 
     def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request; ``route`` is the rule, not the path, so that labels stay few."""
+        """Count one answered request; ``route`` is the path with placeholders, to have few labels."""
         self._ended.append((method, route, status, seconds))
         if len(self._ended) >= _COUNTED_TOGETHER:
             with self._lock:
                 self._count()
 
     def _count(self) -> None:
-        """Count what has ended, under the lock."""
+        """Add the ended requests to the counts; the caller holds the lock."""
         ended, requests, all_seconds = self._ended, self._requests, self._seconds
         with contextlib.suppress(IndexError):
             while True:
@@ -53,7 +53,7 @@ class RequestMetrics(Collector):
                 of_route[1][bisect_left(_BUCKETS, seconds)] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """The figures as they are now; called by the registry."""
+        """Yield the current request metrics; the Prometheus registry calls this method."""
         requests = CounterMetricFamily(
             "quadrill_http_requests", "Requests answered.", labels=("method", "route", "status")
         )
@@ -72,5 +72,5 @@ class RequestMetrics(Collector):
         yield took
 
     def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """Return all metrics of the registry in Prometheus' text format."""
         return generate_latest(self.registry)

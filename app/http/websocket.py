@@ -14,19 +14,19 @@ VERSION = "13"
 
 
 def is_asked(fields: Mapping[str, str]) -> bool:
-    """True when a request asks for a WebSocket."""
+    """Return True if the header Upgrade of a request asks for a WebSocket."""
     return _word(fields, "Upgrade").lower() == "websocket"
 
 
 def is_opened(fields: Mapping[str, str]) -> bool:
-    """True when a request asks for a WebSocket on this connection."""
+    """Return True if the headers Upgrade and Connection of a request both ask for a WebSocket."""
     return is_asked(fields) and "upgrade" in _options(fields)
 
 
 def handshake(fields: Mapping[str, str], *, method: str, body_length: int) -> bytes:
-    """The head that opens the WebSocket.
+    """Return the head of the answer that opens the WebSocket.
 
-    Raises: HttpError 400 for what is no handshake, 426 for another version of the protocol.
+    Raises: HttpError 400 for an invalid handshake, 426 for another version of the protocol.
     """
     if method != "GET" or body_length or "upgrade" not in _options(fields):
         raise HttpError(400, "a WebSocket is opened by GET without a body, with Connection: Upgrade")

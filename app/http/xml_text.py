@@ -1,4 +1,4 @@
-"""Answers in XML hold only what XML can hold (https://www.w3.org/TR/xml/#charsets)."""
+"""Check that answers in XML contain only characters of XML (https://www.w3.org/TR/xml/#charsets)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from quadrill.store.documents.serialising import NotExpressibleError
 from .errors import HttpError
 
 NAMES = frozenset({"xml", "rdf"})
-"""The formats that Oxigraph writes as XML, by the names of their offers; `codecs` sees to TriX itself."""
+"""Names of the offers that Oxigraph writes as XML; the module `codecs` checks TriX separately."""
 
 _NAMELESS = b"<oxprefix: "
-"""How Oxigraph writes a predicate whose IRI does not end in an XML name; this is no XML."""
+"""Start of the invalid XML tag that Oxigraph writes for a predicate whose IRI does not end in an XML name."""
 OVERLAP = len(_NAMELESS) - 1
-"""Bytes of the block before that `xml_text` needs."""
+"""Number of bytes of the previous block that `xml_text` needs."""
 _NAMESPACE = re.compile(rb'xmlns:oxprefix="([^"]*)"')
 _FORBIDDEN = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
 
 
 def xml_text(block: bytes, before: bytes = b"") -> bytes:
-    """A block of an XML document, as a serialiser wrote it that does not know these rules.
+    """Check a block of XML from Oxigraph and return it with each carriage return as a character reference.
 
-    A carriage return is written as a reference: readers would take it for a line feed. ``before`` are the
-    last `OVERLAP` bytes of the block before, as blocks may end within a character or a tag.
+    An XML reader would take a plain carriage return for a line feed. ``before`` is the last `OVERLAP` bytes
+    of the previous block, because a block may end within a character or a tag.
 
     Raises:
-        HttpError: 406, it has a character that XML has no form for, not even a reference; an answer with
-            another character in its place would be another answer. Or a predicate has no XML name.
+        HttpError: 406 when the block has a character that XML cannot express, not even as a reference. A
+            replacement character would change the answer.
+        NotExpressibleError: the IRI of a predicate does not end in an XML name.
     """
     joined = before + block
     if _NAMELESS in joined:
