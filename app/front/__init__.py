@@ -1,1 +1,1 @@
-"""The front: every request passes through one pipeline, from its route to the last byte of its answer."""
+"""The front: the pipeline that processes every request, from its route to the last byte of its answer."""

@@ -23,12 +23,12 @@ _EMPTY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
 def packed_well(body: bytes) -> bytes:
-    """A body that is compressed once and sent often, as small as it gets."""
+    """Compress a body at the highest level, because the result is cached and sent often."""
     return gzip.compress(body, mtime=0)
 
 
 class AnswerFinisher:
-    """Completes answers and sends them."""
+    """Completes answers with the common headers, compresses them and sends them."""
 
     def __init__(self, settings: Settings, version: Callable[[], int]) -> None:
         """Make the object; ``version`` is a function that returns the version of the store."""
@@ -37,7 +37,7 @@ class AnswerFinisher:
         self._version = version
 
     def send(self, request: Request, reply: Reply, answer: WholeAnswer) -> None:
-        """Send a whole answer.
+        """Complete, compress and send a whole answer.
 
         Raises: OSError when the client has left.
         """
@@ -57,7 +57,7 @@ class AnswerFinisher:
         reply.send(answer.status, headers, body)
 
     def complete(self, request: Request, headers: dict[str, str], version: int | None = None) -> None:
-        """Add the headers that every answer has."""
+        """Add the headers that every answer has: ETag, nosniff and CORS."""
         if "ETag" not in headers:
             headers["ETag"] = f'"{self._version() if version is None else version}"'
         headers.setdefault("X-Content-Type-Options", "nosniff")
@@ -72,14 +72,14 @@ class AnswerFinisher:
         return StreamOutput(self, request, reply)
 
     def begin(self, request: Request, reply: Reply, headers: dict[str, str], version: int | None) -> bool:
-        """Begin an answer whose length is not known; True when its blocks have to be compressed."""
+        """Begin an answer of unknown length; return True if the caller has to compress its blocks."""
         compresses = self._compresses(request, headers)
         self.complete(request, headers, version)
         reply.start(headers)
         return compresses
 
     def _compresses(self, request: Request, headers: dict[str, str]) -> bool:
-        """True when a body is to be compressed; its headers say so then."""
+        """Return True if a body is to be compressed; in that case, set the header Content-Encoding."""
         media_type = headers.get("Content-Type", "")
         if not (self._gzip and media_type.startswith(_COMPRESSIBLE)) or media_type.startswith(_PACKED):
             return False
@@ -93,7 +93,7 @@ class AnswerFinisher:
 
 
 class StreamOutput:
-    """The blocks of a stream, compressed where the client accepts that."""
+    """The target of a streamed answer, which compresses the blocks if the client accepts gzip."""
 
     def __init__(self, finish: AnswerFinisher, request: Request, reply: Reply) -> None:
         self._finish = finish
@@ -102,12 +102,12 @@ class StreamOutput:
         self._compressor: zlib._Compress | None = None
 
     def begin(self, headers: Mapping[str, str], version: int | None) -> None:
-        """Send the head with the first block."""
+        """Set the head of the answer, which is sent with the first block."""
         if self._finish.begin(self._request, self._reply, dict(headers), version):
             self._compressor = zlib.compressobj(_LEVEL, wbits=31)
 
     def write(self, block: bytes) -> None:
-        """Send a block. Raises: OSError when the client has left."""
+        """Compress a block if necessary, and send it. Raises: OSError when the client has left."""
         packed = block if self._compressor is None else self._compressor.compress(block)
         if packed:
             self._reply.write(packed)

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the operations."""
+"""The OpenAPI document of the HTTP interface, built from the table of routes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .vocabulary import PARAMETERS, REGISTRATION
 
 
 def document(routes: Iterable[Route], version: str, server: str) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of a table of routes."""
+    """Return the OpenAPI 3.1 document for a table of routes."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         if not route.summary:
             continue
-        # OpenAPI 3.1 has no field for the method QUERY; extensions are for that.
+        # OpenAPI 3.1 has no field for the method QUERY, so the document has an extension field.
         method = route.method.lower() if route.method != "QUERY" else "x-query"
         of_path = paths.setdefault(route.path, {})
         of_path[method] = _operation(route)
@@ -83,7 +83,7 @@ def _operation(operation: Route) -> dict[str, Any]:
 
 
 def _registration() -> dict[str, Any]:
-    """The members of a registration, with their words where they are one of some words."""
+    """Return the JSON schema of a registration; a member with fixed values has an ``enum``."""
     properties: dict[str, Any] = {}
     for name, (owner, _) in registration_members().items():
         hint = get_type_hints(owner)[name]

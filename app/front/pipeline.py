@@ -1,11 +1,12 @@
 """The pipeline of every request: route, authorise, handler, finish, observe.
 
-    Request -> Table.find -> Security.authorise -> Route.handler -> Answer | Stream | Later | Takeover
-            -> Finish -> Reply, then RequestObserver at the last byte
+    Request -> RouteTable.find -> Security.authorise -> Route.handler
+            -> WholeAnswer | StreamedAnswer | Later | Takeover
+            -> AnswerFinisher -> Reply, then RequestObserver at the last byte
 
-The server calls `Front.answer` in a worker thread. In the thread of short answers it calls
-`Front.answer_short`, which runs the same handlers and returns the rest of a `Later`, so that the answers of a
-round wait for the log together.
+The server calls `Front.answer` in a worker thread, and `Front.answer_short` in the fast lane. `answer_short`
+runs the same handlers and returns the completion of a `Later` to the caller, so that the answers of a round
+share one wait for the log.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Front:
     """Answers the requests of a server; safe to use from any thread.
 
     Attributes:
-        pools: names of pools of threads in the table.
+        pools: names of the separate thread pools that routes use.
     """
 
     def __init__(self, routes: Collection[Route], services: Services) -> None:
@@ -50,19 +51,19 @@ class Front:
     # --- for the server -------------------------------------------------------------------------------------
 
     def pool(self, request: Request) -> str:
-        """The name of the worker threads that process a request; empty for those of most requests."""
+        """Return the name of the thread pool that processes a request; empty for the default pool."""
         route = self._table.find(request).route
         return "" if route is None else route.pool
 
     def may_be_short(self, request: Request) -> bool:
-        """True for a request that `answer_short` may answer."""
+        """Return True if `answer_short` may answer a request."""
         if request.stream is not None or not request.fields.plain:
             return False
         route = self._table.find(request).route
         return route is not None and route.short
 
     def answer(self, connection: Connection, request: Request, reply: Reply, home: ConnectionOwner) -> None:
-        """Answer a request.
+        """Answer a request in the current thread.
 
         Raises:
             AnswerBrokenError: the answer failed after its first bytes; the connection must be cut.
@@ -88,10 +89,10 @@ class Front:
     ) -> bool | Callable[[], None]:
         """Answer a request if it is short.
 
-        Returns: False when a worker has to process it; True when it is answered; else what completes the
-            answer, and waits for the log.
+        Returns: False if a worker has to process the request; True if the request was answered; else a
+            function that waits for the log and sends the answer.
 
-        Raises: as `answer`.
+        Raises: the errors of `answer`.
         """
         started = time.perf_counter()
         if not (self.may_be_short(request) and self._security.knows(request)):
@@ -118,7 +119,7 @@ class Front:
     # --- the steps ------------------------------------------------------------------------------------------
 
     def _result(self, found: RouteMatch, request: Request) -> Result:
-        """What the handler of a request returns, or the problem of an error."""
+        """Authorise a request and run its handler; an error becomes a problem document."""
         try:
             if request.method == "OPTIONS" and found.methods:
                 return WholeAnswer(200, {"Allow": ", ".join(sorted(found.methods))})
@@ -133,7 +134,7 @@ class Front:
             return problem_answer(error)
 
     def _authorise(self, route: Route | None, found: RouteMatch, request: Request) -> None:
-        """Authorise the sender, before anything of a large body is read; once for each request."""
+        """Authorise the sender once for each request, before the server reads a large body."""
         if request.caller is not None or request.method == "OPTIONS":
             return
         request.names = found.names
@@ -159,7 +160,7 @@ class Front:
         reply: Reply,
         home: ConnectionOwner,
     ) -> None:
-        # Whole answers come first: asking for an abstract class costs a microsecond each time.
+        # Whole answers are tested first, because isinstance with an abstract class takes a microsecond.
         if not isinstance(result, WholeAnswer) and isinstance(result, Takeover):
             self._finish.complete(request, result.headers)
             refused = result.take_over(request, connection, home)
@@ -168,7 +169,7 @@ class Front:
                 return
             result = refused
         if request.stream is not None and not request.stream.finished:
-            # What the client still sends would be taken for its next request.
+            # The unread rest of the body would be taken for the next request.
             reply.close = True
         if not isinstance(result, WholeAnswer):
             output = self._finish.output(request, reply)

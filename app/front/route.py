@@ -1,4 +1,4 @@
-"""A row of the table of routes, and the search for the row of a request."""
+"""The table of routes, and the search for the route of a request."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from ..wiring import Services
 
 Result: TypeAlias = "WholeAnswer | StreamedAnswer | Later | Takeover | NeedsWorker"
 Handler: TypeAlias = Callable[[Services, Request], Result]
-"""A resource: returns its answer or raises an error, which becomes a problem document."""
+"""The function of a resource: returns an answer, or raises an error that becomes a problem document."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "QUERY"})
 _PLACEHOLDERS = {
     "name": ("<part:name>", "[^/:]+"),
     "path": ("<path:path>", "[^/].*"),
     "filename": ("<path:filename>", "[^/].*"),
 }
-"""The label in metrics and the pattern of placeholders; others stand for one part of a path."""
+"""Label in metrics and regular expression of placeholders; other placeholders match one part of a path."""
 _MAX_KEPT_PATH = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method on one path, and how it is answered.
+    """A route: one method on one path, with its handler, role and description.
 
     Attributes:
-        method: in capitals.
-        path: with placeholders in braces.
-        handler: the resource.
-        summary: for the OpenAPI document; empty for a route that it leaves out.
-        statuses: of successful answers.
-        parameters: of the address, by name.
-        body: media types of bodies that it reads.
-        answers: media types of its answers.
-        role: that it needs, or a function that derives the role from a request; empty for the one that its
-            method needs.
-        public_bytes: largest body of a request that needs no token, or the name of the setting with it.
-        short: its requests may be short enough for the thread that answers these one after the other.
-        pool: the worker threads that process it; empty for those of most requests.
-        while_starting: it is answered while the journal is replayed.
-        websocket: it opens a WebSocket.
-        head: what HEAD gives, where the OpenAPI document says so.
-        labelled: the label in metrics, in place of one derived from the path.
-        described_role: the role in the OpenAPI document, where ``role`` depends on the request.
+        method: the HTTP method in capitals.
+        path: the path, with placeholders in braces.
+        handler: the function of the resource.
+        summary: summary for the OpenAPI document; empty for a route that the document omits.
+        statuses: HTTP statuses of successful answers.
+        parameters: names of the query-string parameters.
+        body: media types of accepted request bodies.
+        answers: media types of the answers.
+        role: the role that the route needs, or a function that derives the role from a request; empty for
+            the default role of the method.
+        public_bytes: maximum body size of a request that needs no token, or the name of a setting with it.
+        short: True if the fast lane may answer requests of this route.
+        pool: name of the thread pool that processes the route; empty for the default pool.
+        while_starting: True if the route is available while the journal is replayed.
+        websocket: True if the route opens a WebSocket.
+        head: summary of HEAD in the OpenAPI document; empty if the document omits HEAD.
+        labelled: the label in metrics; empty for a label derived from the path.
+        described_role: the role in the OpenAPI document if ``role`` is a function.
     """
 
     method: str
@@ -74,24 +74,24 @@ class Route:
 
     @property
     def needed(self) -> str | Callable[[Services, Request], str]:
-        """The role that it needs; a row that names none is not open to readers by that."""
+        """The role that the route needs: its ``role``, or the default role of its method."""
         return self.role or role_of_method(self.method)
 
     @property
     def label(self) -> str:
-        """The path as the label of metrics."""
+        """The label of the route in metrics, by default its path."""
         return self.labelled or re.sub(r"{(\w+)}", lambda found: _placeholder(found[1])[0], self.path)
 
 
 class RouteMatch(NamedTuple):
-    """The route of a request.
+    """The result of the search for the route of a request.
 
     Attributes:
-        route: None where the path or the method has none.
-        names: what the placeholders of its path stand for.
-        label: of the path in metrics.
-        needed: the role that it needs, or the function that derives it from a request.
-        methods: possible at the path; empty for a path that does not exist.
+        route: the route; None if no route has the path and the method.
+        names: the values of the placeholders in the path.
+        label: the label of the path in metrics.
+        needed: the role that the request needs, or a function that derives the role from the request.
+        methods: the methods that the path supports; empty for an unknown path.
     """
 
     route: Route | None
@@ -101,7 +101,7 @@ class RouteMatch(NamedTuple):
     methods: frozenset[str]
 
     def refusal(self, request: Request) -> HttpError:
-        """The error of a request without a route."""
+        """Return the error for a request without a route: 404 or 405, or 400 for a WebSocket."""
         path = decoded(request.path)
         if not self.methods:
             return HttpError(404, f"there is no resource at {path}", code="no-such-resource")
@@ -119,7 +119,7 @@ class RouteMatch(NamedTuple):
 
 
 class _Resource:
-    """The routes of one path."""
+    """The routes of one path, by method."""
 
     def __init__(self, path: str, label: str) -> None:
         self.label = label
@@ -132,13 +132,13 @@ class _Resource:
 
     @property
     def methods(self) -> frozenset[str]:
-        """Those that are possible at the path, with those that every path has."""
+        """The methods that the path supports, including OPTIONS, and HEAD if the path supports GET."""
         methods = {method for method, _ in self.routes}
         return frozenset(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set()))
 
 
 class RouteTable:
-    """Finds the routes of requests; a literal path goes before one with placeholders."""
+    """The table of routes; a literal path takes precedence over a path with placeholders."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         resources: dict[str, _Resource] = {}
@@ -151,7 +151,7 @@ class RouteTable:
         self._kept = lru_cache(maxsize=4096)(self._search)
 
     def find(self, request: Request) -> RouteMatch:
-        """The route of a request."""
+        """Return the route of a request; the result is cached in the request."""
         found: RouteMatch | None = request.found
         if found is None:
             found = request.found = self._find(request)
@@ -182,12 +182,12 @@ class RouteTable:
 
 
 def role_of_method(method: str) -> str:
-    """The role that a method needs where nothing else is said."""
+    """Return the default role of a method: ``read`` or ``write``."""
     return "read" if method in _READING else "write"
 
 
 def _start(path: str) -> str:
-    """The first part of a path, up to a colon."""
+    """Return the first part of a path, up to a slash or colon."""
     return path[1:].partition("/")[0].partition(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""Parameters and media types that the rows of the table of routes name."""
+"""Parameters and media types to which the routes refer by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from quadrill.store.formats import RDF_TYPES as READABLE
 from ..http.codecs import READABLE as CONVERTED
 
 SPARQL_TEXTS = ("application/sparql-query",)
-# Formats may be registered later: the document says which there are when it is asked for.
+# Further formats may be registered later, so the OpenAPI document expands these names for each request.
 GRAPH_TYPES = ("graphs",)
 RESULT_TYPES = ("solutions", "graphs")
 READ_TYPES = tuple(kind.media_type for kind in READABLE)

@@ -18,7 +18,7 @@ _MAX_KEPT_QUERY = 512
 
 
 class Arguments:
-    """The query-string parameters of a request; immutable, because requests with equal ones share the object."""
+    """The query-string parameters of a request; immutable, because requests share parsed parameters."""
 
     __slots__ = ("_values",)
 

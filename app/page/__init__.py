@@ -1,1 +1,1 @@
-"""The web page: Flask, its templates and its login form, behind the pipeline of the front."""
+"""The web page: a Flask application with templates and a login form, called by the front."""

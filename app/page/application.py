@@ -1,4 +1,4 @@
-"""Assembles the Flask application of the page."""
+"""Factory of the Flask application that serves the web page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import login, views
 
 
 def create_page(services: Services, *, demo: bool = False) -> Flask:
-    """Make the application; with ``demo`` the page shows the picture of the demo."""
+    """Make the Flask application; with ``demo``, the web page includes the view of the demo."""
     app = Flask(
         __package__,
         static_folder=None,

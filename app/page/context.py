@@ -1,4 +1,4 @@
-"""What views of the page use of the request that they answer."""
+"""Accessors for the services and the current request in views of the web page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .handler import REQUEST
 
 
 def services() -> Services:
-    """The store, the registry and the engine behind the page."""
+    """Return the services of the server: store, registry, engine and others."""
     found: Services = current_app.extensions["quadrill"]
     return found
 
 
 def received() -> Request:
-    """The request as the server has received it."""
+    """Return the current request as the server has received it."""
     found: Request = request.environ[REQUEST]
     return found

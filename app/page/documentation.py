@@ -1,6 +1,6 @@
-"""The documentation in the page: the Markdown files of docs/, which the wheel holds as well, as HTML.
+"""Documentation in the web page: the Markdown files of docs/, converted to HTML.
 
-A link to a file that the wheel does not hold, such as a source file, becomes plain text.
+The wheel contains a copy of docs/. A link to a file outside docs/, such as a source file, becomes plain text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 FOLDER = Path(__file__).parents[2] / "docs"
-"""docs/ of the checkout, or its copy in the installed package."""
+"""The folder docs/ of the checkout, or its copy in the installed package."""
 GROUPS = {
     "": "Guides and reference",
     "concepts": "Concepts",
@@ -24,16 +24,16 @@ GROUPS = {
     "releases": "Releases",
     "decisions": "Decisions",
 }
-"""Folders of the documentation in the order of its contents, and their titles."""
+"""Folders below docs/ and their titles, in the order of the table of contents."""
 
 
 class HelpPage(NamedTuple):
     """One page of the documentation.
 
     Attributes:
-        path: its file, below docs/.
-        title: its first heading.
-        html: the page without a frame.
+        path: the path of the Markdown file, relative to docs/.
+        title: the first heading of the file.
+        html: the content as HTML, without the frame of the web page.
     """
 
     path: str
@@ -49,7 +49,7 @@ class ContentsGroup(NamedTuple):
 
 
 def contents() -> list[ContentsGroup]:
-    """List the pages by folder; empty where the documentation is not installed."""
+    """List the documentation pages by folder; empty if the documentation is not installed."""
     groups = []
     for folder, title in GROUPS.items():
         paths = [path.relative_to(FOLDER).as_posix() for path in (FOLDER / folder).glob("*.md")]
@@ -59,7 +59,7 @@ def contents() -> list[ContentsGroup]:
 
 
 def help_file(path: str) -> Path | None:
-    """Return the file of a path below docs/; None where there is none."""
+    """Return the file at a path below docs/; None if there is no such file."""
     if not re.fullmatch(r"(?:\w[\w-]*/)?\w[\w.-]*\.(?:md|png|svg)|concepts/pictures/[\w-]+\.svg", path):
         return None
     file = FOLDER / path
@@ -68,7 +68,7 @@ def help_file(path: str) -> Path | None:
 
 @lru_cache(maxsize=32)
 def help_page(path: str) -> HelpPage | None:
-    """Return a page as HTML; None where there is none."""
+    """Return a documentation page as HTML; None if there is no such page."""
     file = help_file(path)
     if file is None or file.suffix != ".md":
         return None
@@ -77,9 +77,9 @@ def help_page(path: str) -> HelpPage | None:
     _give_ids(tokens)
     for token in tokens:
         if token.type == "table_open":
-            token.attrSet("tabindex", "0")  # a wide one is scrolled, also with the keyboard
+            token.attrSet("tabindex", "0")  # lets the keyboard scroll a wide table
         if token.attrGet("style"):
-            # The policy of the page allows no styles of elements.
+            # The Content-Security-Policy of the web page forbids inline styles.
             token.attrs = {"class": "num"} if "right" in str(token.attrs.pop("style")) else {}
         if token.children:
             token.children = list(_followed(token.children, posixpath.dirname(path)))
@@ -92,7 +92,7 @@ def _title(path: str) -> str:
 
 
 def _give_ids(tokens: list[Token]) -> None:
-    """Give headings the ids that links use, as code hosts make them."""
+    """Set the id of each heading by GitHub's rule, because links use these ids."""
     used: dict[str, int] = {}
     for opening, heading in zip(tokens, tokens[1:], strict=False):
         if opening.type == "heading_open":
@@ -102,7 +102,7 @@ def _give_ids(tokens: list[Token]) -> None:
 
 
 def _followed(children: list[Token], folder: str) -> Iterator[Token]:
-    """Yield the tokens of a line without links to files that are not here; links do not nest."""
+    """Yield the tokens of a line without the links to files outside docs/; links do not nest."""
     dropped = False
     for token in children:
         if token.type == "link_open":
@@ -112,7 +112,7 @@ def _followed(children: list[Token], folder: str) -> Iterator[Token]:
 
 
 def _leads(link: str, folder: str) -> bool:
-    """True for a link to another server, into the same page, or to a file of the documentation."""
+    """Return True for a link to another server, within the page, or to a file of the documentation."""
     address = link.partition("#")[0]
     if not address or "://" in address:
         return True

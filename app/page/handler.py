@@ -1,4 +1,4 @@
-"""The page as a handler of the front: a request becomes a WSGI environment (PEP 3333)."""
+"""Adapter from the front to Flask: converts a request into a WSGI environment (PEP 3333)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..http.request import SERVER_NAME, Request, decoded
 from ..wiring import Services
 
 REQUEST = "quadrill.request"
-"""Names the request in the environment."""
+"""Key of the `Request` in the WSGI environment."""
 _ALWAYS: dict[str, Any] = {
     "SCRIPT_NAME": "",
     "SERVER_NAME": SERVER_NAME,
@@ -30,13 +30,13 @@ _ALWAYS: dict[str, Any] = {
 
 
 class Page:
-    """Answers requests by Flask."""
+    """The handler that passes requests to the Flask application of the web page."""
 
     def __init__(self, application: Flask) -> None:
         self._application = application
 
     def __call__(self, services: Services, request: Request) -> WholeAnswer:
-        """Run the application; its answers are collected, since pages are small."""
+        """Run the Flask application, and collect its answer in memory because pages are small."""
         answer = WholeAnswer()
 
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
@@ -52,18 +52,18 @@ class Page:
             close = getattr(found, "close", None)
             if close is not None:
                 close()
-        for name in ("Content-Length", "Date"):  # the server writes them
+        for name in ("Content-Length", "Date"):  # the server sets these headers itself
             answer.headers.pop(name, None)
         answer.body = b"".join(body)
         if not answer.body and answer.headers.get("Content-Type", "").startswith("text/html"):
-            del answer.headers["Content-Type"]  # Flask's default: nothing has no type
+            del answer.headers["Content-Type"]  # an empty body needs no type, but Flask sets a default
         return answer
 
     def _environ(self, request: Request) -> dict[str, Any]:
         environ: dict[str, Any] = {
             f"HTTP_{name.upper().replace('-', '_')}": value
             for name, value in request.headers.items()
-            # A name with an underscore would be taken for the one with a hyphen.
+            # WSGI cannot distinguish a name with an underscore from the name with a hyphen.
             if "_" not in name and name not in ("Content-Type", "Content-Length")
         }
         return environ | {
@@ -72,12 +72,12 @@ class Page:
             "CONTENT_TYPE": request.headers.get("Content-Type", ""),
             "PATH_INFO": decoded(request.path).encode("utf-8").decode("latin-1"),
             "QUERY_STRING": request.query_string.decode("latin-1"),
-            # HEAD is answered as GET: the server leaves the body out.
+            # Flask answers HEAD like GET, and the server omits the body.
             "REQUEST_METHOD": "GET" if request.head_only else request.method,
             "REQUEST_URI": request.target,
             "REMOTE_ADDR": request.client,
             "SERVER_PORT": str(request.port),
-            # Views read the body from the request, within its limits.
+            # Views read the body from the `Request`, which enforces the limits.
             "wsgi.input": io.BytesIO(),
             REQUEST: request,
         }

@@ -1,4 +1,4 @@
-"""``/login`` and ``/logout``: the page's cookie in exchange for a token."""
+"""``/login`` and ``/logout``: exchange a token for the session cookie of the web page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .context import received, services
 blueprint = Blueprint("login", __name__)
 
 _MOST_PARTS = 16
-"""Fields and files of a multipart login; the form of the page has two."""
+"""Maximum number of fields and files in a multipart login; the login form has two."""
 
 
 @blueprint.post("/login")
@@ -31,14 +31,14 @@ def log_in() -> Response:
         token = _form_token(message)
     session = services().security.log_in(token.strip(), message.client)
     response = Response(status=204) if is_json else _to_page()
-    # Out of reach of scripts and of other sites.
+    # Scripts cannot read the cookie, and browsers do not send it from other sites.
     response.set_cookie(COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="Strict", path="/")
     return response
 
 
 @blueprint.post("/logout")
 def log_out() -> Response:
-    """End the session."""
+    """End the session of the sender and delete the session cookie."""
     services().security.log_out(request.cookies.get(COOKIE, ""))
     response = Response(status=204) if request.mimetype == "application/json" else _to_page()
     response.delete_cookie(COOKIE, path="/", samesite="Strict", httponly=True)
@@ -46,7 +46,7 @@ def log_out() -> Response:
 
 
 def _form_token(message: Request) -> str:
-    """Return the field ``token`` of a form, urlencoded or multipart; the body is within its limit.
+    """Return the field ``token`` of a login form, urlencoded or multipart.
 
     Raises: HttpError 413 when a multipart form has too many parts.
     """

@@ -1,8 +1,8 @@
-"""The admin page: server-rendered first states, then scripts that use the public HTTP interface only.
+"""Views of the web page: HTML with initial data, whose scripts use only the public HTTP interface.
 
-``GET /`` is the page for browsers and the SPARQL service description for clients that ask for RDF. Everything
-else of the page lives below ``/ui/``. Scripts and styles come from this server alone, which the
-Content-Security-Policy enforces: nothing inline, nothing foreign, no frames.
+``GET /`` returns the list of queries to browsers, and the SPARQL service description to clients that ask for
+RDF. All other views are below ``/ui/``. The Content-Security-Policy allows only scripts and styles from this
+server: no inline code, no code of other servers, no frames.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ CONTENT_SECURITY_POLICY = "; ".join(
 HTML = negotiation.Offer(
     "html", "text/html", ("application/xhtml+xml",), content_type="text/html; charset=utf-8"
 )
-# Browsers run a module only under a script type, and the machine's own type table may not have it.
+# Browsers run a module only with a script media type, which the type table of the machine may lack.
 ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".png": "image/png", ".svg": "image/svg+xml"}
 ASSETS = Path(quadrill.static.__file__).parent
 SHOWN_QUERIES = 50
-"""Rows of one part of the list of queries, as the script has it."""
+"""Number of rows on one page of the list of queries; the script uses the same number."""
 DEMO = "QUADRILL_DEMO"
-"""The member of the application's configuration that says whether the demo runs."""
+"""Key of the Flask configuration with the flag whether the demo runs."""
 
 blueprint = Blueprint("admin", __name__, template_folder="templates")
 
 
 @blueprint.get("/")
 def index() -> AnyResponse:
-    """The list of queries for browsers, the service description for RDF clients."""
+    """Return the list of queries to browsers, or the service description to RDF clients."""
     chosen = negotiation.choose(request.headers.get("Accept"), (HTML, *negotiation.GRAPH_OFFERS))
     if chosen is not HTML:
         services().security.require("read", received())
@@ -80,7 +80,7 @@ def index() -> AnyResponse:
 
 @blueprint.get("/ui/demo")
 def demo() -> AnyResponse:
-    """The picture of the demo: its departures on a map, and charts of its queries."""
+    """Return the view of the demo: departures on a map, and charts of the demo's queries."""
     if not current_app.config[DEMO]:
         return _message(
             404,
@@ -93,7 +93,7 @@ def demo() -> AnyResponse:
 
 @blueprint.get("/ui/queries/<name>")
 def query(name: str) -> AnyResponse:
-    """One query: results as they come, text, plan, windows, static parts."""
+    """Return the view of one query: live results, text, plan, windows and static parts."""
     try:
         return _page("queries", "query.html", lambda: {"query": describe(services().engine, name)}, name=name)
     except NotFoundError as error:
@@ -102,19 +102,19 @@ def query(name: str) -> AnyResponse:
 
 @blueprint.get("/ui/register")
 def register() -> AnyResponse:
-    """The editor for a new query."""
+    """Return the view with the editor for a new query."""
     return _page("register", "register.html")
 
 
 @blueprint.get("/ui/streams")
 def streams() -> AnyResponse:
-    """Streams with their watermarks, and a form to push."""
+    """Return the view of all streams with their watermarks, and a form to push elements."""
     return _page("streams", "streams.html", lambda: {"streams": describe_streams(services().engine)})
 
 
 @blueprint.get("/ui/streams/one")
 def stream() -> AnyResponse:
-    """One stream, by ``?iri=``: newest elements, rates, dead letters, declaration."""
+    """Return the view of the stream ``?iri=``: newest elements, rates, dead letters and declaration."""
     try:
         iri = request.args.get("iri", "")
         return _page("streams", "stream.html", lambda: {"stream": describe_stream(services().engine, iri)})
@@ -124,19 +124,19 @@ def stream() -> AnyResponse:
 
 @blueprint.get("/ui/connectors")
 def connectors() -> AnyResponse:
-    """Sources and sinks: state, rate, position, errors; forms to declare them."""
+    """Return the view of sources and sinks: state, rate, position, errors, and forms to declare them."""
     return _page("connectors", "connectors.html")
 
 
 @blueprint.get("/ui/sparql")
 def sparql() -> AnyResponse:
-    """SPARQL queries and updates."""
+    """Return the view with the editor for SPARQL queries and updates."""
     return _page("sparql", "sparql.html")
 
 
 @blueprint.get("/ui/store")
 def store() -> AnyResponse:
-    """Graphs with their sizes, and commits as they happen; with ``?iri=`` what leads from and to that."""
+    """Return the view of graphs, sizes and live commits; with ``?iri=``, the quads that contain the IRI."""
     iri = request.args.get("iri")
     if iri is not None:
         return _page("store", "browse.html", iri=iri)
@@ -145,25 +145,25 @@ def store() -> AnyResponse:
 
 @blueprint.get("/ui/jobs")
 def jobs() -> AnyResponse:
-    """Loads and other long work: progress, what was left out, a way to cancel."""
+    """Return the view of jobs: their progress, skipped input, and buttons to cancel."""
     return _page("jobs", "jobs.html", mirrored=services().jobs.has_mirror())
 
 
 @blueprint.get("/ui/processes")
 def processes() -> AnyResponse:
-    """The page of what is running right now."""
+    """Return the view of the running one-shot queries."""
     return _page("processes", "processes.html")
 
 
 @blueprint.get("/ui/docs")
 def documents() -> AnyResponse:
-    """The contents of the documentation."""
+    """Return the view with the table of contents of the documentation."""
     return _page("documents", "help.html", contents=documentation.contents())
 
 
 @blueprint.get("/ui/docs/<path:filename>")
 def document(filename: str) -> AnyResponse:
-    """A page of the documentation, or a picture in it."""
+    """Return a page or a picture of the documentation."""
     found = documentation.help_page(filename)
     if found is not None:
         return _page("documents", "help.html", document=found)
@@ -175,7 +175,7 @@ def document(filename: str) -> AnyResponse:
 
 @blueprint.get("/login")
 def login() -> AnyResponse:
-    """The form that asks for a token."""
+    """Return the login form, which asks for a token."""
     target = local_target(request.args.get("next"))
     if not services().security.has_tokens():
         return redirect(target)
@@ -184,7 +184,7 @@ def login() -> AnyResponse:
 
 @blueprint.get("/ui/static/<path:filename>")
 def static(filename: str) -> AnyResponse:
-    """A style sheet, script or picture of the page. Browsers ask again each time and mostly get 304."""
+    """Return a style sheet, script or picture; browsers revalidate each time and usually get 304."""
     media_type = ASSET_TYPES.get(Path(filename).suffix)
     if media_type is None:
         raise HttpError(404, f"the page has no file {filename}", code="not-found")
@@ -201,14 +201,14 @@ def static(filename: str) -> AnyResponse:
     found.cache_control.no_cache = True
     if packs:
         found.headers["Content-Encoding"] = "gzip"
-    # Another representation has another tag.
+    # The compressed representation of a file needs a different ETag.
     found.set_etag(f"{tag}-gzip" if packs else tag)
     return found.make_conditional(request, accept_ranges=not packs, complete_length=status.st_size)
 
 
 @lru_cache(maxsize=256)
 def _packed(path: str, _tag: str) -> bytes:
-    """A file of the page, packed; once for each time that it was written."""
+    """Return a compressed static file; the result is cached for each modification of the file."""
     return packed_well(Path(path).read_bytes())
 
 
@@ -224,9 +224,9 @@ def _protect(response: AnyResponse) -> AnyResponse:
 
 
 def local_target(asked: str | None) -> str:
-    """The target after signing in: a path of this server, else the first page.
+    """Return the redirect target after a login: ``asked`` if it is a path of this server, else ``/``.
 
-    A target that begins with two slashes, or holds a backslash, would lead away from here.
+    A target that starts with two slashes or contains a backslash would lead to another server.
     """
     if not asked or not asked.startswith("/") or asked.startswith("//") or "\\" in asked:
         return "/"
@@ -239,7 +239,7 @@ def local_target(asked: str | None) -> str:
 def _page(
     here: str, template: str, first_state: Callable[[], dict[str, Any]] | None = None, **values: Any
 ) -> AnyResponse:
-    """A page with its first state; the way to the login form for those who may not read."""
+    """Render a view with its initial data; redirect a sender without a role to the login form."""
     caller = received().caller or NOBODY
     if not caller.role:
         return redirect(f"/login?next={quote(request.full_path.removesuffix('?'), safe='')}")
@@ -269,7 +269,7 @@ def _message(status: int, title: str, detail: str, hint: str | None) -> Response
 
 
 def _pages() -> list[dict[str, str]]:
-    """The entries of the navigation."""
+    """Return the entries of the navigation bar."""
     listed = [
         ("queries", "Queries", "/"),
         ("register", "Register", "/ui/register"),
@@ -286,7 +286,7 @@ def _pages() -> list[dict[str, str]]:
 
 
 def _store_state() -> dict[str, Any]:
-    """Graph sizes with the version they belong to: the page adds up later commits itself."""
+    """Return graph sizes at a store version; the script of the view adds later commits itself."""
     quads = services().store
     while True:
         version = quads.reader.version

@@ -1,1 +1,1 @@
-"""The HTTP server: bytes to requests, answers to bytes; it knows no resources and no framework."""
+"""The HTTP server: it parses bytes into requests and sends answers; resources are defined elsewhere."""

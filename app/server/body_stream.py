@@ -11,12 +11,12 @@ from .chunked import ChunkedBody
 from .refused import RefusedError
 
 SLOWEST_BYTES_PER_SECOND = 64 << 10
-"""Slowest upload that may occupy a worker, after the time that every request has."""
+"""Minimum upload rate of a client that occupies a worker, beyond the request time-out."""
 _RECEIVED_AT_ONCE = 64 << 10
 
 
 class BodySource(Protocol):
-    """The source of a request body: a connection."""
+    """The connection from which a `BodyStream` receives a request body."""
 
     data: bytes | bytearray
 
@@ -53,8 +53,8 @@ class BodyStream(io.RawIOBase):
             length: number of bytes of a body that is not chunked.
             chunks: the decoder of a chunked body, with the bytes received so far.
             lines: True if single lines may be processed as they arrive.
-            invited: the client sends the body; False for one that waits for ``100 Continue``, which is sent
-                when the body begins to be read.
+            invited: False if the client waits for ``100 Continue`` before it sends the body; the stream sends
+                that line before its first read.
         """
         super().__init__()
         self._source = source
@@ -69,13 +69,13 @@ class BodyStream(io.RawIOBase):
         self._invited = invited
 
     def readable(self) -> bool:
-        """True."""
+        """Return True, because the body is always readable."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what is there, waiting for it as long as the body may take.
+        """Read available bytes of the body into ``buffer``; wait for the client within its time limit.
 
-        Raises: HttpError 400 when the body is wrong or ends early, 408 when it is slow.
+        Raises: HttpError 400 when the body is malformed or ends early, 408 when the client sends too slowly.
         """
         if self.finished:
             return 0
@@ -111,7 +111,7 @@ class BodyStream(io.RawIOBase):
 
     def _receive(self, most: int) -> bytes:
         if self._failed is not None:
-            # What was read before is gone: what comes now must not be taken for the whole.
+            # Bytes were lost in the failed read, so the reader must not take the rest for the whole body.
             raise self._failed
         if not self._invited:
             self._invited = True

@@ -1,4 +1,4 @@
-"""The chunked transfer coding (RFC 9112 section 7.1), read strictly: what is not plainly right is refused."""
+"""Strict decoder of the chunked transfer coding (RFC 9112 section 7.1): it rejects any deviation."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NOT_IN_TRAILERS = frozenset(
 
 
 class ChunkedBody:
-    """Decodes a chunked body piece by piece.
+    """Decodes a chunked request body piece by piece.
 
     Attributes:
-        decoded: what is decoded and not taken yet.
-        received: bytes of the coded body so far.
-        ended: the last chunk and the trailers were read; ``rest`` follows the body then.
+        decoded: decoded bytes that the reader has not taken yet.
+        received: number of encoded bytes received so far.
+        ended: True after the last chunk and the trailers; the bytes in ``rest`` then follow the body.
     """
 
     __slots__ = (
@@ -44,13 +44,13 @@ class ChunkedBody:
 
     @property
     def rest(self) -> bytes:
-        """What was fed behind the end of the body."""
+        """The received bytes after the end of the body; empty before the end."""
         return bytes(self._coded) if self.ended else b""
 
     def feed(self, data: bytes | bytearray) -> None:
-        """Decode what has come.
+        """Decode a received piece of the body.
 
-        Raises: RefusedError 400.
+        Raises: RefusedError 400 when the coding is malformed.
         """
         self._coded += data
         self.received += len(data)
@@ -60,7 +60,7 @@ class ChunkedBody:
             raise RefusedError(400, "the chunks are hardly more than their own heads")
 
     def take(self, most: int) -> bytes:
-        """At most so many decoded bytes."""
+        """Remove and return at most ``most`` decoded bytes."""
         piece = bytes(self.decoded[:most])
         del self.decoded[: len(piece)]
         return piece
@@ -110,11 +110,11 @@ class ChunkedBody:
             raise RefusedError(400, "the body ends with something that is no trailer")
         if found[1].lower() in _NOT_IN_TRAILERS:
             raise RefusedError(400, f"{found[1].decode('ascii')} may not stand in a trailer")
-        # RFC 9110 section 6.5.1: what nobody asked for is dropped.
+        # RFC 9110 section 6.5.1: a recipient may drop trailer fields; no resource reads any.
         return True
 
     def _line(self, most: int, what: str) -> bytearray | None:
-        """The next line without its end; None when it is not here yet."""
+        """Remove and return the next line without CR LF; None if the line is not complete yet."""
         end = self._coded.find(b"\r\n", 0, most + 2)
         if end < 0:
             if len(self._coded) > most:

@@ -1,4 +1,4 @@
-"""One connection of a client: bytes received become whole requests, answers are sent.
+"""One connection of a client, which parses received bytes into requests and sends answers.
 
 A connection belongs to one thread at a time: to the connection loop (connection_loop.py) until a request is
 complete, then to the worker that answers it. Its socket never blocks; callers pass the time that they wait.
@@ -44,14 +44,14 @@ class Timeouts:
 
 
 class Connection:
-    """A connection of a client.
+    """A TCP connection of a client with its socket, received bytes and current request.
 
     Attributes:
         socket: the non-blocking socket.
         address: the IP address of the other end.
         port: the TCP port of the other end.
-        client: the address for limits and the access log: the one that a trusted proxy names in its latest
-            request, else ``address``.
+        client: the client address for limits and the access log: the address that a trusted proxy names in
+            its latest request, else ``address``.
         counted_as: the address under which the connection loop counts this connection.
         trusted: True if the other end is a trusted proxy.
         data: bytes that were received and not parsed yet.
@@ -134,9 +134,11 @@ class Connection:
         return True
 
     def next_request(self) -> Request | None:
-        """The next request of what was received: with its body, or with the beginning of a large one.
+        """Parse the next request from the received bytes; return None if the request is incomplete.
 
-        Raises: RefusedError.
+        A request has its whole body, or a stream of a large body whose beginning was received.
+
+        Raises: RefusedError when the bytes are not an acceptable request.
         """
         request = self._unfinished
         if request is None:
@@ -144,7 +146,7 @@ class Connection:
             if not data:
                 return None
             if not self._searched and isinstance(data, bytes):
-                # Nearly always a plain request came in one piece.
+                # The most frequent case: an ordinary request has arrived in one piece.
                 request = wire.parse(data)
                 if request is not None and request.body_at <= self._timeouts.header_bytes:
                     size = request.body_at + request.fields.body_length
@@ -184,7 +186,7 @@ class Connection:
     def _head(self) -> Request | None:
         data = self.data
         if not self._skipped and data[:2] == b"\r\n":
-            # RFC 9112 section 2.2: one empty line before a request is no part of it.
+            # RFC 9112 section 2.2: a server ignores one empty line before a request.
             data = self.data = data[2:]
             self._skipped = True
         end = data.find(wire.END, max(0, self._searched - len(wire.END)))
@@ -232,12 +234,12 @@ class Connection:
         return False
 
     def _may_be_refused_unread(self, request: Request) -> bool:
-        """True for a body that is too large to be collected first, and is not processed as it arrives."""
+        """Return True if the handler may reject the request before the client sends its large body."""
         fields = request.fields
         return not wire.in_lines(request) and (fields.chunked or fields.body_length > COLLECTED_BYTES)
 
     def _unread_body(self, request: Request) -> Request:
-        """A request whose client sends its body once a handler reads it."""
+        """Return a request whose client sends the body only when the handler starts to read the body."""
         length, chunks = request.fields.body_length, self._chunks
         request.stream = BodyStream(self, self._timeouts.request, length, chunks, invited=False)
         self._unfinished = self._chunks = None
@@ -245,14 +247,14 @@ class Connection:
         return request
 
     def invite(self) -> None:
-        """Tell a client that waits for it to send the body."""
+        """Send ``100 Continue``, which makes a waiting client send the body."""
         with contextlib.suppress(OSError):
             self.socket.send(_CONTINUE)
 
     # --- waiting for the client -----------------------------------------------------------------------------
 
     def wait_for_data(self, seconds: float) -> bool:
-        """True when something can be received, after so many seconds at most."""
+        """Wait at most ``seconds`` for data from the client; return True if data can be received."""
         if not _POLLS:
             return _wait(self.socket, seconds, writing=False)
         poll = self._poll
@@ -262,11 +264,11 @@ class Connection:
         return bool(poll.poll(seconds * 1000))
 
     def receive_more(self, most: int, seconds: float) -> bytes:
-        """Receive for a worker; nothing at the end of what the client sends.
+        """Receive bytes for a worker; empty if the client has closed its sending side.
 
         Raises:
-            TimeoutError: nothing came for so many seconds.
-            OSError: the client is gone.
+            TimeoutError: the client sent nothing for ``seconds``.
+            OSError: the client has disconnected.
         """
         waited = 0.0
         try:
@@ -281,16 +283,17 @@ class Connection:
             finally:
                 self.waits_since = 0.0
             waited = time.monotonic() - began
-        # Only waiting counts, not what a worker does with the bytes; and who was fast may not be slow later.
+        # Only the time of waiting counts, not the work of the worker. A client that was fast before gets no
+        # credit for later slowness.
         self._behind = max(0.0, self._behind + waited - len(piece) / SLOWEST_BYTES_PER_SECOND)
         return piece
 
     def send(self, data: bytes) -> None:
-        """Send all of ``data``, waiting while the client does not receive.
+        """Send all of ``data``; wait while the client does not receive.
 
         Raises:
             TimeoutError: the client receives too slowly.
-            OSError: the client is gone.
+            OSError: the client has disconnected.
         """
         try:
             sent = self.socket.send(data)
@@ -302,7 +305,7 @@ class Connection:
             self._unread = max(0.0, self._unread - sent / SLOWEST_BYTES_PER_SECOND)
 
     def _send_rest(self, data: memoryview, size: int) -> None:
-        """Send what is left of a piece; many small pieces are waited for as long as one large one."""
+        """Send the rest of a piece within a time limit that many small pieces cannot extend."""
         pause, allowed = self._timeouts.request, size / SLOWEST_BYTES_PER_SECOND
         began = time.monotonic() - self._unread
         until = began + pause + allowed
@@ -321,23 +324,23 @@ class Connection:
     # --- the end --------------------------------------------------------------------------------------------
 
     def end_by_reset(self, wanted: bool) -> None:
-        """Let the end of this connection be a reset (RST), or an ordinary end (FIN) again.
+        """Make the connection end by a reset (RST) if ``wanted``, else by an ordinary end (FIN).
 
-        The system itself resets it then, also when the process is killed.
+        The operating system sends the reset even if the process is killed.
         """
         self.ends_by_reset = wanted
         with contextlib.suppress(OSError):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER if wanted else _NO_LINGER)
 
     def last_words(self, data: bytes) -> None:
-        """Send what the client can take at once, and that nothing follows it."""
+        """Send as much of ``data`` as the socket accepts without a wait, then close the sending side."""
         with contextlib.suppress(OSError):
             if data:
                 self.socket.send(data)
             self.socket.shutdown(socket.SHUT_WR)
 
     def discard(self) -> bool:
-        """Take what has come, and forget it; False at the end of what the client sends."""
+        """Receive and discard available bytes; return False if the client has closed the connection."""
         try:
             return bool(self.socket.recv(1 << 16))
         except (BlockingIOError, InterruptedError):
@@ -346,19 +349,20 @@ class Connection:
             return False
 
     def take_socket(self) -> socket.socket:
-        """Give the socket away; this connection will not touch it again."""
+        """Return a duplicate of the socket for another owner; this object does not use the socket again."""
         self.handed_over = True
         return self.socket.dup()
 
     def cut(self) -> None:
-        """Shut the connection down, which ends every wait for its client; safe from any thread."""
+        """Shut down the socket from any thread, which ends every wait for the client."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close; of a socket that was given away only this descriptor."""
+        """Close the socket; if another owner has taken over the socket, close only the own descriptor."""
         if not (self.handed_over or self.ends_by_reset):
-            # A copy of this process may hold the descriptor: closing alone would not tell the client.
+            # A child process may have a copy of the descriptor; then the client would not notice a mere
+            # close.
             self.cut()
         self.socket.close()
 

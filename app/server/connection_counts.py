@@ -1,4 +1,4 @@
-"""How many connections each client has."""
+"""Numbers of open connections by client address."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from .connection import Connection
 
 
 class ConnectionCounts:
-    """Connections by the address that they count for; safe to use from any thread.
+    """Counts of open connections by client address, safe to use from any thread.
 
     The connection of a trusted proxy counts for a client while it carries a request of that client.
     """
 
     def __init__(self, most_of_address: int) -> None:
-        """Begin without connections.
+        """Make empty counts.
 
         Args:
-            most_of_address: connections that one client may have.
+            most_of_address: maximum number of connections of one client.
         """
         self._most = most_of_address
         self._lock = threading.Lock()
@@ -26,11 +26,11 @@ class ConnectionCounts:
 
     @property
     def total(self) -> int:
-        """Connections in all."""
+        """The number of open connections of all clients."""
         return self._counts.total()
 
     def is_full(self, address: str) -> bool:
-        """True when an address has as many connections as it may have."""
+        """Return True if an address has reached the maximum number of connections."""
         return self._counts[address] >= self._most
 
     def add(self, connection: Connection) -> None:
@@ -39,14 +39,14 @@ class ConnectionCounts:
             self._counts[connection.counted_as] += 1
 
     def remove(self, connection: Connection) -> None:
-        """Count a connection off that ends."""
+        """Remove an ended connection from the counts."""
         with self._lock:
             self._take_off(connection.counted_as)
 
     def count_for_client(self, connection: Connection) -> bool:
         """Count a trusted proxy's connection for the client of its request.
 
-        False when that client has as many connections as it may have.
+        Returns: False if that client has reached the maximum number of connections.
         """
         client = connection.client
         with self._lock:

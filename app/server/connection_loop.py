@@ -336,7 +336,7 @@ class ConnectionLoop:
         what = "body" if connection.in_body else "head"
         self.refuse(connection, RefusedError(408, f"the {what} of the request came too slowly"))
 
-    # --- who is here ----------------------------------------------------------------------------------------
+    # --- open connections -----------------------------------------------------------------------------------
 
     def _hold(self, connection: Connection, now: float) -> bool:
         with self._lock:
@@ -375,14 +375,14 @@ class ConnectionLoop:
     ) -> Connection | None:
         for connection, since in held:
             if now - since < _YOUNG_SECONDS:
-                # A request may be on its way. Those behind this one are younger, but for few.
+                # The first request of a young connection may be on its way.
                 continue
             if connection not in self._unfinished and address in (None, connection.address):
                 return connection
         return None
 
     def _pause(self, now: float, error: OSError) -> None:
-        """Without descriptors the listener would be ready for ever, and the loop would spin."""
+        """Stop to accept for 250 ms: without free file descriptors, a ready listener makes the loop spin."""
         self._drop_idle(now, None)
         if not self._paused_until:
             log.warning("no connection can be accepted: %s", error)

@@ -1,4 +1,4 @@
-"""Who owns connections that nobody answers: the connection loop."""
+"""The interface of the connection loop, which owns connections between requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .refused import RefusedError
 
 
 class ConnectionOwner(Protocol):
-    """Accepts connections whose request is answered; see `Intake`."""
+    """The owner to which a thread returns a connection after an answer; see `ConnectionLoop`."""
 
     def put(self, connection: Connection, since: float = 0.0) -> None: ...  # noqa: D102
 

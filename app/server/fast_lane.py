@@ -1,8 +1,8 @@
 """One thread that answers the short requests of busy clients, one after the other.
 
     a worker has answered a short request --adopt--> wait for all, read, answer; at the end of a round
-                                                     one wait for the log, and the answers that stood on it
-    what is not short, or not whole, or does not come --> back to the workers and the intake
+                                                     one wait for the log, then the delayed answers
+    a long, incomplete or missing request --> back to the workers and the connection loop
 
 Concurrent threads pass the interpreter lock to each other at every system call, and pass connections to each
 other; one thread for short requests saves both costs. No request may block the thread: if an answer takes
@@ -39,10 +39,10 @@ _FURTHER = 8
 """Maximum number of further polls for requests before the thread waits for the log to sync."""
 
 Later: TypeAlias = Callable[[], bool]
-"""Completes an answer at the end of a round, possibly after a wait for the journal; True as from `Answer`."""
+"""Completes an answer after a wait for the journal; returns True if the connection stays open."""
 Answer: TypeAlias = Callable[[Connection, Request], "bool | Later | None"]
-"""Answers a short request. True when the connection may have further ones, False when it is gone; what ends
-the answer later; None for a request that is not short."""
+"""Answers a short request. Returns True if the connection stays open, False if it is closed, a function that
+completes the answer later, or None for a request that is not short."""
 
 
 class FastLane:
@@ -126,7 +126,7 @@ class FastLane:
     # --- called by other threads ----------------------------------------------------------------------------
 
     def adopt(self, connection: Connection) -> bool:
-        """Wait for the next request of who has had a short one; False where that is not done now."""
+        """Add a connection whose last request was short; return False if the fast lane rejects it."""
         now = time.monotonic()
         with self._lock:
             if self._ending or now < self._apart_until or self._is_long(now):
@@ -134,7 +134,7 @@ class FastLane:
             return self._watch(connection, now)
 
     def look(self, now: float) -> bool:
-        """Let everybody go when an answer takes long; True while there are connections to look after."""
+        """Return other connections to their owner if an answer is long; True while the lane is busy."""
         if self._is_long(now):
             self.step_aside()
         return self.busy
@@ -144,7 +144,7 @@ class FastLane:
         return since > 0 and now - since > LONG_SECONDS
 
     def step_aside(self) -> None:
-        """The present answer is not short: all others leave, what is owed ends in threads of its own."""
+        """Return waiting connections to their owner, and complete delayed answers in new threads."""
         with self._lock:
             self._apart_until = time.monotonic() + self._apart_seconds
             owed = [*self._owed]
@@ -179,7 +179,7 @@ class FastLane:
             each.close()
 
     def _ready(self, seconds: float | None) -> list[Connection]:
-        """Those of whom something has come, within so many seconds."""
+        """Wait at most ``seconds`` for data; return the connections that have received data."""
         ready = self._selector.select(seconds)
         found = [key.data for key, _events in ready if key.data is not None]
         if len(found) < len(ready):
@@ -187,7 +187,7 @@ class FastLane:
         return found
 
     def _round(self, ready: list[Connection]) -> None:
-        """Answer what has come; what waits for the log does so together, with what came meanwhile."""
+        """Answer the requests of one round; the answers that wait for the journal share one wait."""
         self._answer_all(ready)
         for _ in range(_FURTHER):
             if not self._owed or not (further := self._ready(0)):
@@ -204,10 +204,10 @@ class FastLane:
                 self._forget(connection)
 
     def _answer_all(self, ready: list[Connection]) -> None:
-        """Read what has come, then answer it.
+        """Receive the data of all ready connections, then answer their requests.
 
-        All is read first: once a push gives the engine's thread work it takes the interpreter at each system
-        call, and the pushes behind it had to wait.
+        All data is received first: as soon as a push gives work to the engine's thread, that thread takes the
+        interpreter lock at each system call, and later pushes would have to wait.
         """
         with self._lock:
             for connection in ready:
@@ -216,7 +216,7 @@ class FastLane:
         for connection in ready:
             with self._lock:
                 if self._waits.pop(connection, None) is None:
-                    continue  # gone home within this very round
+                    continue  # the connection was returned to its owner within this round
             self._answer(connection)
 
     def _first_owed(self) -> tuple[Connection, Later] | None:
@@ -224,7 +224,7 @@ class FastLane:
             return self._owed.popleft() if self._owed else None
 
     def _answer(self, connection: Connection) -> None:
-        """Answer the request of a connection that is here, then wait for the next one."""
+        """Answer the request that a connection has received, then wait for its next request."""
         try:
             request = connection.next_request()
             if request is not None:
@@ -261,7 +261,7 @@ class FastLane:
         self._since = time.monotonic()
 
     def _wait_for(self, connection: Connection) -> None:
-        """Wait for the next request, unless some of it is here: who sends slowly or in a row goes home."""
+        """Wait for the next request of a connection; return one with a partial request to its owner."""
         now = time.monotonic()
         with self._lock:
             if (
@@ -274,7 +274,7 @@ class FastLane:
             self._unwatch(connection)
         self._home.put(connection)
 
-    # --- who is here ----------------------------------------------------------------------------------------
+    # --- connections of the fast lane -----------------------------------------------------------------------
 
     def _watch(self, connection: Connection, now: float) -> bool:
         try:
@@ -282,7 +282,7 @@ class FastLane:
         except (OSError, ValueError, KeyError):
             return False
         if not self._waits:
-            self._wake.send(b"x")  # it sleeps for ever while there is nobody
+            self._wake.send(b"x")  # the thread sleeps without a time-out while the fast lane is empty
         self._waits[connection] = now
         return True
 
@@ -295,7 +295,7 @@ class FastLane:
             self._selector.unregister(connection.socket)
 
     def _release_idle(self, before: float | None = None) -> None:
-        """Give connections back that have waited since then, or all."""
+        """Return connections that have waited since before ``before`` to their owner; None returns all."""
         with self._lock:
             gone = [item for item in self._waits.items() if before is None or item[1] < before]
             for connection, _since in gone:

@@ -1,4 +1,4 @@
-"""Reverse proxies before the server: whose word about the address of a client is believed."""
+"""Trusted reverse proxies, whose header X-Forwarded-For names the address of the client."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class TrustedProxies:
-    """The addresses of the setting ``trusted_proxies``."""
+    """The addresses and networks of the setting ``trusted_proxies``."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
-        """Take addresses and networks in CIDR notation.
+        """Parse addresses and networks in CIDR notation.
 
-        Raises: ValueError when one is neither.
+        Raises: ValueError when a text is neither an address nor a network.
         """
         self._networks = [_network(each) for each in networks]
         self._contains = lru_cache(maxsize=1024)(self._look_up)
 
     def __contains__(self, address: str) -> bool:
-        """True for the address of a trusted proxy."""
+        """Return True if ``address`` belongs to a trusted proxy."""
         return bool(self._networks) and self._contains(address)
 
     def _look_up(self, address: str) -> bool:
@@ -34,10 +34,10 @@ class TrustedProxies:
 
 
 def client_behind(proxy: str, headers: Mapping[str, str]) -> str:
-    """The address of the client that a trusted proxy names; the proxy's own when it names none.
+    """Return the client address that a trusted proxy names, or the address of the proxy if it names none.
 
-    It is the last hop of ``X-Forwarded-For``, which the proxy itself has written. Earlier hops are what its
-    client says.
+    The client address is the last hop of ``X-Forwarded-For``, because the proxy has written that hop. Earlier
+    hops are claims of the client.
     """
     hop = (headers.get(FORWARDED_FOR) or "").rpartition(",")[2].strip()
     found = _address(_without_port(hop))
@@ -51,7 +51,7 @@ def _without_port(hop: str) -> str:
 
 
 def _address(text: str) -> _Address | None:
-    """An address; None for anything else. One of IPv4 within IPv6 is one of IPv4."""
+    """Parse an IP address; None for an invalid text. An IPv4-mapped IPv6 address becomes an IPv4 address."""
     try:
         found = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

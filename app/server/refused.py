@@ -1,10 +1,10 @@
-"""The error of what a client sends and is no request that all readers of HTTP understand alike."""
+"""The error for received bytes that are not an unambiguous HTTP request."""
 
 from __future__ import annotations
 
 
 class RefusedError(Exception):
-    """A request is not taken: it is answered with ``status`` and ``detail``, and the connection ends."""
+    """The server rejects a request: it sends ``status`` and ``detail``, and ends the connection."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(f"{status} {detail}")

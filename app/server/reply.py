@@ -1,8 +1,8 @@
-"""Answers on the wire: of known length in one piece, chunked, or up to the end of the connection.
+"""Writers of answers: of known length in one piece, chunked, or up to the end of the connection.
 
-HTTP/1.0 clients get answers of the last kind, which only the end of the connection completes. Until such an
-answer is whole its connection ends by a reset, so that no client takes a part for the whole, even if this
-process is killed.
+Only HTTP/1.0 clients get answers that the end of the connection completes. While such an answer is
+incomplete, the connection is set to end by a reset. A client then never takes a part for the whole answer,
+even if this process is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class AnswerBrokenError(Exception):
 
 
 class ByteSender(Protocol):
-    """Where the bytes of an answer go: a connection."""
+    """The connection to which a `Reply` sends the bytes of an answer."""
 
     def send(self, data: bytes) -> None: ...  # noqa: D102
 
@@ -39,9 +39,9 @@ class Reply:
     """One answer on a connection.
 
     Attributes:
-        status: of the answer; 0 before it is known.
-        begun: True when its first bytes may have been sent.
-        close: the connection ends with this answer, and the answer says so.
+        status: the HTTP status of the answer; 0 before the status is known.
+        begun: True if the first bytes of the answer may have been sent.
+        close: True if the connection ends after this answer; the answer then has ``Connection: close``.
     """
 
     __slots__ = ("_bodiless", "_chunked", "_head", "_sender", "_version", "begun", "close", "status")
@@ -49,13 +49,13 @@ class Reply:
     def __init__(
         self, sender: ByteSender, *, close: bool = False, bodiless: bool = False, minor_version: int = 1
     ) -> None:
-        """Begin an answer.
+        """Make an answer of which nothing is sent yet.
 
         Args:
             sender: the connection.
-            close: the connection ends with this answer.
-            bodiless: the request was HEAD: the head says what the body would be.
-            minor_version: of the request; an HTTP/1.0 client knows no chunks.
+            close: True if the connection ends after this answer.
+            bodiless: True for HEAD, whose answer has the headers of the body, but no body.
+            minor_version: minor HTTP version of the request; an HTTP/1.0 client cannot read chunks.
         """
         self._sender = sender
         self._bodiless = bodiless
@@ -67,7 +67,7 @@ class Reply:
         self.close = close
 
     def send(self, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
-        """Send a whole answer; ``headers`` has its length unless there is no body.
+        """Send a whole answer; ``headers`` contains Content-Length unless the answer has no body.
 
         Raises: OSError when the client has left.
         """
@@ -76,9 +76,9 @@ class Reply:
         self._send(head if self._bodiless or not body else head + body)
 
     def start(self, headers: Mapping[str, str]) -> None:
-        """Take the headers of an answer with status 200 whose length is not known.
+        """Set the headers of an answer with status 200 and unknown length.
 
-        They go out with the first block.
+        The headers are sent together with the first block.
         """
         self.status = 200
         self._chunked = self._version == 1 and not self._bodiless
@@ -102,9 +102,9 @@ class Reply:
         self._send(data)
 
     def end(self) -> None:
-        """Send the end.
+        """Send the end of an answer of unknown length.
 
-        Raises: as `write`.
+        Raises: OSError when the client has left.
         """
         if data := self._head + (_LAST_CHUNK if self._chunked else b""):
             self._send(data)
@@ -118,9 +118,9 @@ class Reply:
 
 
 def refusal(status: int, detail: str) -> bytes:
-    """The whole answer to what is no request for the application: a problem document, and the end.
+    """Return the bytes of the answer to a rejected request: a problem document with ``Connection: close``.
 
-    ``detail`` may be empty; then the status says enough.
+    If ``detail`` is empty, the title of the status replaces it.
     """
     title = HTTPStatus(status).phrase
     document = {
@@ -138,9 +138,9 @@ def refusal(status: int, detail: str) -> bytes:
 
 
 def head_of(status: int, headers: Mapping[str, str], ending: str = "") -> bytes:
-    """The first line and the header of an answer; ``ending`` is the lines behind these.
+    """Return the status line and the header of an answer; ``ending`` contains further header lines.
 
-    A line break in a value would begin another answer: it becomes a space.
+    A line break in a value becomes a space, because a line break could start another header or answer.
     """
     return _written_head(status, tuple(headers.items()), ending)
 
@@ -149,7 +149,7 @@ def _head(status: int, headers: Mapping[str, str], ending: str) -> bytes:
     return _written_head(status, tuple(headers.items()), ending + _written_at(int(time.time())))
 
 
-# Most answers to a client have a head of the second before.
+# Consecutive answers to a client within a second usually have equal heads.
 @lru_cache(maxsize=128)
 def _written_head(status: int, headers: tuple[tuple[str, str], ...], ending: str) -> bytes:
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers])

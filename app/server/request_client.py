@@ -24,7 +24,7 @@ _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL if _POLLS else 0
 
 
 class HasSocket(Protocol):
-    """A connection."""
+    """A connection with the socket of a client."""
 
     socket: socket.socket
 
@@ -34,10 +34,10 @@ class RequestClient:
     """The client of one request.
 
     Attributes:
-        connection: the client's.
-        minor_version: the request's version of HTTP/1.
-        begun: True once its answer has begun; then only a reset means that the client has left.
-        checks: how often the client was seen to send no more.
+        connection: the connection of the client.
+        minor_version: the minor HTTP version of the request.
+        begun: True after the answer has begun; then only a reset shows that the client has left.
+        checks: number of checks that found the sending side of the client closed.
     """
 
     connection: HasSocket
@@ -56,24 +56,25 @@ CURRENT = _Current()
 
 
 def current_recipient() -> RequestClient | None:
-    """The client whose request this thread answers; None in a thread that answers none."""
+    """Return the client whose request the current thread answers; None in any other thread."""
     connection = CURRENT.connection
     return None if connection is None else RequestClient(connection, CURRENT.minor_version)
 
 
 def departure_check() -> Callable[[], bool]:
-    """Return a function that tells whether the client whose request this thread answers has left.
+    """Return a function that returns whether the client of the current thread's request has left.
 
-    Call it before the answer begins: the interim answer would get into it.
+    Call the returned function only before the answer begins, because it may send an interim answer.
     """
     recipient = current_recipient()
     return lambda: recipient is not None and bool(departed([recipient]))
 
 
 def departed(recipients: Sequence[RequestClient]) -> list[RequestClient]:
-    """The recipients that have left, as far as the system knows now.
+    """Return the recipients that have left, as far as the operating system knows.
 
-    No thread may begin to answer one of them meanwhile: the interim answer would get into its answer.
+    No thread may begin an answer to one of the recipients during the call: the interim answer that the check
+    sends would get into the answer.
     """
     if not _POLLS:
         return []
@@ -91,8 +92,8 @@ def _has_left(recipient: RequestClient, events: int) -> bool:
     if events & _GONE or not recipient.minor_version:
         return True
     recipient.checks += 1
-    # The first interim answer may end at a proxy that has passed the end of sending on; a later one is
-    # answered by the reset. The pauses double.
+    # A client that has closed its socket replies to an interim answer with a reset. The first interim answer
+    # may end at a proxy, so the check is repeated, at intervals that double.
     if recipient.checks & (recipient.checks - 1) == 0:
         with contextlib.suppress(OSError):
             recipient.connection.socket.send(INTERIM)

@@ -1,8 +1,9 @@
-"""Heads that are not plain, read by h11 and a few rules more, so that nobody before us reads them otherwise.
+"""Strict parser of unusual request heads: h11 and further rules against request smuggling.
 
 h11 follows RFC 9112 where it says MUST and is lenient where it says MAY: folded lines, lines that end with LF
-alone, Content-Length beside Transfer-Encoding. A front server may take the other choice, and what it forwards
-as one request would be two here (request smuggling). Each of these is refused.
+alone, Content-Length together with Transfer-Encoding. A proxy may make the other choice: a message that the
+proxy forwards as one request would be two requests here (request smuggling). This module rejects each of
+these forms.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _WHY = {
 _LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Z]+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 _FRAMING = re.compile(rb"\n(content-length|transfer-encoding)[ \t]*:([^\r\n]*)", re.IGNORECASE)
-# A second one is a contradiction; of others RFC 9110 section 5.3 makes one list.
+# Fields that a request may have only once. Other repeated fields are joined as RFC 9110 section 5.3 says.
 _ONCE = frozenset(
     "Host Content-Length Content-Type Content-Range Authorization Proxy-Authorization Origin Referer Range "
     "User-Agent From Max-Forwards Date If-Modified-Since If-Unmodified-Since If-Range Last-Event-Id "
@@ -36,9 +37,9 @@ _ONCE = frozenset(
 
 
 def read(head: bytes) -> Request:
-    """The request that a head describes; ``head`` ends with its empty line.
+    """Parse a complete request head, which ends with an empty line.
 
-    Raises: RefusedError.
+    Raises: RefusedError when the head is malformed or ambiguous.
     """
     check_begun(head)
     first = head[: head.find(b"\r\n")]
@@ -52,9 +53,9 @@ def read(head: bytes) -> Request:
 
 
 def check_begun(data: bytes | bytearray, start: int = 0) -> None:
-    """Look through the beginning of a head for what no rest of it can mend, from ``start`` on.
+    """Check an incomplete head from offset ``start`` on for errors that further bytes cannot correct.
 
-    Raises: RefusedError.
+    Raises: RefusedError when the head has such an error.
     """
     found = _MANGLED.search(data, max(0, start - 1))
     if found is not None:
@@ -66,13 +67,13 @@ def check_begun(data: bytes | bytearray, start: int = 0) -> None:
 
 
 def _first_line(line: bytes) -> tuple[str, str, int]:
-    """Method, target and minor version."""
+    """Parse a request line into method, target and minor HTTP version."""
     found = _LINE.fullmatch(line)
     if found is None:
         raise RefusedError(400, "the request does not begin with a method, a target and HTTP/1.1")
     method, target = found[1].decode("ascii"), found[2].decode("ascii")
     if not target.startswith("/") and not target.lower().startswith(("http://", "https://")):
-        # RFC 9112 section 3.2.4: the asterisk is for OPTIONS.
+        # RFC 9112 section 3.2.4: only OPTIONS may have the target ``*``.
         if (method, target) != ("OPTIONS", "*"):
             raise RefusedError(400, "the target of the request is no path that begins with a slash")
     if "#" in target:
@@ -89,7 +90,7 @@ def _parsed(head: bytes) -> list[tuple[str, str]]:
         parser.receive_data(head)
         event = parser.next_event()
     except h11.RemoteProtocolError as error:
-        # What follows the colon is what the client sent: a token may be in it.
+        # The text after the colon quotes the client's bytes, which may contain a token.
         raise RefusedError(error.error_status_hint, str(error).partition(":")[0]) from error
     if not isinstance(event, h11.Request):
         raise RefusedError(400, "the head of the request cannot be read")
@@ -97,14 +98,14 @@ def _parsed(head: bytes) -> list[tuple[str, str]]:
 
 
 def _check_framing(head: bytes) -> None:
-    """Look at the fields that say where the body ends as they came; h11 makes one of several that agree."""
+    """Check Content-Length and Transfer-Encoding in the received bytes, because h11 merges equal fields."""
     lengths = [value for name, value in _FRAMING.findall(head) if name.lower() == b"content-length"]
     if len(lengths) > 1 or lengths and not _LENGTH.fullmatch(lengths[0].strip(b" \t")):
         raise RefusedError(400, "Content-Length is not one number")
     given = [value for name, value in _FRAMING.findall(head) if name.lower() == b"transfer-encoding"]
     codings = [each.strip(b" \t").lower() for each in b",".join(given).split(b",")] if given else []
     if any(coding != b"chunked" for coding in codings):
-        # RFC 9112 section 6.1: a coding that the server does not understand.
+        # RFC 9112 section 6.1: status 501 for a transfer coding that the server does not support.
         raise RefusedError(501, "chunked is the only transfer coding that is read here")
     if len(codings) > 1:
         raise RefusedError(400, "the body is said to be chunked more than once")
@@ -123,7 +124,7 @@ def _combined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _origin_form(method: str, target: str, host: str) -> str:
-    """The path and query of a target (RFC 9112 section 3.2)."""
+    """Return the path and query string of a request target (RFC 9112 section 3.2)."""
     if host and not HOST.fullmatch(host):
         raise RefusedError(400, "Host is not a name or an address with a port")
     if target.startswith("/") or method == "OPTIONS" and target == "*":
@@ -142,7 +143,7 @@ def _framing(fields: dict[str, str], minor: int) -> Fields:
     chunked = "Transfer-Encoding" in fields
     length = fields.get("Content-Length")
     if chunked and (length is not None or minor == 0):
-        # RFC 9112 section 6.1: an HTTP/1.0 message with it is treated as having faulty framing.
+        # RFC 9112 section 6.1: an HTTP/1.0 message with Transfer-Encoding has faulty framing.
         what = "Content-Length" if length is not None else "HTTP/1.0"
         raise RefusedError(400, f"Transfer-Encoding and {what} do not go together")
     options = [option.strip().lower() for option in fields.get("Connection", "").split(",")]

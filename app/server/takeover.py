@@ -1,4 +1,4 @@
-"""Answers that take their connection over: event streams, WebSockets and pushes that last."""
+"""Answers that take over their connection: event streams, WebSockets and long-lived pushes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .connection_owner import ConnectionOwner
 
 
 class Takeover(ABC):
-    """An answer that another thread or process writes.
+    """An answer that another thread or process writes, after it has taken over the connection.
 
     Attributes:
-        status: of the answer, for logs and metrics.
-        headers: of the answer; the pipeline adds those that every answer has.
+        status: the HTTP status of the answer, for logs and metrics.
+        headers: the headers of the answer; the pipeline adds the headers that every answer has.
     """
 
     def __init__(self, status: int, headers: dict[str, str]) -> None:
@@ -26,7 +26,7 @@ class Takeover(ABC):
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
     ) -> WholeAnswer | None:
-        """Take the connection over; ``home`` accepts it when the takeover has ended.
+        """Take over the connection; return the connection to ``home`` when the takeover has ended.
 
-        Returns: the answer to send instead when that is not possible.
+        Returns: None, or an answer to send instead if the takeover is not possible.
         """

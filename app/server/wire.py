@@ -1,8 +1,8 @@
-"""Requests on the wire: their form, and the quick reader of heads that are plain.
+"""The fast parser of ordinary request heads.
 
-What is read here is what all readers of HTTP agree on. A head that has anything unusual (RFC 9112: folded
-lines, a header twice, transfer codings, other versions, a target in another form) is not ours to judge:
-`parse` gives None, and strict.py reads the same bytes with h11.
+This parser accepts only heads that all HTTP parsers read alike. For a head with anything unusual (RFC 9112:
+folded lines, a repeated header, transfer codings, other versions, a target in another form), `parse` returns
+None, and strict.py parses the same bytes with h11.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..http.fields import Fields
 from ..http.request import Line, Request
 
 END = b"\r\n\r\n"
-"""The end of a head."""
+"""The bytes that end a request head."""
 HOST = re.compile(r"(?:[A-Za-z0-9._~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
-"""The value of Host (RFC 9110 section 7.2): a name or address, and a port."""
+"""Pattern of the header Host (RFC 9110 section 7.2): a name or address, and an optional port."""
 FORWARDED_FOR = "X-Forwarded-For"
 FORWARDING = frozenset({FORWARDED_FOR, "Forwarded", "Via"})
-"""Header fields by which a request shows that a proxy sent it."""
+"""Header fields whose presence shows that a proxy has forwarded the request."""
 MAX_FIELDS = 256
 _MAX_KEPT_HEAD = 2048
 _LINE = re.compile(rb"([A-Z]+) (/[!\"$-~]*) HTTP/1\.1")
@@ -28,12 +28,12 @@ _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x21-\x7e](?:[\x20
 _UNUSUAL = frozenset({"Transfer-Encoding", "Expect", "Upgrade", "Content-Encoding", "Te", "Trailer"})
 _LINES = re.compile(r"application/(?:x-ndjson|ndjson|jsonl|x-jsonlines)[ \t]*(?:;|\Z)", re.IGNORECASE)
 _WHOLE = frozenset({"Idempotency-Key", "Content-Encoding"})
-"""With one of these a body has to be here as a whole."""
+"""Header fields whose presence requires the server to receive the whole body before it processes lines."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def in_lines(request: Request) -> bool:
-    """True for a push whose lines are processed as they arrive: its body is not waited for."""
+    """Return True for a push whose lines are processed as they arrive, before the body is complete."""
     fields = request.fields
     return (
         fields.chunked
@@ -46,11 +46,12 @@ def in_lines(request: Request) -> bool:
 
 
 def parse(data: bytes) -> Request | None:
-    """The request that ``data`` begins with, without its body; None for a head not whole or not plain."""
+    """Parse the request head at the start of ``data``; None if the head is incomplete or unusual."""
     end = data.find(END)
     if end < 0:
         return None
-    # A client repeats its header with every request; a first line with a query in it differs.
+    # A client repeats its header with every request, so heads are cached. The whole head of a GET is not,
+    # because its first line may have a different query string each time.
     if data[:1] == b"P" and end <= _MAX_KEPT_HEAD:
         head = _kept_head(data[:end])
     else:
@@ -66,7 +67,7 @@ def _head(data: bytes) -> tuple[Line, Fields] | None:
 
 
 def _target(line: bytes) -> Line | None:
-    """Method, path, query string and target of a request line."""
+    """Parse a request line into method, path, query string and target; None if the line is unusual."""
     found = _LINE.fullmatch(line)
     if found is None:
         return None
@@ -92,7 +93,7 @@ def _fields(lines: bytes) -> Fields | None:
         return None
     if found.get("Connection", "keep-alive").lower() != "keep-alive":
         return None
-    # What is kept of clients by their fields must not grow large.
+    # Caches keyed by header fields must not keep large headers.
     plain = len(lines) <= _MAX_KEPT_HEAD
     return Fields(found, int(length), plain=plain, forwarded=not FORWARDING.isdisjoint(found))
 

@@ -1,9 +1,9 @@
-"""Worker threads, which may wait: when all of them do, others take the requests that are in line.
+"""Worker threads that answer queued requests, with additional threads while all workers wait.
 
-A worker waits for a client that reads or sends slowly, for a process that evaluates, for the engine. When
-nothing was taken out of a line for a moment, threads are added, up to a limit, and more for workers that wait
-for clients; beyond it the clients that have kept workers waiting longest are cut, as many as are in line.
-Threads that were added end when they have nothing to do.
+A worker may wait for a slow client, for a worker process or for the engine. If no request leaves the queue
+for 50 ms, the server adds threads, up to a limit; the limit is higher while workers wait for clients. At the
+limit, the server disconnects the clients that have kept workers waiting longest, at most one for each queued
+request. Additional threads end when they are idle.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from .connection import Connection
 log = logging.getLogger("quadrill.server")
 
 STUCK_SECONDS = 0.05
-"""A line that does not move for so long gets further threads."""
+"""Seconds without progress of the queue after which threads are added."""
 IDLE_SECONDS = 5.0
 CUT_SECONDS = 1.0
-"""A client is not cut before it has kept a worker waiting for so long, beyond what its bytes may take."""
+"""Seconds that a client may keep a worker waiting, beyond the time for its bytes, before a disconnect."""
 
 
 class BackgroundWork(Protocol):
-    """What workers do that is not urgent: the later parts of large answers."""
+    """Work of low priority in worker threads: the later parts of large answers."""
 
     def waiting(self) -> int:
-        """How many workers only wait, for others that do such work."""
+        """Return the number of workers that only wait for background work of other threads."""
 
     def pause(self) -> None:
-        """Let others go first, for a moment."""
+        """Suspend the background work for a moment, so that queued requests go first."""
 
 
 class Workers:
-    """A line of connections, each with a whole request, and the threads that answer them.
+    """A queue of connections with a complete request, and the threads that answer the requests.
 
     Attributes:
-        taken: how many were taken out of the line.
-        none_waits: tells that no connection is in line.
+        taken: number of connections that were taken out of the queue.
+        none_waits: returns True if the queue is empty.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Workers:
         idle_seconds: float = IDLE_SECONDS,
         background: BackgroundWork | None = None,
     ) -> None:
-        """Make workers; the threads begin with `start`.
+        """Make a pool of workers; `start` starts the threads.
 
         Args:
-            name: of the threads.
-            threads: how many there are.
-            most: how many there may be while all wait.
-            most_for_clients: how many more there may be in place of those that wait for a client to send or
-                to receive.
-            work: called with this and a connection: answers its request, and gives the connection away.
-            stack_bytes: of each thread; 0 for what the platform gives.
-            idle_seconds: a thread that was added ends when it had nothing to do for so long.
-            background: work of these threads that those in line go before.
+            name: the name of the threads.
+            threads: number of permanent threads.
+            most: maximum number of threads while all threads wait.
+            most_for_clients: maximum number of further threads, which replace threads that wait for a client
+                to send or to receive.
+            work: called with the pool and a connection; answers the request and passes the connection on.
+            stack_bytes: stack size of each thread; 0 for the default of the platform.
+            idle_seconds: seconds without work after which an additional thread ends.
+            background: work of low priority in these threads, which pauses while requests are queued.
         """
         self._name = name
         self._least = threads
@@ -90,24 +90,27 @@ class Workers:
 
     @property
     def threads(self) -> int:
-        """How many there are now."""
+        """The current number of threads."""
         return len(self._threads)
 
     @property
     def busy(self) -> int:
-        """How many have a connection now."""
+        """The number of threads that currently have a connection."""
         return len(self._present)
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the permanent threads."""
         self._add(self._least)
 
     def put(self, connection: Connection) -> None:
-        """Put a connection in line."""
+        """Enqueue a connection with a complete request."""
         self._line.put(connection)
 
     def look(self, now: float) -> bool:
-        """See whether the line moves, and help when it does not; True while connections are in line."""
+        """Check the progress of the queue; without progress, add threads or disconnect slow clients.
+
+        Returns: True while connections are queued.
+        """
         if self._line.empty():
             self._stuck_since = self._saturated_since = 0.0
             return False
@@ -128,7 +131,7 @@ class Workers:
         return True
 
     def stop(self) -> None:
-        """Let each thread end after what it does now."""
+        """Make each thread end after its current request."""
         with self._lock:
             self._ending = True
             count = len(self._threads)
@@ -136,13 +139,13 @@ class Workers:
             self._line.put(None)
 
     def join(self, until: float) -> bool:
-        """Wait for the threads; False when some still run at that time."""
+        """Wait for the threads to end; return False if a thread still runs at the time ``until``."""
         for thread in list(self._threads):
             thread.join(max(0.0, until - time.monotonic()))
         return not any(thread.is_alive() for thread in list(self._threads))
 
     def cut_waiting(self) -> None:
-        """Cut every client that a worker waits for."""
+        """Disconnect every client that a worker waits for."""
         for connection in list(self._present.values()):
             if connection.waits_since:
                 connection.cut()
@@ -193,7 +196,7 @@ class Workers:
             return True
 
     def _let_pass(self, now: float) -> None:
-        """Work in the background pauses while the line is not empty, even when it moves."""
+        """Pause the background work if the queue has not been empty for 50 ms, even if the queue moves."""
         self._saturated_since = self._saturated_since or now
         if self._background is not None and now - self._saturated_since >= STUCK_SECONDS:
             self._background.pause()
