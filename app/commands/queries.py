@@ -1,4 +1,4 @@
-"""Continuous queries of a server: listed, paused, resumed, refreshed, replayed and dropped."""
+"""Commands that list, pause, resume, refresh, replay and drop the continuous queries of a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .connection import connect
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands."""
+    """Add ``queries``, ``pause``, ``resume``, ``refresh``, ``replay`` and ``drop`` to the parser."""
     listed = add_client_command(
         commands,
         "queries",
@@ -78,7 +78,7 @@ def _patched(options: argparse.Namespace, state: str) -> int:
 
 
 def _starting(replay: dict[str, Any] | None) -> list[str]:
-    """Warn that a server is not ready yet."""
+    """Return a warning that a server is still replaying its journal; an empty list for a ready server."""
     if replay is None:
         return []
     done, of = replay["replayed"], replay["records"]
@@ -111,7 +111,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 def _drop(options: argparse.Namespace) -> int:
     if options.offline:
-        # A client starts without store and engine.
+        # The import of store and engine is slow, and only --offline needs them in this process.
         from .offline import drop_offline
 
         drop_offline(options)

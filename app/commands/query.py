@@ -1,4 +1,4 @@
-"""``quadrill query`` and ``quadrill update``: one-shot SPARQL."""
+"""The commands ``quadrill query`` and ``quadrill update``, which run a SPARQL text once on a server."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ACCEPT = {
 _ENDINGS = {".srj": "json", ".srx": "xml", ".turtle": "ttl", ".owl": "rdf"} | {
     f".{name}": name for name in ACCEPT if name != "table"
 }
-"""The formats of files that answers are written to."""
+"""Format of a query's answer by the file name ending of ``--to``."""
 _TEXTS = (".rq", ".ru", ".sparql")
-"""The endings of files with SPARQL."""
+"""File name endings by which an argument is read as a file with SPARQL."""
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands."""
+    """Add the commands ``query`` and ``update`` to the command line parser."""
     query = add_client_command(
         commands,
         "query",
@@ -77,7 +77,7 @@ def _text(options: argparse.Namespace) -> str:
     text: str | None = options.text
     if text is not None and options.file is not None:
         raise UsageError("the text is given twice, as an argument and as a file")
-    # No text of SPARQL ends so.
+    # A SPARQL text never ends with .rq, .ru or .sparql, so the argument is a file name.
     if text is not None and text.endswith(_TEXTS):
         return read_text(Path(text))
     return text if text is not None else read_text(options.file)
@@ -88,7 +88,7 @@ def _query(options: argparse.Namespace) -> int:
     with connect(options) as server:
         if form != "table":
             pieces = _asked(server, options, form)
-            # A file is not written over before there is something to write.
+            # An existing file is not opened before the server sent the first bytes of the response.
             first = next(pieces, b"")
             with nullcontext(sys.stdout.buffer) if options.to is None else options.to.open("wb") as target:
                 target.write(first)
@@ -106,7 +106,10 @@ def _query(options: argparse.Namespace) -> int:
 
 
 def _format(options: argparse.Namespace) -> str:
-    """The format that is asked for, by its name, by --json or by the ending of a file; raises UsageError."""
+    """Return the answer format of the options ``--format``, ``--json`` or ``--to``, else ``table``.
+
+    Raises: UsageError when options contradict each other, or the ending of a file is unknown.
+    """
     if options.format is not None:
         if options.json and options.format != "json":
             raise UsageError(f"--json and --format {options.format} are two formats")

@@ -1,4 +1,4 @@
-"""``quadrill register``: a text in a file becomes a continuous query."""
+"""The command ``quadrill register``, which registers the query text of a file as a continuous query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_NAME = 128
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``register`` to the command line parser."""
     register = add_client_command(
         commands,
         "register",
@@ -77,7 +77,7 @@ def _register(options: argparse.Namespace) -> int:
 
 
 def _named(server: ServerConnection, members: dict[str, Any], file: Path) -> dict[str, str]:
-    """The name of the file, unless the text has one."""
+    """Return a query name derived from the file name; empty if the query text itself contains a name."""
     name = _NOT_IN_NAMES.sub("-", file.stem).strip("._-")[:_LONGEST_NAME]
     if not name or server.call("POST", "queries:validate", json=members).json()["name"] is not None:
         return {}

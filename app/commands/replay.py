@@ -1,4 +1,4 @@
-"""``quadrill run``: a continuous query over recorded files, in this process, without a server."""
+"""Evaluation of a continuous query over recorded files in this process, for ``quadrill run``."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def run_recorded(
     until: int | None,
     form: str = "events",
 ) -> int:
-    """Register the query, push each file to its stream, print what comes out.
+    """Register a query in an engine in memory, push the recorded files to its streams and print the results.
 
-    Elements of several streams enter in the order of their times, and results come out once every stream
-    has reached their time, as with a server. Without ``until`` the last windows stay open. ``form`` is
-    ``events``, one event of the feed a line, ``rows``, one row of an event a line, or ``debs``, the output
-    lines of the DEBS 2015 challenge.
+    Elements of several streams are pushed in the order of their event times. As with a server, the results of
+    an instant are emitted when all streams have reached the instant. Without ``until`` the last windows stay
+    open. The output ``form`` is ``events`` for one feed event per line, ``rows`` for one row per line, or
+    ``debs`` for the output lines of the DEBS 2015 challenge.
     """
     members: dict[str, Any] = {"query": text, "name": NAME}
     if dialect is not None:
@@ -83,7 +83,7 @@ def run_recorded(
 
 
 class _EventPrinter:
-    """Prints the events of a feed; it takes all of them, however many come between two calls."""
+    """Subscriber that collects all events of a feed in memory, and prints them on request."""
 
     members = 1
 
@@ -93,27 +93,27 @@ class _EventPrinter:
         feed.join(self, None, 0)
 
     def print_waiting(self) -> None:
-        """Print the events that have come since the last call."""
+        """Print the events that the feed has delivered since the last call."""
         while self._events:
             event = self._events.popleft()
             print(tables.event_text(event.kind, event.data, self._form))
 
     def welcome(self, _: Any, first: Sequence[StoredEvent], __: bool) -> bool:
-        """Take the events that the feed has kept."""
+        """Accept the events that the feed has stored, as a new subscriber."""
         return self.offer(first)
 
     def offer(self, events: Sequence[StoredEvent]) -> bool:
-        """Take events; always True."""
+        """Accept new events of the feed; return True, because no event is ever rejected."""
         self._events.extend(events)
         return True
 
     def end(self) -> None:
-        """The feed gives no more events."""
+        """Ignore the end of the feed."""
 
 
 @contextmanager
 def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
-    """An engine in memory that has the query and works in the thread of who pushes."""
+    """Open an engine in memory that evaluates the query on the thread that pushes elements."""
     settings = Settings(
         data=MEMORY,
         extensions=load_settings().extensions,
@@ -139,7 +139,7 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
 
 
 def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
-    """A recording of a stream that the query does not read is a slip, as nothing would come out."""
+    """Raise RecordingError for a recording of a stream that the query does not read."""
     if form == "debs" and len(streams) != 1:
         raise RecordingError(
             f"--format debs reads one file, here are {len(streams)}", hint="Give --stream Taxi=FILE once."
@@ -159,9 +159,10 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
 def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> None:
     """Push the recorded elements in the order of their event times.
 
-    A stream without elements delays no other stream, so pushing file by file would let the first stream run
-    ahead of the second. Elements of one stream and time are one push; equal times go in the
-    order of the streams in the text. Files without times have no such order and come last, whole.
+    A stream without elements delays no other stream, so pushing one file after the other would make elements
+    of the second stream late. Elements of one stream with one event time are one push. At equal event times,
+    streams are pushed in the order of the query text. A file without event times is one push after all
+    others.
     """
     bodies = {stream: (file.read_bytes(), _media_type(file)) for stream, file in streams.items()}
     if len(bodies) > 1:
@@ -214,7 +215,7 @@ def _media_type(file: Path) -> str:
 
 
 def _load(store: QuadStore, given: str) -> None:
-    """Load ``FILE`` or ``GRAPH=FILE``."""
+    """Load an RDF file into the store; the option is ``FILE``, or ``GRAPH=FILE`` for a named graph."""
     graph, _, name = given.rpartition("=")
     file = Path(name)
     kind = guess_rdf_format(file.name)

@@ -1,4 +1,4 @@
-"""``quadrill run``: evaluates a continuous query over recorded files."""
+"""The command ``quadrill run``, which evaluates a continuous query over recorded files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .arguments import DIALECTS, OfflineError, UsageError, add_command, read_tex
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``run`` to the command line parser."""
     run = add_command(
         commands,
         "run",

@@ -1,4 +1,4 @@
-"""``quadrill serve``: the server in the foreground until a signal stops it; ``quadrill demo`` beside it."""
+"""The command ``quadrill serve``, which runs the server until a signal; parser of ``quadrill demo``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("quadrill.server")
 
 
 def add_commands(commands: Any) -> None:
-    """Add ``serve`` and ``demo``."""
+    """Add the commands ``serve`` and ``demo`` to the command line parser."""
     parser = add_command(
         commands,
         "serve",
@@ -67,7 +67,7 @@ def add_commands(commands: Any) -> None:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """Settings from the command line over environment and file."""
+    """Load the settings of a server; command line options override environment variables and the file."""
     named = {
         "data": options.data,
         "host": options.host,
@@ -76,7 +76,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         "extensions": _names(options.extension) if options.extension else None,
         "paused": _names(options.paused) if options.paused else None,
     }
-    # The table of settings takes a while to be made.
+    # The import of the settings is slow, so it is not at module level.
     from ..config import load_settings
 
     given = {name: value for name, value in named.items() if value is not None}
@@ -94,14 +94,14 @@ def _names(given: list[str]) -> tuple[str, ...]:
 
 
 def _tell_unknown(paused: tuple[str, ...], queries: list[str]) -> None:
-    """Warn of names to pause that no query has: a misspelt one would be evaluated."""
+    """Log a warning for each name in ``--paused`` that no query has, because it may be misspelt."""
     for name in paused:
         if name != "all" and name not in queries:
             log.warning("no query %s to pause; there are: %s", name, ", ".join(queries) or "none")
 
 
 def quiet_libraries() -> None:
-    """Libraries warn of what is wrong and no more: clients write whole addresses, with the tokens in them."""
+    """Set the log level of libraries to WARNING, because HTTP clients log URLs that contain tokens."""
     for each in ("alembic", "apscheduler", "httpx", "httpcore", "paho", "urllib3", "websockets"):
         logging.getLogger(each).setLevel(logging.WARNING)
 
@@ -117,7 +117,7 @@ def _serve(options: argparse.Namespace) -> int:
     def on_signal(_number: int, _frame: object) -> None:
         stop.set()
 
-    # Before the server opens anything: a signal that comes early must still close the store.
+    # The handlers are set before the server opens files, because an early signal must still close the store.
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
     # Errors in the settings are reported before store and engine are imported. Imported modules

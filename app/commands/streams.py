@@ -1,4 +1,4 @@
-"""``quadrill streams``: list, show, declare, heartbeat, dead letters and their retry, drop."""
+"""The commands ``quadrill streams`` and ``quadrill declare``, which manage the streams of a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .mapping import add_declaration, declaration
 
 
 def add_commands(commands: Any) -> None:
-    """Add ``streams`` with its actions, and ``declare``."""
+    """Add the command ``streams`` with its actions, and the command ``declare``, to the parser."""
     streams = add_client_command(
         commands,
         "streams",
@@ -192,7 +192,7 @@ def _drop(options: argparse.Namespace) -> int:
 
 
 def _named(server: ServerConnection, stream: str) -> str:
-    """The address of a stream by its name: dead letters are asked for by that alone."""
+    """Return the URL path with a stream's name, because dead letters have no URL with a stream's IRI."""
     path, parameters = stream_address(stream)
     if parameters:
         name = server.call("GET", path, params=parameters).json()["name"]

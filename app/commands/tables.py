@@ -1,4 +1,4 @@
-"""Answers as aligned tables, and events of feeds as lines, for people."""
+"""Functions that format query answers as aligned tables, and events of feeds as lines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 MAX_WIDTH = 80
 MOST_FITTED = 2_000
-"""Rows of a table that is fitted to a terminal; more would take seconds, and nobody looks at them."""
+"""Maximum rows of a table that is fitted to the terminal's width, which is slow for large tables."""
 SIGNS = {"insert": "+", "delete": "-", "answer": "="}
 
 
 def print_results(document: Mapping[str, Any]) -> None:
-    """A SPARQL Results JSON document."""
+    """Print a SPARQL Results JSON document as a table, or as true or false."""
     if "boolean" in document:
         print("true" if document["boolean"] else "false")
         return
@@ -27,7 +27,7 @@ def print_results(document: Mapping[str, Any]) -> None:
 
 
 def event_lines(kind: str, document: Mapping[str, Any]) -> Iterator[str]:
-    """The rows of a feed's event, one a line: sign, time, terms; an event without rows is one line."""
+    """Yield one text line per row of a feed's event: sign, time and terms; an empty event is one line."""
     if kind not in SIGNS:
         yield "  ".join([kind, *(f"{name} {value}" for name, value in document.items())])
         return
@@ -42,14 +42,17 @@ def event_lines(kind: str, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def event_text(kind: str, data: str, form: str) -> str:
-    """An event of a feed: its rows, one a line, or its kind and its data as they came."""
+    """Format a feed's event as one line per row, or for the form ``events`` as kind and unchanged data."""
     return f"{kind} {data}" if form == "events" else "\n".join(event_lines(kind, json.loads(data)))
 
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped = "last") -> None:
-    """Rows under their names: as wide as their longest entry up to ``MAX_WIDTH``; on a terminal as fits."""
+    """Print a table with column names; on a terminal, the table is fitted to the terminal's width.
+
+    Elsewhere, each column is as wide as its longest cell, and at most ``MAX_WIDTH`` characters wide.
+    """
     if sys.stdout.isatty() and len(rows) <= MOST_FITTED:
-        # Begun only where somebody looks.
+        # The import of rich is slow, and only a terminal needs rich.
         from .terminal import show_table
 
         show_table(names, [[_printable(cell) for cell in row] for row in rows], wrapped)
@@ -61,14 +64,14 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wr
 
 
 def print_members(rows: Sequence[tuple[str, str]]) -> None:
-    """Names and their values, a line each."""
+    """Print pairs of name and value in aligned columns, one pair per line."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         print(f"{name:{width}}  {_printable(value)}")
 
 
 def term_text(term: Mapping[str, Any]) -> str:
-    """A term of SPARQL Results JSON as text in the manner of Turtle."""
+    """Format a term of SPARQL Results JSON similar to Turtle; literals have no quotes or datatype."""
     value = term["value"]
     match term["type"]:
         case "uri":
@@ -92,7 +95,7 @@ def _rows(document: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _printable(text: str) -> str:
-    # Control characters would let data steer the terminal.
+    # Control characters in the data could send commands to the terminal.
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 

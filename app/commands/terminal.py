@@ -1,4 +1,4 @@
-"""Tables for a terminal, as wide as it is, with colours unless NO_COLOR is set; by rich."""
+"""Tables by rich that fit the width of a terminal, with colours unless NO_COLOR is set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 Wrapped = Literal["all", "last", "none"]
-"""The columns whose cells go on in the next line where they are too wide."""
+"""Columns of a table in which a long cell is wrapped; in other columns a long cell is truncated."""
 
 STATES = {
     "running": "green",
@@ -25,20 +25,24 @@ STATES = {
     "cancelled": "yellow",
     "failed": "bold red",
 }
-"""The colours of words that are states."""
+"""Colour of a table cell that contains the state of a query, job, source or sink."""
 _MOST_WIDTH, _LEAST_WIDTH = 40, 10
 _BETWEEN = 2
 _NUMBER = re.compile(r"-?[\d,.]+ ?(?:[a-zA-Z%]{1,3}|/s)?\Z")
 
 
 def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped) -> None:
-    """A table on standard output."""
+    """Print a table on standard output, fitted to the width of the terminal."""
     console = Console(highlight=False)
     console.print(table_of(names, rows, wrapped, console.width))
 
 
 def table_of(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped, width: int) -> Table:
-    """A table of texts, numbers to the right; the last column has what the others leave of the width."""
+    """Return a rich table of text cells that fits a terminal of the given width.
+
+    Columns of numbers are aligned to the right. Unless all columns are wrapped, the last column gets the
+    width that the other columns leave.
+    """
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     columns = [[row[place] for row in rows if row[place]] for place in range(len(names))]
     widths = [_width(name, cells) for name, cells in zip(names, columns, strict=True)]

@@ -1,4 +1,4 @@
-"""Bearer tokens in the registry of a data folder: made, listed and removed."""
+"""Implementation of ``quadrill token``, which adds, lists and removes bearer tokens of a data folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _registry(options: argparse.Namespace) -> Any:
 
 
 def add(options: argparse.Namespace) -> int:
-    """``quadrill token add``."""
+    """Execute ``quadrill token add``: create a bearer token, store its hash in the registry, and print it."""
     token = security.new_token()
     with _registry(options) as registry:
         registry.tokens.add(
@@ -30,7 +30,7 @@ def add(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """``quadrill token list``."""
+    """Execute ``quadrill token list``: print hash prefix, role and label of each bearer token."""
     with _registry(options) as registry:
         for record in registry.tokens.all():
             print(f"{record.hash[:12]}  {record.role:5}  {record.label}")
@@ -38,7 +38,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def remove(options: argparse.Namespace) -> int:
-    """``quadrill token remove``."""
+    """Execute ``quadrill token remove``: delete the one bearer token whose hash has the given prefix."""
     with _registry(options) as registry:
         found = [record for record in registry.tokens.all() if record.hash.startswith(options.hash)]
         if len(found) != 1:

@@ -1,4 +1,4 @@
-"""TOML of a document with sections: the standard library only reads it."""
+"""Writer of TOML documents with sections; the standard library can only read TOML."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 def write_toml(document: Mapping[str, Mapping[str, Any]]) -> str:
-    """A table for each mapping in a section, and one for what stands in a section by itself.
+    """Format a document as TOML: a table per mapping in a section, a table per section for other values.
 
-    Raises: OfflineError for null, which TOML does not have.
+    Raises: OfflineError for a null value, which TOML does not have.
     """
     blocks = []
     for section, entries in document.items():
@@ -55,8 +55,8 @@ def _text(value: str) -> str:
 
 
 def _block(value: str) -> str:
-    """A text of several lines as it is, but for what has to be escaped; the first line break is none."""
+    """Format a text with several lines as a multi-line TOML string; TOML drops its first line break."""
     *lines, last = [_text(line)[1:-1] for line in value.split("\n")]
-    # A quote needs no escape where it does not stand beside another one, or before the end.
+    # A quote needs an escape only before or after another quote, or on the last line.
     lines = [line if '\\"\\"' in line else line.replace('\\"', '"') for line in lines]
     return '"""\n' + "\n".join([*lines, last]) + '"""'

@@ -1,4 +1,4 @@
-"""``quadrill top``: what a server does, live."""
+"""The command ``quadrill top``, which shows live figures of a server's queries, streams and memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ONCE_SECONDS = 1.0
 _QUERY = ("query", "state", "in/s", "rows/s", "lag", "window", "static", "note")
 _STREAM = ("stream", "in/s", "watermark", "elements", "late", "queries")
 _LINES_AROUND = 10
-"""Lines of the screen that are not rows of queries: head, titles, names of columns."""
+"""Number of screen lines that are not rows of queries or streams, such as the head and column names."""
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``top`` to the command line parser."""
     top = add_client_command(
         commands,
         "top",
@@ -83,7 +83,7 @@ def _print(options: argparse.Namespace, shown: Overview) -> None:
 
 
 def _live(server: ServerConnection, interval: float) -> None:
-    """Show the overview on the whole screen; a lost connection is reported there and retried."""
+    """Show the overview on the whole screen until interrupted; retry after a lost connection."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
@@ -105,7 +105,7 @@ def _live(server: ServerConnection, interval: float) -> None:
 
 
 def _screen(shown: Overview, width: int, height: int) -> RenderableType:
-    """The overview on a screen of that size."""
+    """Return the overview for a screen of the given size; rows that do not fit are only counted."""
     from rich.console import Group
     from rich.text import Text
 
@@ -148,7 +148,7 @@ def _head(shown: Overview) -> str:
 
 
 def _ordered(queries: list[ShownQuery]) -> list[ShownQuery]:
-    """Failed ones first, then the busiest."""
+    """Sort queries: failed queries first, then by elements per second in descending order."""
     return sorted(
         queries,
         key=lambda each: (

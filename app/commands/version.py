@@ -1,4 +1,4 @@
-"""``quadrill version``: the version of the program, and of what it runs on."""
+"""The command ``quadrill version``, which prints the version of the program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .arguments import add_command
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``version`` to the command line parser."""
     parser = add_command(
         commands,
         "version",

@@ -1,4 +1,4 @@
-"""``quadrill watch``: follow the feed of a continuous query."""
+"""The command ``quadrill watch``, which prints the events of a continuous query's feed as they arrive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .connection import ServerConnection, ServerError, connect, events
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``watch`` to the command line parser."""
     watch = add_client_command(
         commands,
         "watch",
@@ -70,14 +70,14 @@ def _feed(server: ServerConnection, options: argparse.Namespace) -> Iterator[Any
     if options.snapshot:
         parameters["snapshot"] = "true"
     if not parameters:
-        # Known from the start, the place outlives a connection that is lost before the first event.
+        # With an explicit position, no event is lost if the connection breaks before the first event.
         place = _newest(server, options.name)
         parameters = {} if place is None else {"from": str(place)}
     return events(server, query_path(options.name, "/results"), parameters)
 
 
 def _newest(server: ServerConnection, name: str) -> int | None:
-    """The id of a query's newest event; None for a query that is not there, whose feed may still end."""
+    """Return the id of the newest event of a query's feed; None if the server has no such query or event."""
     try:
         feed = server.call("GET", query_path(name)).json().get("feed") or {}
     except ServerError as error:

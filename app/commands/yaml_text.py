@@ -1,4 +1,4 @@
-"""YAML for people: names that stand twice are refused, texts of several lines stay readable."""
+"""Reader and writer of YAML, which rejects duplicate names and writes long texts as blocks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import yaml
 
 
 class YamlFault(Exception):
-    """A text is no YAML; the message tells the place."""
+    """Error that a text is not valid YAML; the message contains line and column if known."""
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a text; raises YamlFault."""
+    """Parse a YAML text and return its value; raise YamlFault when the text is invalid."""
     try:
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
@@ -26,16 +26,16 @@ def read_yaml(text: str) -> Any:
 
 
 def write_yaml(document: Any) -> str:
-    """The text of a value."""
+    """Format a JSON value as a YAML text."""
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
     return text
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """PyYAML takes the last of equal names and says nothing."""
+    """YAML loader that rejects duplicate names in a mapping; PyYAML silently uses the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping whose names differ."""
+        """Return the mapping of a YAML node; raise ConstructorError when a name occurs twice."""
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
@@ -49,10 +49,10 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
-    """Texts of several lines as blocks; what is used twice is written twice."""
+    """YAML dumper that writes texts of several lines as blocks, and never writes anchors or aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """No anchors."""
+        """Return True, so that a repeated value is written again instead of as an alias."""
         return True
 
 

@@ -1,1 +1,1 @@
-"""``quadrill demo``: the server on a week of real flights."""
+"""Implementation of ``quadrill demo``, which runs the server on a week of real flights."""

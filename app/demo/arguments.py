@@ -1,4 +1,4 @@
-"""The arguments of ``quadrill demo``."""
+"""Command line arguments of ``quadrill demo``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 from datetime import UTC, datetime
 
 SUMMARY = "run the server on a week of real flights"
-# 05:00 in New York on 6 January 2013: the first flights leave in poor visibility.
+# The replay starts at 05:00 in New York on 6 January 2013, when the first flights leave in poor visibility.
 DEFAULT_FROM = "2013-01-06T10:00:00Z"
 DEFAULT_SPEED = 2400.0
 DEFAULT_BROKER = "mqtt://127.0.0.1:1883"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of the command."""
+    """Add the arguments of ``quadrill demo`` to its parser."""
     parser.add_argument(
         "--speed", metavar="X", type=_positive, default=DEFAULT_SPEED,
         help=f"event seconds per wall second (default {DEFAULT_SPEED:.0f})",
@@ -44,7 +44,7 @@ def _positive(text: str) -> float:
 
 
 def instant(text: str) -> int:
-    """Milliseconds of an xsd:dateTime (UTC without a zone) or of a plain number of milliseconds."""
+    """Parse an event time, an xsd:dateTime (UTC without a zone) or a number of ms, to ms since 1970."""
     try:
         if text.isdigit():
             moment = datetime.fromtimestamp(int(text) / 1000, UTC)

@@ -1,4 +1,4 @@
-"""The demo's elements by way of an MQTT broker: published there, and brought in by sources of the server."""
+"""Client of the demo that publishes elements to an MQTT broker, from which server sources read them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ _LOOK_S = 0.02
 
 
 class BrokerClient:
-    """As `DemoClient`, but elements go to topics of a broker, from which sources of the server take them.
+    """Variant of `DemoClient` that publishes elements to an MQTT broker, from which server sources read them.
 
-    Raises: DemoError when the broker or a source of it is not there.
+    Raises: DemoError when the broker is unreachable, or a source fails or does not deliver all elements in
+        time.
     """
 
     def __init__(self, client: DemoClient, url: str) -> None:
         self._client = client
         self._url = url
         self._sent: dict[str, int] = {}
-        # A topic of this run alone: others may use the broker, too.
+        # The topic is unique to this run, because other clients may use the same broker.
         self._topic = f"quadrill-demo/{uuid.uuid4().hex[:8]}"
         self._mqtt = Client(CallbackAPIVersion.VERSION2)
 
     def open(self) -> None:
-        """Connect to the broker, and declare the sources."""
+        """Connect to the MQTT broker, declare one source per stream, and wait until the sources run."""
         parts = urlsplit(self._url)
         try:
             self._mqtt.connect(parts.hostname or "", parts.port or PORT)
@@ -56,17 +57,17 @@ class BrokerClient:
         self._mqtt.loop_stop()
 
     def push(self, stream: str, lines: Sequence[str]) -> None:
-        """Publish elements, one line of NDJSON each, as one message."""
+        """Publish elements, one NDJSON line each, as one MQTT message."""
         self._mqtt.publish(self._topic_of(stream), "\n".join(lines), qos=1)
         self._sent[stream] += len(lines)
 
     def heartbeat(self, stream: str, at_ms: int) -> None:
-        """Move the watermark of a stream, once all that was published has come."""
+        """Advance the watermark of a stream, after its source has read all published elements."""
         self._wait(stream)
         self._client.heartbeat(stream, at_ms)
 
     def update(self, text: str) -> None:
-        """Run a SPARQL update, once all that was published has come."""
+        """Run a SPARQL update, after the sources have read all published elements."""
         for stream in self._sent:
             self._wait(stream)
         self._client.update(text)
@@ -75,7 +76,7 @@ class BrokerClient:
         return f"{self._topic}/{_name(stream)}"
 
     def _wait(self, stream: str) -> None:
-        """Wait until a source runs and has brought in everything."""
+        """Wait until a stream's source is running and has read all elements that were published."""
         deadline = time.monotonic() + WAIT_S
         while True:
             source = self._client.source(_name(stream))

@@ -1,4 +1,4 @@
-"""The demo as a client of its own server: everything it does goes through HTTP, as a user would do it."""
+"""HTTP client of the demo's own server, which uses only the public HTTP API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIES = 60
 TIMEOUT_SECONDS = 60.0
 NOT_FOUND, QUEUES_FULL = 404, 429
 T = TypeVar("T")
-# The list of changes is what makes the trigger visible: rows go as well as come.
+# With the output "changes", the feed shows inserted and deleted rows after the watch list changes.
 QUERY_OPTIONS: dict[str, dict[str, Any]] = {"watched-destinations": {"output": "changes"}}
 
 
@@ -29,17 +29,17 @@ class DemoError(ReportedError):
 
 
 class DemoClient:
-    """Sets the demo up on a server, and sends its elements and its change.
+    """Client that sets up the demo's streams and queries on a server, pushes elements and runs updates.
 
-    Raises: DemoError when the server refuses a request.
+    Raises: DemoError when the server rejects a request.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        # No proxy of the environment stands between the demo and its own server.
+        # The demo's server runs in this process, so proxies of the environment are ignored.
         self._server = Client(url, token=token, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def set_up(self) -> None:
-        """Load the graphs, declare the streams and register the queries, in place of an older run's."""
+        """Load the graphs, declare the streams and register the queries; replace those of an earlier run."""
         server = self._server
         for graph, (media_type, triples) in rdf.static_graphs().items():
             headers = {"Content-Type": media_type}
@@ -55,27 +55,27 @@ class DemoClient:
             self._ask(server.register, text_of(file_name), name=name, **QUERY_OPTIONS.get(name, {}))
 
     def push(self, stream: str, lines: Sequence[str]) -> None:
-        """Send elements, one line of NDJSON each, as one push."""
+        """Push elements, one NDJSON line each, to a stream in one request."""
         self._ask(self._server.push, stream, "\n".join(lines), media_type=NDJSON)
 
     def heartbeat(self, stream: str, at_ms: int) -> None:
-        """Move the watermark of a stream."""
+        """Advance the watermark of a stream by a heartbeat."""
         self._ask(self._server.heartbeat, stream, at_ms)
 
     def update(self, text: str) -> None:
-        """Run a SPARQL update."""
+        """Run a SPARQL update on the demo's server."""
         self._ask(self._server.update, text)
 
     def declare_source(self, name: str, members: dict[str, Any]) -> None:
-        """Declare a source, in place of an older run's."""
+        """Declare a source; replace a source with the same name."""
         self._ask(self._server.sources.declare, name, **members)
 
     def source(self, name: str) -> dict[str, Any]:
-        """The description of a source."""
+        """Return the server's description of a source."""
         return self._ask(self._server.sources.describe, name)
 
     def drop_source(self, name: str) -> None:
-        """Drop a source of the server."""
+        """Delete a source of the server, if it exists."""
         self._drop(self._server.sources.drop, name)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class DemoClient:
         self.close()
 
     def _drop(self, method: Callable[..., object], *given: Any, **named: Any) -> None:
-        """Call a method of the client; what it drops may be missing."""
+        """Call a method that deletes an object of the server, and ignore the status 404."""
         try:
             self._ask(method, *given, **named)
         except DemoError as error:
@@ -99,7 +99,7 @@ class DemoClient:
                 raise
 
     def _ask(self, method: Callable[..., T], *given: Any, **named: Any) -> T:
-        """Call a method of the client; repeat it for as long as the server's queues are full."""
+        """Call a method of the HTTP client; retry at most 59 times while the server's queues are full."""
         for left in range(TRIES - 1, -1, -1):
             try:
                 return method(*given, **named)

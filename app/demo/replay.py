@@ -1,7 +1,7 @@
-"""The demo's replay: the week's rows as timed pushes, and the pace at which they are sent.
+"""Replay of the demo's week of flights and weather reports as pushes, at a given speed.
 
-What is sent depends on event time alone; the wall clock only decides how much of it goes into one push. So
-the feeds get the same rows at every speed.
+The order of elements, heartbeats and updates depends only on event time; the wall clock only determines how
+many elements are in one push. So the feeds get the same rows at every speed.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _Timed = TypeVar("_Timed")
 
 
 class NothingToReplayError(ReportedError):
-    """The data have no departure in the time that was asked for."""
+    """Error that the demo's data have no departure in the requested interval of event time."""
 
     code = "nothing-to-replay"
 
 
 class DemoApi(Protocol):
-    """The server as the replay uses it."""
+    """Operations of a server that the replay uses."""
 
     def push(self, stream: str, lines: Sequence[str]) -> None:
-        """Send elements, one line of NDJSON each, as one push."""
+        """Push elements, one NDJSON line each, to a stream in one request."""
 
     def heartbeat(self, stream: str, at_ms: int) -> None:
-        """Tell that nothing earlier than ``at_ms`` will follow on the stream."""
+        """Declare that no element earlier than ``at_ms`` will follow on the stream."""
 
     def update(self, text: str) -> None:
         """Run a SPARQL update on the store."""
@@ -45,9 +45,9 @@ class DemoApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The plan of a replay: the rows with start <= event time < end, and when the watch list changes.
+    """The rows of one replay round, with start <= event time < end, and the time of the watch list change.
 
-    ``change_ms`` is the event time of the middle departure: all before it are sent before the change.
+    ``change_ms`` is the event time of the middle departure; all earlier elements are sent before the change.
     """
 
     departures: tuple[Departure, ...]
@@ -58,9 +58,9 @@ class ReplayPlan:
 
     @classmethod
     def between(cls, start_ms: int, end_ms: int | None = None) -> ReplayPlan:
-        """The rows from ``start_ms`` on, before ``end_ms`` or to the full hour after the last departure.
+        """Return the plan from ``start_ms`` to ``end_ms``, at most to the full hour after the last departure.
 
-        Raises: NothingToReplayError when no flight left in that time.
+        Raises: NothingToReplayError when no flight departed between the two times.
         """
         flights, reports = departures(), weather()
         last = flights[-1].departed_ms
@@ -82,15 +82,16 @@ class ReplayPlan:
 
     @property
     def round_ms(self) -> int:
-        """How much later the next round takes place.
+        """Event time in ms between the starts of two rounds.
 
-        Whole days, so that hours stay what they are, and enough for the longest window of the queries, an
-        hour, to be empty between two rounds.
+        The time is a whole number of days, so that the hours of the day stay equal. At least one hour, which
+        is the width of the queries' longest window, lies between two rounds, so that all windows become
+        empty.
         """
         return ((self.end_ms - self.start_ms + HOUR_MS) // DAY_MS + 1) * DAY_MS
 
     def moved(self, by_ms: int) -> ReplayPlan:
-        """The same rows so much later."""
+        """Return the plan with all event times increased by ``by_ms``."""
         return ReplayPlan(
             departures=tuple(flight.moved(by_ms) for flight in self.departures),
             weather=tuple(report.moved(by_ms) for report in self.weather),
@@ -100,7 +101,7 @@ class ReplayPlan:
         )
 
     def until(self, end_ms: int) -> ReplayPlan:
-        """The same rows before an event time."""
+        """Return the plan with only the rows before the event time ``end_ms``."""
         return replace(
             self,
             departures=tuple(flight for flight in self.departures if flight.departed_ms < end_ms),
@@ -110,10 +111,11 @@ class ReplayPlan:
 
 
 def rounds(start_ms: int, span_ms: int | None = None, *, once: bool = False) -> Iterator[ReplayPlan]:
-    """The rounds of a replay: the data from ``start_ms`` on, then the same again, each time later.
+    """Yield the rounds of a replay: the data from ``start_ms`` on, then the same data with later event times.
 
-    It ends after ``span_ms`` of event time that is replayed, or with the first round when ``once`` is set.
-    Raises: NothingToReplayError when no flight left in the time of the first.
+    The rounds end after ``span_ms`` of replayed event time, or after the first round if ``once`` is set.
+
+    Raises: NothingToReplayError when no flight departed in the interval of the first round.
     """
     first = ReplayPlan.between(start_ms, None if span_ms is None else start_ms + span_ms)
     if once:
@@ -132,7 +134,7 @@ def rounds(start_ms: int, span_ms: int | None = None, *, once: bool = False) -> 
 
 
 def begin_again(plan: ReplayPlan, api: DemoApi) -> None:
-    """Close the windows of the last round by the next one's first instant, and undo the change."""
+    """Send heartbeats at the start of the next round, which close windows, and undo the watch list change."""
     _heartbeats(api, plan.start_ms)
     api.update(text_of("undo-watch.ru"))
 
@@ -147,15 +149,15 @@ def replay(
     progress: Callable[[int], None] = lambda _at_ms: None,
     changed: Callable[[int], None] = lambda _at_ms: None,
 ) -> None:
-    """Send the plan's rows at ``speed`` seconds of event time a second, and change the watch list half-way.
+    """Push the plan's rows at ``speed`` times real time, and change the watch list at ``change_ms``.
 
     Args:
-        plan: what to send.
-        api: the server.
+        plan: rows to push.
+        api: server that receives the rows.
         speed: event seconds per wall second, positive.
-        clock: seconds, monotonic.
-        pause: waits for that many seconds between two pushes. Raising from it ends the replay.
-        progress: called with the event time reached, after each round.
+        clock: returns monotonic seconds.
+        pause: called to wait for a number of seconds between pushes; an exception of it ends the replay.
+        progress: called with the reached event time after each batch of pushes.
         changed: called with the event time at which the watch list was changed.
     """
     began = clock()
@@ -180,7 +182,7 @@ def replay(
 
 
 def _push_between(plan: ReplayPlan, api: DemoApi, start_ms: int, end_ms: int) -> None:
-    """Push what happened from ``start_ms`` on and before ``end_ms``, the weather first."""
+    """Push the rows with ``start_ms`` <= event time < ``end_ms``, weather reports before departures."""
     reports = _slice(plan.weather, lambda report: report.at_ms, start_ms, end_ms)
     flights = _slice(plan.departures, lambda flight: flight.departed_ms, start_ms, end_ms)
     for part in _parts(reports, lambda report: report.at_ms):
@@ -201,7 +203,7 @@ def _slice(
 
 
 def _parts(rows: Sequence[_Timed], time_of: Callable[[_Timed], int]) -> Iterator[list[_Timed]]:
-    """Pushes of about MAX_LINES_PER_PUSH rows. Rows of one event time, a transaction, stay together."""
+    """Split rows into pushes of about MAX_LINES_PER_PUSH rows; rows with one event time stay in one push."""
     part: list[_Timed] = []
     for _, same_time in groupby(rows, key=time_of):
         part.extend(same_time)

@@ -1,4 +1,4 @@
-"""``quadrill demo``: the server on a week of real flights, with five continuous queries running on them."""
+"""The command ``quadrill demo``, which runs the server with five queries on a week of real flights."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ CHANGED = "\nHalf-way: Atlanta and Chicago are put on the watch list.\n"
 
 
 class _DemoStoppedError(Exception):
-    """Signal to end the demo at the request of the user."""
+    """Exception that ends the demo after the user's SIGINT or SIGTERM."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo, round after round, until its seconds or the user's patience end; gives the exit code."""
+    """Run the demo in rounds until ``--seconds`` have passed or the user stops it; return the exit code."""
     span_ms = None if options.seconds is None else math.ceil(options.seconds * options.speed * 1000)
     plans = rounds(options.start_ms, span_ms, once=options.once)
     first = next(plans)
@@ -81,10 +81,10 @@ def play(
     stop: threading.Event,
     last_ids: Callable[[], Mapping[str, int] | None],
 ) -> dict[str, FeedTally]:
-    """Replay the plans on a server that is set up, and show the feeds until all results are there.
+    """Replay the plans on a server and print the feeds' tallies, until all results have arrived.
 
-    ``last_ids`` gives the id of each feed's last event once the engine has processed all pushes, or None
-    after a time-out. The result has the tally of each feed by query name.
+    ``last_ids`` waits until the engine has processed all pushes and returns the id of each feed's last event,
+    or None after a time-out. The result is the tally of each feed by query name.
     """
     followers = [FeedFollower(url, name, headers) for name in QUERY_FILES]
     tallies = {follower.tally.name: follower.tally for follower in followers}
@@ -125,7 +125,7 @@ def play(
 def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
     """Wait until the engine has processed all pushes, and return the id of each feed's last event.
 
-    The result is None after SETTLE_SECONDS. The wait ends early if ``stop`` is set.
+    The result is None after SETTLE_SECONDS. If ``stop`` is set, the wait ends early with _DemoStoppedError.
     """
     for _ in range(round(SETTLE_SECONDS / SYNC_SECONDS)):
         try:
@@ -139,7 +139,7 @@ def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
 
 
 def _await(tallies: Mapping[str, FeedTally], wanted: Mapping[str, int], stop: threading.Event) -> bool:
-    """Wait until every follower has seen its feed's last event; False when that took too long."""
+    """Wait until each tally has counted its feed's last event; return False after SETTLE_SECONDS."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while any(tallies[name].last_id < last_id for name, last_id in wanted.items()):
         if time.monotonic() > deadline:
@@ -151,7 +151,7 @@ def _await(tallies: Mapping[str, FeedTally], wanted: Mapping[str, int], stop: th
 
 @contextlib.contextmanager
 def _feeder(client: DemoClient, options: argparse.Namespace) -> Iterator[DemoApi]:
-    """What takes the elements to the server: itself, or an MQTT broker."""
+    """Return the demo's client for ``--source http``, or a client that publishes to an MQTT broker."""
     if options.source == "http":
         yield client
         return

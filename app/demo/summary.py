@@ -1,4 +1,4 @@
-"""The demo's live summary: follows the five feeds over HTTP and prints counts and the newest row of each."""
+"""Live summary of the demo, with row counts and the newest row of each of the five feeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CELL_WIDTH = 34
 
 @dataclass(slots=True)
 class FeedTally:
-    """The tally of one feed so far: rows added and taken away, and the newest row."""
+    """Tally of one feed: number of inserted rows, number of deleted rows, and the newest row."""
 
     name: str
     added: int = 0
@@ -31,7 +31,7 @@ class FeedTally:
     error: str | None = None
 
     def take(self, kind: str, event_id: int | None, document: dict[str, Any]) -> None:
-        """Count one event of the feed."""
+        """Add the rows of one feed event to the tally."""
         if event_id is not None:
             self.last_id = event_id
         rows = document.get("results", {}).get("bindings", [])
@@ -46,7 +46,7 @@ class FeedTally:
             self.error = str(document.get("detail") or document)
 
     def line(self) -> str:
-        """Name, counts and the newest row, for a person."""
+        """Return one text line with the query's name, the row counts and the newest row or error."""
         counts = f"{self.added:5} rows" if not self.removed else f"{self.added:5} in, {self.removed} out"
         newest = "  ".join(_cell(self.last.get(name)) for name in self.variables) or "nothing yet"
         return f"  {self.name:22}{counts:18}  {self.error or newest}"
@@ -72,7 +72,7 @@ class FeedFollower(threading.Thread):
                     self._stopping.wait(RECONNECT_SECONDS)
 
     def stop(self) -> None:
-        """Ask the thread to end; it does with the next thing that the feed sends, or when the server goes."""
+        """Ask the follower's thread to end at the feed's next event, or when the connection closes."""
         self._stopping.set()
 
     def _follow(self, http: httpx.Client) -> None:
@@ -89,7 +89,7 @@ class FeedFollower(threading.Thread):
 
 
 def events(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
-    """The events of a Server-Sent Events stream as (kind, id, data); comments are passed over."""
+    """Parse the lines of a Server-Sent Events stream into tuples (kind, id, data); comments are ignored."""
     kind, event_id, data = "message", None, list[str]()
     for line in lines:
         name, _, value = line.partition(":")
@@ -107,7 +107,7 @@ def events(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
 
 
 class TallyPrinter:
-    """Prints the tallies: over and over in place on a terminal, now and then below each other elsewhere."""
+    """Printer of the tallies of all feeds, in place on a terminal, elsewhere as lines every five seconds."""
 
     def __init__(self, output: TextIO = sys.stdout, *, every_s: float = 5.0) -> None:
         self._output = output
@@ -117,7 +117,7 @@ class TallyPrinter:
         self._shown_at_s = float("-inf")
 
     def show(self, at_ms: int, tallies: Iterable[FeedTally], now_s: float, *, final: bool = False) -> None:
-        """Print the event time reached and every tally, if it is time again."""
+        """Print the reached event time and all tallies; skip calls that follow the last output too soon."""
         if not final and not self._in_place and now_s - self._shown_at_s < self._every_s:
             return
         lines = [instant(at_ms), *(tally.line() for tally in tallies)]
@@ -132,7 +132,7 @@ class TallyPrinter:
         self._shown_at_s = now_s
 
     def say(self, sentence: str) -> None:
-        """Print a line that stays."""
+        """Print a sentence that later tallies on a terminal do not overwrite."""
         self._output.write(sentence + "\n")
         self._output.flush()
         self._lines_shown = 0
