@@ -142,8 +142,8 @@ class DelayRecorder:
     def look(self) -> None:
         """Write the output lines of all queued reports, which the engine has processed.
 
-        An answer belongs to the first queued report with the answer's time; answers at other times are
-        expiries, for which no line is written. The last answer belongs to the last report.
+        An answer belongs to the first queued report with the answer's time; an answer at another
+        time is caused by an expiry, and gets no output line. The last answer belongs to the last report.
         """
         events, waiting, answer = self._events, self._waiting, ""
         while events:

@@ -56,7 +56,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the server."""
         self._http.close()
 
     def answers(self) -> bool:

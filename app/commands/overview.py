@@ -23,7 +23,7 @@ _SAMPLE = re.compile(r"([a-z_]+) (\S+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class ShownQuery:
-    """Figures of one query for ``quadrill top``: rates per second, lag in event time, sizes of its state."""
+    """Figures of one query for ``quadrill top``: rates per second, lag in event time, sizes of the state."""
 
     name: str
     state: str
@@ -140,5 +140,5 @@ def _of_stream(now: Mapping[str, Any], before: Mapping[str, Any] | None, seconds
 
 
 def _rate(number: int, seconds: float) -> float:
-    """Return an increase per second; a negative increase, after a restart of the query, counts as 0."""
+    """Convert a counter's increase to a rate per second; a decrease, after a query's restart, counts as 0."""
     return round(max(0, number) / seconds, 1)

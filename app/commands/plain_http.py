@@ -138,7 +138,7 @@ class HttpConnection:
 
 
 def read_whole(answer: http.client.HTTPResponse) -> HttpAnswer:
-    """Read the body of a response and return both."""
+    """Read the whole body of a response, and return status, headers and body."""
     return HttpAnswer(answer.status, answer.reason, headers_of(answer), answer.read())
 
 

@@ -117,8 +117,7 @@ def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]
     return seen or tuple(hidden)
 
 
-# --- descriptions of a server as members of declaration files
-# -------------------------------------------------------------------
+# --- descriptions of a server as members of declaration files ----------------------------------------------
 
 
 def stream_members(described: Mapping[str, Any]) -> dict[str, Any]:

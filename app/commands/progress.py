@@ -16,7 +16,7 @@ _EVERY_SECONDS = 0.2
 
 
 class ProgressLine:
-    """Progress line that is redrawn in place on standard error; it is silent if that is not a terminal."""
+    """Progress line that is redrawn in place on standard error; nothing is printed without a terminal."""
 
     def __init__(self) -> None:
         self._live: Progress | None = None

@@ -190,7 +190,7 @@ class _Push:
 
 
 def _batches(source: int, most: int, linger: float) -> Iterator[list[bytes]]:
-    """Yield lines in blocks that are bounded by line count, bytes and the wait of a line."""
+    """Yield input lines in blocks, bounded by number of lines, bytes, and seconds since the first line."""
     waiting: queue.Queue[bytes | None] = queue.Queue(_WAITING_LINES)
     threading.Thread(target=_read, args=(source, waiting), name="quadrill-stdin", daemon=True).start()
     block: list[bytes] = []
@@ -217,7 +217,7 @@ def _batches(source: int, most: int, linger: float) -> Iterator[list[bytes]]:
 def _read(source: int, waiting: queue.Queue[bytes | None]) -> None:
     """Enqueue the lines of a file descriptor; a full queue blocks this thread, and thus the writer of a pipe.
 
-    The function reads the descriptor, because this thread would own the lock of sys.stdin at exit.
+    The function reads the descriptor instead of sys.stdin, whose lock this thread would hold at exit.
     """
     rest = b""
     try:

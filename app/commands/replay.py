@@ -159,10 +159,10 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
 def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> None:
     """Push the recorded elements in the order of their event times.
 
-    A stream without elements delays no other stream, so pushing one file after the other would make elements
-    of the second stream late. Elements of one stream with one event time are one push. At equal event times,
-    streams are pushed in the order of the query text. A file without event times is one push after all
-    others.
+    A stream without elements delays no other stream, so pushing one file after the other would let the
+    first stream run ahead of the second one in event time. Elements of one stream with one event time are
+    one push. At equal event times, streams are pushed in the order of the query text. A file without event
+    times is one push after all others.
     """
     bodies = {stream: (file.read_bytes(), _media_type(file)) for stream, file in streams.items()}
     if len(bodies) > 1:

@@ -121,7 +121,7 @@ def _serve(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
     # Errors in the settings are reported before store and engine are imported. Imported modules
-    # stay in memory, so garbage collection is disabled meanwhile (`running.serve` enables it again).
+    # stay in memory, so garbage collection is disabled during the imports (`running.serve` enables it).
     gc.disable()
     from quadrill.continuous.errors import EngineStoppedError
 

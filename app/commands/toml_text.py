@@ -57,6 +57,7 @@ def _text(value: str) -> str:
 def _block(value: str) -> str:
     """Format a text with several lines as a multi-line TOML string; TOML drops its first line break."""
     *lines, last = [_text(line)[1:-1] for line in value.split("\n")]
-    # A quote needs an escape only before or after another quote, or on the last line.
+    # Quotes are unescaped on lines without adjacent quotes, except on the last line before the closing
+    # quotes.
     lines = [line if '\\"\\"' in line else line.replace('\\"', '"') for line in lines]
     return '"""\n' + "\n".join([*lines, last]) + '"""'

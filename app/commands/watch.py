@@ -70,7 +70,8 @@ def _feed(server: ServerConnection, options: argparse.Namespace) -> Iterator[Any
     if options.snapshot:
         parameters["snapshot"] = "true"
     if not parameters:
-        # With an explicit position, no event is lost if the connection breaks before the first event.
+        # With an explicit start position in the feed, no event is lost if the connection breaks before the
+        # first event.
         place = _newest(server, options.name)
         parameters = {} if place is None else {"from": str(place)}
     return events(server, query_path(options.name, "/results"), parameters)

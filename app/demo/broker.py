@@ -50,7 +50,7 @@ class BrokerClient:
             self._wait(stream)
 
     def close(self) -> None:
-        """Drop the sources and disconnect from the broker."""
+        """Delete the demo's sources on the server, and disconnect from the MQTT broker."""
         for stream in self._sent:
             self._client.drop_source(_name(stream))
         self._mqtt.disconnect()

@@ -1,7 +1,7 @@
 """Replay of the demo's week of flights and weather reports as pushes, at a given speed.
 
-The order of elements, heartbeats and updates depends only on event time; the wall clock only determines how
-many elements are in one push. So the feeds get the same rows at every speed.
+Event time alone determines the order of the elements and the instant at which the watch list changes; the
+wall clock only determines how many elements are in one push. So the feeds get the same rows at every speed.
 """
 
 from __future__ import annotations

@@ -125,7 +125,8 @@ def play(
 def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
     """Wait until the engine has processed all pushes, and return the id of each feed's last event.
 
-    The result is None after SETTLE_SECONDS. If ``stop`` is set, the wait ends early with _DemoStoppedError.
+    The function returns None if the engine is not done after SETTLE_SECONDS. If ``stop`` is set, the
+    function raises _DemoStoppedError.
     """
     for _ in range(round(SETTLE_SECONDS / SYNC_SECONDS)):
         try:
