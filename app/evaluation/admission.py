@@ -1,7 +1,7 @@
-"""Which queries are light enough to be evaluated within the server process, where nothing can stop them.
+"""Admission: the decision whether a query is light enough to run in the server process.
 
-The judgement follows from the skeleton of a text, once for all that differ in constants, and from the sizes
-of the graphs that it names. What is not known counts as heavy.
+The decision depends on the skeleton of the text, which is analysed once, and on the sizes of the graphs that
+the text names. A query whose cost is unknown counts as heavy.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from quadrill.continuous.analysis.query import Shape
 from quadrill.store.sparql.skeletons import MOST_CHARACTERS, SplitText, split_constants
 
 BOUND = 10_000_000
-"""Combinations of quads that are tried within some seconds."""
+"""Maximum number of quad combinations of a light query, which Oxigraph tries within some seconds."""
 MAX_SCANNED_QUADS = 2_000_000
-"""A single pattern may run over that many quads before its rows are sorted or counted."""
+"""Maximum size of the store in quads for a light query with one pattern whose rows are sorted or counted."""
 MOST_HELD = 1_000_000
-"""Combinations that may be sorted, grouped or kept apart: a row of three variables takes 200 bytes."""
+"""Maximum number of combinations that a light query buffers; a row of three variables takes 200 bytes."""
 MOST_JOINED = 100_000
-"""Combinations whose texts GROUP_CONCAT may put together; nothing limits its result within the server."""
+"""Maximum number of combinations for GROUP_CONCAT, whose result has no size limit in the server."""
 
 _SHORT_CHARACTERS = 1_000
 _GROUP = r"\{(?:[^{}]|\{[^{}]*+\})*+\}\s*"
@@ -36,14 +36,14 @@ MAX_SLOW_TEXTS = 1000
 
 
 class SlowTexts:
-    """Texts that took long although they were taken for light: the next time they go to a worker."""
+    """Texts of light queries that ran for more than a second; the next run is in a worker process."""
 
     def __init__(self, after_seconds: float = SLOW_SECONDS) -> None:
         self.texts: dict[str, None] = {}
         self.after_seconds = after_seconds
 
     def ended(self, text: str, seconds: float) -> None:
-        """Learn from an evaluation within the server."""
+        """Record the duration of an evaluation in the server; remember the text if it was slow."""
         if seconds < self.after_seconds or len(text) > MOST_CHARACTERS:
             return
         if len(self.texts) >= MAX_SLOW_TEXTS:
@@ -61,14 +61,14 @@ def is_light(
     quads: int,
     size_of: Callable[[str], int | None] = _unknown_size,
 ) -> bool:
-    """True when the evaluation over so many quads is short, or streams so that it can be stopped.
+    """Return True if the query is light: its evaluation is short, or returns rows often enough to be stopped.
 
     Args:
-        shape: of the query.
-        constants: of its text.
-        quads: in the whole store.
-        size_of: the number of quads in a named graph, None where there is no such graph. It is asked for
-            graphs that a query names which would be heavy otherwise.
+        shape: the shape of the query.
+        constants: the constants of the query text.
+        quads: number of quads in the store.
+        size_of: returns the number of quads in a named graph, or None for an unknown graph; called only if
+            the size of the whole store does not show that the query is light.
     """
     if shape.is_unjudged:
         return False
@@ -92,13 +92,13 @@ def _most(shape: Shape) -> int:
 def _is_bounded_by_its_graphs(
     shape: Shape, constants: Sequence[str], quads: int, size_of: Callable[[str], int | None]
 ) -> bool:
-    """True when the sizes of the graphs that are named leave few combinations of quads to try."""
+    """Return True if the sizes of the named graphs bound the quad combinations below the limit."""
     if not any(shape.graphs):
         return False
     combinations = 1
     for graph in shape.graphs:
         name = None if graph is None else constant_named(graph, constants)
-        # Segments of dots may go when an IRI is resolved, even one that is absolute.
+        # The resolution of an IRI may remove dot segments, so the graph name may differ from the constant.
         known = name is not None and _SCHEME.match(name) and not _DOTS.search(name)
         size = size_of(name) if known and name is not None else None
         combinations *= max(quads if size is None else size, 2)
@@ -112,9 +112,10 @@ _DOTS = re.compile(r"[:/]\.")
 
 
 def is_short_update(text: str) -> bool:
-    """True for one operation with data, or with a WHERE part that goes along quads from known terms.
+    """Return True for an update of one operation with data, or with a WHERE part that starts at constants.
 
-    It is asked where others wait, so that it answers False for a skeleton that comes for the first time.
+    The fast lane calls this function, so it must be fast: a WHERE part with a new skeleton is not parsed,
+    and the result is False at its first occurrence.
     """
     if len(text) > _SHORT_CHARACTERS:
         return False
@@ -130,7 +131,7 @@ def is_short_update(text: str) -> bool:
 
 _MOST_SHORT_UPDATES = 2048
 _short_updates: dict[tuple[str, str], bool | None] = {}
-"""Whether a skeleton is that of a short update; None for one that came once."""
+"""Maps a skeleton to whether its updates are short; None after the first occurrence, without analysis."""
 
 
 def _is_short_update(parts: SplitText, *, parse: bool) -> bool | None:

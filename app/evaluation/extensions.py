@@ -1,4 +1,4 @@
-"""Functions that one-shot queries and updates can call beyond SPARQL: ours, and those of extensions."""
+"""Custom functions and aggregates of one-shot queries and updates: Quadrill's and those of extensions."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _AGGREGATE_MARK = AGGREGATE_NAMESPACE.rstrip(":")
 
 
 FOR_WORKERS = f"{__name__}:extended"
-"""Where worker processes find `extended`."""
+"""Import path of `extended` for worker processes."""
 FOR_UPDATES = f"{__name__}:as_updated"
-"""Where they find what updates may call."""
+"""Import path of `as_updated` for worker processes that evaluate updates."""
 FOR_CORRECTED = f"{__name__}:as_corrected"
-"""Where they find what corrected texts may call."""
+"""Import path of `as_corrected` for worker processes that evaluate corrected texts."""
 FOR_MERGED = f"{__name__}:extended_over_merged"
-"""Where they find `extended` over a merged default graph."""
+"""Import path of `extended_over_merged` for worker processes."""
 
 
 class Extended(NamedTuple):
-    """A query text with what it calls, as the store takes them; ``check`` is that of `QueryRequest`."""
+    """A query text with its custom functions and aggregates; ``check`` has its meaning in `QueryRequest`."""
 
     text: str
     functions: Mapping[NamedNode, Callable[..., Any]] | None = None
@@ -55,14 +55,14 @@ class Extended(NamedTuple):
 
 
 class WorkerQuery(NamedTuple):
-    """A query as a worker process gets it: a text, and the function that says what it calls there."""
+    """A query for a worker process: a text, and the import path of the function that extends the text."""
 
     text: str
     extension: str | None
 
 
 def is_extended(text: str) -> bool:
-    """True for a text that may call what is ours; any SPARQL processor can evaluate every other one."""
+    """Return True if a text may call functions or aggregates that SPARQL does not have."""
     return calls_function(text) or calls_aggregate(text)
 
 
@@ -81,27 +81,27 @@ def _surely_calls_aggregate(text: str) -> bool:
 
 
 def functions_of(text: str) -> dict[NamedNode, Callable[..., Any]] | None:
-    """The functions that an update may call; None when it names none of them."""
+    """Return the custom functions that an update may call; None if its text names none."""
     return dict(custom_functions()) if calls_function(text) else None
 
 
 def aggregates_of(text: str) -> dict[NamedNode, Callable[[], Any]] | None:
-    """The aggregates of extensions that an update may call; None when it names none of them."""
+    """Return the aggregates of extensions that an update may call; None if its text names none."""
     return _outside_aggregates() if may_call_aggregate(text) else None
 
 
 def as_updated(text: str, base_iri: str) -> Extended:
-    """The text of an update as it is, with what it may call."""
+    """Return the unchanged text of an update with the custom functions and aggregates that it may call."""
     return Extended(text, functions_of(text), aggregates_of(text))
 
 
 def as_corrected(text: str, base_iri: str) -> Extended:
-    """A text that was corrected, with what it may call."""
+    """Return a corrected text with the custom functions and aggregates that it may call."""
     return Extended(text, {**custom_functions(), **CORRECTING_FUNCTIONS}, dict(custom_aggregates()))
 
 
 def _outside_aggregates() -> dict[NamedNode, Callable[[], Any]]:
-    """The aggregates of extensions by IRI, and by the IRIs that stand for them with DISTINCT."""
+    """Return the aggregates of extensions by IRI, and their DISTINCT forms by separate IRIs."""
     return {
         iri: partial(
             CustomAccumulator,
@@ -120,14 +120,14 @@ def _distinct_iri(name: str) -> NamedNode:
 
 
 def extended(text: str, base_iri: str, *, merged: bool = False, counts: bool = False) -> Extended:
-    """The text with our functions where it names them; a plain text as it is.
+    """Return a query text with its custom functions; rewrite calls of custom aggregates.
 
-    The store calls custom aggregates with one argument and without DISTINCT: both become part of
-    the IRI. That goes through the algebra, never through a change of the text. ``counts``: so do calls
-    that could make long values.
+    The store calls a custom aggregate with one argument and without DISTINCT, so DISTINCT and parameters
+    become part of the aggregate's IRI. The rewriting changes the algebra, not the text. With ``counts``, it
+    also replaces calls that could make long values by functions with a size limit.
 
     Raises:
-        QueryTextError: a text with our aggregates is wrong.
+        QueryTextError: a text with custom aggregates is invalid.
     """
     if not calls_aggregate(text):
         return Extended(text, custom_functions(), {}) if calls_function(text) else Extended(text)
@@ -155,25 +155,25 @@ def _too_long(text: str, what: str) -> LimitError:
 
 
 def extended_over_merged(text: str, base_iri: str) -> Extended:
-    """`extended` for a text whose default graph is merged from several graphs."""
+    """Call `extended` for a text whose default graph is a merge of several graphs."""
     return extended(text, base_iri, merged=True)
 
 
 def extended_for(
     text: str, base_iri: str, body: str, *, merged: bool, is_node: IsNode | None, counts: bool
 ) -> tuple[Extended | None, WorkerQuery]:
-    """A query as the store takes it, and as a worker gets it; None for a text that is right as it stands.
+    """Return a query in its forms for the server and for a worker; None for a text that needs no change.
 
     Args:
-        text: as it came.
-        base_iri: what its relative IRIs resolve against.
-        body: what is left of it when it is cut (store/sparql/skeletons.py).
-        merged: its default graph, which the request names, is merged from several graphs.
-        is_node: tells which constants the graphs surely have.
-        counts: its calls that could make long values are to be limited.
+        text: the query text of the client.
+        base_iri: the base of relative IRIs.
+        body: the body of the text without constants (store/sparql/skeletons.py).
+        merged: True if the request's default graph is a merge of several graphs.
+        is_node: returns whether a graph surely contains a constant as a node.
+        counts: True if calls that could make long values are to be limited.
 
     Raises:
-        ReportedError: it is wrong, or can not be corrected.
+        ReportedError: the text is invalid or cannot be corrected.
     """
     if calls_aggregate(text):
         found = extended(text, base_iri, merged=merged, counts=counts)
@@ -192,7 +192,7 @@ def extended_for(
 
 
 def called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> Algebra:
-    """The pattern with our set functions under IRIs that take one argument, which ``known`` then has."""
+    """Rewrite custom aggregates of a pattern to IRIs with one argument, and add these IRIs to ``known``."""
     if isinstance(node, Group):
         found = tuple((var, _of_one_argument(aggregate, known)) for var, aggregate in node.aggregates)
         node = replace(node, aggregates=found)
@@ -216,10 +216,10 @@ def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], A
 
 
 def _of_outside(aggregate: Aggregate) -> Aggregate:
-    """An aggregate of an extension under the IRI that `_outside_aggregates` has."""
+    """Rewrite an extension's aggregate to its IRI in the result of `_outside_aggregates`."""
     argument = aggregate.expr
     if argument is not None and FUNCTIONS[aggregate.name].passes_over_errors:
-        # Oxigraph ends a group at the first error.
+        # Oxigraph stops a group at the first error, so COALESCE replaces an error by a marker value.
         argument = Call("COALESCE", (argument, Constant(UNBOUND)))
     name = str(_distinct_iri(aggregate.name)) if aggregate.distinct else aggregate.name
     return replace(aggregate, name=name, expr=argument, distinct=False)

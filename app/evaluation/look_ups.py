@@ -1,11 +1,11 @@
-"""Look-ups: queries that go from known terms along quads are answered from the indexes, without a plan.
+"""Look-ups: answers to simple queries that start at constants, read from the indexes without a plan.
 
     SELECT ?a ?n { <s> <next> ?a . ?a <name> ?n }       quads of <s> <next> --> quads of each ?a <name>
 
-Reading such a text and planning it takes Oxigraph longer than finding the quads. Which texts are look-ups is
-judged once for all texts that differ in IRIs alone (store/sparql/skeletons.py). What is not plainly one, or
-turns out to be large, is evaluated; `tests/app/test_look_ups.py` holds both equal. So are WHERE parts of
-updates read, which may count besides.
+Oxigraph needs more time to parse and plan such a text than to find the quads. The analysis of a text is
+shared by all texts that differ only in IRIs (store/sparql/skeletons.py). Oxigraph evaluates every other
+query, and every look-up with a large answer; `tests/app/test_look_ups.py` checks that both ways give equal
+answers. This module also evaluates simple WHERE parts of updates, which may add a number to a value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quadrill.store.sparql.skeletons import split_constants
 from quadrill.store.terms import Solution, Term
 
 MOST_QUADS = 64
-"""So many are looked at; a larger answer is Oxigraph's to stream."""
+"""Maximum number of quads that one look-up reads; Oxigraph evaluates and streams larger answers."""
 _MOST_CHARACTERS = 1000
 _MOST_PATTERNS = 4
 _QUERY = re.compile(r"\s*SELECT((?:\s+\?\w+)+)\s*(?:\bWHERE\s*)?\{([^{}]*)\}\s*", re.IGNORECASE | re.ASCII)
@@ -44,11 +44,11 @@ _DEFAULT = DefaultGraph()
 _NO_SUBJECTS = (Literal, Triple)
 
 Row: TypeAlias = list[Any]
-"""The IRIs of the text, the values of its variables, and rdf:type."""
+"""A row of a look-up: the IRIs of the text, the values of its variables, and rdf:type."""
 
 
 class _LookUpStep(NamedTuple):
-    """A pattern by the places of its terms in a row; ``new`` takes from a quad what a row has not yet."""
+    """A triple pattern by the places of its terms in a row; ``new`` has the places that a quad fills in."""
 
     subject: int
     predicate: int
@@ -57,13 +57,13 @@ class _LookUpStep(NamedTuple):
 
 
 class _LookUpPlan(NamedTuple):
-    """What texts of one template ask.
+    """The plan of all look-ups with the same skeleton.
 
     Attributes:
-        variables: how many.
-        steps: the patterns, each with a subject or object that is known by then.
-        columns: the keys in an object of JSON, with the places of the values.
-        head: of the document.
+        variables: number of variables.
+        steps: the triple patterns, in an order in which each has a known subject or object.
+        columns: the JSON key and the place in the row of each answer variable.
+        head: the start of the JSON answer, with the names of the variables.
     """
 
     variables: int
@@ -73,18 +73,18 @@ class _LookUpPlan(NamedTuple):
 
 
 def look_up(text: str, reader: StoreReader) -> tuple[bytes, int, int] | None:
-    """The answer as SPARQL Results JSON, its number of rows and its version; None for what is evaluated."""
+    """Return the JSON answer of a look-up, its row count and store version; None for any other text."""
     if len(text) > _MOST_CHARACTERS:
         return None
     parts = split_constants(text)
-    # Oxigraph takes segments of dots out of IRIs.
+    # Oxigraph removes dot segments from IRIs, so texts with dot segments are not look-ups.
     if parts.prologue or (plan := _plan(parts.body)) is None or "/." in text or ":." in text:
         return None
     try:
         row: Row = [*_nodes(parts.constants), *[None] * plan.variables, _TYPE]
         found = reader.read_at_once(partial(_rows, row, plan.steps))
     except (ValueError, RuntimeError, OSError, StoreError):
-        # No IRI, or nothing that can be read: evaluating it tells what is wrong.
+        # A constant is not an IRI, or the store cannot be read: the evaluation will report the error.
         return None
     rows, version = found if found is not None else (None, 0)
     if rows is None:
@@ -97,10 +97,10 @@ def look_up(text: str, reader: StoreReader) -> tuple[bytes, int, int] | None:
 def solutions(
     where: str, body: str, constants: Sequence[str], names: tuple[str, ...], store: Store
 ) -> list[Solution] | None:
-    """The values of variables for the WHERE part of an update; None for what is evaluated.
+    """Return the solutions of a simple WHERE part of an update; None if Oxigraph has to evaluate it.
 
-    Besides going along quads it may count: ``BIND(?o + 1 AS ?n)`` of a whole number. The text was cut into
-    ``body`` and ``constants``.
+    The WHERE part may add a whole number to a value: ``BIND(?o + 1 AS ?n)``. The caller has split the text
+    into ``body`` and ``constants``.
     """
     if len(where) > _MOST_CHARACTERS or "/." in where or ":." in where:
         return None
@@ -118,19 +118,20 @@ def solutions(
         for row in rows or () if by else ():
             value = row[plan.counted]
             number = int(value.value) if isinstance(value, Literal) else 0
-            # What is no whole number, or written in another way, or overflows, is Oxigraph's to judge.
+            # Oxigraph evaluates values that are not canonical whole numbers, and sums that overflow.
             if value != Literal(number) or abs(number + by) > _LARGEST:
                 return None
             row.append(Literal(number + by))
     except (ValueError, OSError):
-        return None  # no IRI, no number
+        return None  # a constant is not an IRI or not a number
     return None if rows is None else [tuple([row[place] for place in plan.places]) for row in rows]
 
 
 class _WherePlan(NamedTuple):
-    """What WHERE parts of one body ask, as `_LookUpPlan`; what is ``counted`` and goes up ``by`` comes last.
+    """The plan of all WHERE parts with the same skeleton; see `_LookUpPlan`.
 
-    Where the number is a constant of each text, ``sign`` stands before it.
+    The value at the place ``counted`` plus ``by`` is the last value of a row. If the number is a constant of
+    each text, ``sign`` is its sign.
     """
 
     iris: int
@@ -168,7 +169,7 @@ def _nodes(constants: Sequence[str]) -> list[NamedNode]:
 
 
 def _rows(first: Row, steps: list[_LookUpStep], store: Store) -> list[Any] | None:
-    """The rows of all steps; None when these are many."""
+    """Return the rows after all steps; None if the steps read more than `MOST_QUADS` quads."""
     rows, left = [first], MOST_QUADS
     for step in steps:
         wider: list[Row] = []
@@ -190,7 +191,7 @@ def _rows(first: Row, steps: list[_LookUpStep], store: Store) -> list[Any] | Non
 
 @lru_cache(maxsize=1024)
 def _plan(body: str) -> _LookUpPlan | None:
-    """The plan of texts with this body; None when they are no look-ups."""
+    """Return the plan of texts with this body; None if such texts are not look-ups."""
     query = _QUERY.fullmatch(body)
     found = None if query is None else _walk(query[2], body.count("<>"))
     if query is None or found is None:
@@ -209,10 +210,10 @@ def _plan(body: str) -> _LookUpPlan | None:
 
 
 def _walk(text: str, iris: int) -> tuple[list[_LookUpStep], dict[str, int]] | None:
-    """Steps along the triple patterns of a text, and the places of its variables; None for other texts."""
+    """Parse triple patterns into steps and the places of variables; None if the text has other syntax."""
     patterns = [each.split() for each in text.split(".")]
     if not patterns[-1]:
-        patterns.pop()  # behind the last dot
+        patterns.pop()  # the text after the last dot is empty
     if not 0 < len(patterns) <= _MOST_PATTERNS or any(len(each) != len(_PLACES) for each in patterns):
         return None
     variables = dict.fromkeys(_VARIABLE.findall(text))
@@ -236,14 +237,15 @@ def _walk(text: str, iris: int) -> tuple[list[_LookUpStep], dict[str, int]] | No
 
 
 def _steps(read: list[list[int]], iris: int) -> list[_LookUpStep] | None:
-    """Patterns in an order in which each begins at something known; None where there is no such order."""
+    """Order triple patterns so that each has a known subject or object; None if no order exists."""
     known, steps = {*range(iris), _TYPE_AT}, []
     while read:
         found = [each for end in (0, 2) for each in read if each[end] in known]
         if not found:
             return None
         step = found[0]
-        # A variable may stand for what is no predicate, and twice in a pattern for one value.
+        # A bound variable may have a value that is not a predicate, and a repeated variable needs an equality
+        # check.
         if (step[1] in known and step[1] >= iris) or len({*step}) < len(step):
             return None
         read.remove(step)

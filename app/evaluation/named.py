@@ -1,8 +1,8 @@
-"""Texts that may call a function or an aggregate of an extension, found without parsing them.
+"""Fast test, without a parser, whether a text may call a function or an aggregate of an extension.
 
-A call begins with an IRI or a prefixed name and a bracket, and a text that has neither the beginning of the
-IRI nor an escape or BASE cannot name it. More texts are found than call one; none that does is missed, but
-one that writes the IRI relative to the server's own base.
+A call starts with an IRI or a prefixed name, followed by a bracket. A text without the start of the IRI,
+without an escape and without BASE cannot name the function. The test may return True for a text without such
+a call. It misses only a call whose IRI is relative to the base IRI of the server.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from quadrill.continuous.algebra.scalar_functions import EXTENSION_FUNCTIONS
 from quadrill.continuous.algebra.set_functions import FUNCTIONS, STANDARD
 
 _NAME = re.compile(r"(?:<[^\s(<>{}\"|^`\\]*>|>|:[^\s(#:<>{}\"|^`]*)(\s*[(#])?")
-"""An IRI or a name, and the bracket behind it, or a comment that may end at one.
+"""Pattern of an IRI or a prefixed name, with the bracket or the comment after it.
 
-IRIs have no bracket here, so that no comparison hides a call: ``?x<f:a(1)&&?y>2``.
+The pattern of an IRI allows no bracket, so that a comparison cannot hide a call: ``?x<f:a(1)&&?y>2``.
 """
 _LAST = re.compile("[/#?:]")
 _BEGIN = re.compile(r"[^:]*:(?:.*[/#?])?")
-"""The part of an IRI that its prefix declaration must have: local names hold none of these signs."""
+"""The part of an IRI that its PREFIX declaration must contain, because local names have no ``/#?:``."""
 
 
 def may_call_function(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which constants of a text are nodes of a graph: such ones need no care in paths of length zero."""
+"""Test whether a constant is a node of a graph; such constants need no correction in zero-length paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quadrill.store.quads.reading import StoreReader
 
 
 def is_node(reader: StoreReader, term: Term, graph: TermPattern | None) -> bool:
-    """True when the default graph (None), or the graph of this name, surely has a triple with the term."""
+    """Return True if the default graph (None) or a named graph surely has a triple with the term."""
     if graph is not None and not isinstance(graph, NamedNode):
         return False
     found = reader.read_at_once(partial(has_node, term, graph or DefaultGraph()))
@@ -19,7 +19,7 @@ def is_node(reader: StoreReader, term: Term, graph: TermPattern | None) -> bool:
 
 
 def has_node(term: Term, graph: NamedNode | DefaultGraph, store: Store) -> bool:
-    """True when a graph of the database has a triple with the term."""
+    """Return True if a graph of the database has a triple with the term as subject or object."""
     if not isinstance(term, Literal) and not _is_empty(store, term, None, graph):
         return True
     return not _is_empty(store, None, term, graph)

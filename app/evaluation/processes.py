@@ -1,4 +1,4 @@
-"""The one-shot queries that run now: listed, timed, and stopped on request or when their client leaves."""
+"""The list of running one-shot queries, which stops a query on request or when its client leaves."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from quadrill.store.errors import NotFoundError, ReportedError
 from ..server.request_client import RequestClient, current_recipient, departed
 
 FIRST_CHECK_SECONDS = 0.2
-"""Age from which an evaluation is stopped when its client leaves: most end sooner, and checks cost time."""
+"""Minimum age in seconds of an evaluation whose client is checked; most evaluations end earlier."""
 _NUMBER = re.compile("[0-9]{1,18}")
 
 
 class CancelledError(ReportedError):
-    """Somebody stopped the query."""
+    """A query was stopped by request, by the departure of its client or by the end of the server."""
 
     code = "cancelled"
 
 
 @dataclass(slots=True, eq=False)
 class Process:
-    """One evaluation, on since ``started`` on the monotonic clock.
+    """One running evaluation, which began at ``started`` on the monotonic clock.
 
-    ``lane`` is ``inline`` or ``worker``; ``stop`` ends a worker at once; ``error`` is what to end with once
-    somebody has stopped the process; ``recipient`` is the client that waits for its answer, if any.
+    ``lane`` is ``inline`` or ``worker``; ``stop`` ends the worker process immediately; ``error`` is the
+    error of a stopped evaluation; ``recipient`` is the client that waits for the answer, or None.
     """
 
     id: int
@@ -44,20 +44,21 @@ class Process:
     recipient: RequestClient | None = None
 
     def check(self) -> None:
-        """Raise CancelledError once somebody has stopped the process."""
+        """Raise CancelledError if the evaluation was stopped."""
         if self.error is not None:
-            # A new one: `error` would keep the frames and iterators of an evaluation beyond its thread.
+            # A new error is raised because `error` would keep the frames and iterators of the evaluation
+            # alive.
             raise CancelledError(self.error.message)
 
     def interrupt(self, reason: str) -> None:
-        """Stop: a worker at once, an inline evaluation at its next block."""
+        """Stop the evaluation: immediately in a worker process, else at the next block of its answer."""
         self.error = CancelledError(reason)
         stop = self.stop
         if stop is not None:
             stop()
 
     def describe(self) -> dict[str, Any]:
-        """The process as the API lists it; ``seconds`` it has run."""
+        """Return the JSON object of the evaluation in the API; ``seconds`` is its running time."""
         seconds = time.monotonic() - self.started
         return {
             "id": str(self.id),
@@ -74,8 +75,8 @@ class Process:
 class Processes:
     """The list of running evaluations; safe to use from any thread.
 
-    Every request passes here twice, so the list has no lock: each access is one step of the interpreter. The
-    lock keeps the beginning of an answer apart from the check whether its client is still there.
+    Every request changes the list twice, so the list has no lock: each access is one atomic step of the
+    interpreter. The lock prevents that an answer begins during the check whether its client has left.
     """
 
     def __init__(self) -> None:
@@ -84,27 +85,27 @@ class Processes:
         self._checking = threading.Lock()
 
     def begin(self, kind: str, text: str, user: str) -> Process:
-        """Enter an evaluation for the client whose request this thread answers; :meth:`end` must follow."""
+        """Add an evaluation for the client of the current thread; the caller must call :meth:`end` later."""
         process = Process(next(self._ids), kind, text, user, time.monotonic(), recipient=current_recipient())
         self._running[process.id] = process
         return process
 
     def answering(self, process: Process) -> None:
-        """Note that the answer begins while the evaluation goes on."""
+        """Record that the answer has begun while the evaluation continues."""
         if process.recipient is not None:
             with self._checking:
                 process.recipient.begun = True
 
     def end(self, process: Process) -> None:
-        """Strike an evaluation off the list."""
+        """Remove an evaluation from the list."""
         with self._checking:
             self._running.pop(process.id, None)
 
     def stop_departed(self, now: float) -> None:
-        """Stop the evaluations whose client has left; to be called several times a second.
+        """Stop the evaluations whose client has left; the server calls this several times a second.
 
         Args:
-            now: on the monotonic clock.
+            now: the current time of the monotonic clock.
         """
         before = now - FIRST_CHECK_SECONDS
         if not any(each.started < before for each in list(self._running.values())):
@@ -120,16 +121,16 @@ class Processes:
             process.interrupt(f"the {process.kind} was stopped because its client has left")
 
     def list(self) -> list[dict[str, Any]]:
-        """The running evaluations, oldest first."""
+        """Return the running evaluations as JSON objects, oldest first."""
         return [process.describe() for process in list(self._running.values())]
 
     def cancel_all(self) -> None:
-        """Stop every evaluation that can be stopped; the server ends."""
+        """Stop every running evaluation because the server ends."""
         for process in list(self._running.values()):
             process.interrupt(f"the {process.kind} was stopped because the server stops")
 
     def cancel(self, process_id: str) -> None:
-        """Stop an evaluation.
+        """Stop the running evaluation with an id.
 
         Raises: NotFoundError when no such evaluation runs.
         """

@@ -1,9 +1,9 @@
-"""A query that the store refused, read again by the parser of continuous queries, which tells faults better.
+"""Better error messages for one-shot queries, from the parser of continuous queries.
 
-The store's parser tries every way to go on and names the place where the last one ended; ours names the
-token that is wrong, what it should be, and lists independent faults together. It reads a text only when the
-store has refused it, when it breaks a rule about names that the store does not check, or when the store would
-take a name in HAVING for a variable without a value.
+The store's parser tries all alternatives and names the place where the last one failed. The parser of
+continuous queries names the wrong token and the expected one, and lists independent faults together. That
+parser reads a text only in three cases: the store has rejected the text, the text breaks a rule about names
+that the store does not check, or the store would take an alias in HAVING for a variable without a value.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from quadrill.store.sparql.text_errors import text_error
 
 
 def tell_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
-    """Raise the error of a refused text as our parser sees it.
+    """Raise the error that the parser of continuous queries finds in a rejected text.
 
     Args:
-        refused: the store's.
-        text: the query as the client sent it.
-        base_iri: what its relative IRIs resolve against.
+        refused: the error of the store.
+        text: the query text of the client.
+        base_iri: the base of relative IRIs.
 
     Raises:
-        QueryTextError: ours, or the store's where our parser finds no fault or has no place for it.
+        QueryTextError: the error of the parser, or ``refused`` if the parser finds no fault with a line
+            number.
     """
     found = _found(text, base_iri)
     if found is None:
@@ -37,7 +38,7 @@ def tell_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
 
 
 def refusal_of(text: str, base_iri: str) -> QueryTextError | None:
-    """The store's error about a text, evaluated on nothing; None when it takes it."""
+    """Evaluate a query on an empty store and return its syntax error, or None for a valid text."""
     try:
         require_epoch()
         Store().query(text, base_iri=base_iri)
@@ -49,13 +50,13 @@ def refusal_of(text: str, base_iri: str) -> QueryTextError | None:
 
 
 def refuse_unchecked(text: str, base_iri: str, known: Prepared) -> None:
-    """Refuse a query that the store would take although SPARQL's rules about scopes forbid it.
+    """Reject a query that the store would accept although SPARQL's rules about scopes forbid it.
 
-    So is one whose HAVING names a SELECT alias, as continuous queries may. In SPARQL that is a variable
-    without a value: the store would answer with no rows. ``known`` is what is known of the text.
+    A query whose HAVING names a SELECT alias is rejected too. Continuous queries allow that, but in SPARQL
+    the alias has no value there, and the store would return no rows. ``known`` is the analysis of the text.
 
     Raises:
-        QueryTextError: it is such a one.
+        QueryTextError: the query breaks a rule about scopes, or its HAVING names a SELECT alias.
     """
     if known.breaks_scopes and (refused := scope_error_of(text)) is not None:
         tell_better(refused, text, base_iri)

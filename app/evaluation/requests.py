@@ -1,4 +1,4 @@
-"""A client's query as a request to the store, within the limits on the values that its functions make."""
+"""Conversion of a client's query into a `QueryRequest`, with limits on the values that functions make."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .extensions import Extended
 def request_of(
     text: str, scope: DatasetScope, extension: Extended | None, counts: bool, settings: Settings
 ) -> QueryRequest:
-    """The request that is evaluated within the server.
+    """Return the request with which the server evaluates a query in its process.
 
     Args:
-        text: the query as the client sent it.
-        scope: its dataset and time.
-        extension: how it is written for the store, where that differs.
-        counts: that calls what counts the values that it makes.
-        settings: the limits.
+        text: the query text of the client.
+        scope: the dataset and the time limit of the query.
+        extension: the rewritten text with its custom functions; None if the text needs no change.
+        counts: True if the rewritten text calls functions that limit the size of values.
+        settings: the settings with the limits.
     """
     written = text if extension is None else extension.text
     if "*" in written:
@@ -47,7 +47,7 @@ def request_of(
 
 
 def limited_calls(settings: Settings) -> LimitedCalls:
-    """Functions whose values are limited, as an evaluation within the server calls them."""
+    """Return the limits on text values that the functions of one evaluation in the server make."""
     return LimitedCalls(
         Budget(QueryLimits(text=settings.max_text_length, bytes=settings.max_evaluation_bytes))
     )

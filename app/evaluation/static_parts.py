@@ -1,7 +1,7 @@
-"""Static parts of continuous queries that may hold many rows back: a worker evaluates them.
+"""Evaluation of static parts of continuous queries that may buffer many rows, in a worker process.
 
-part -> pickled, as the text of a request -> `as_evaluated`, in the worker: SPARQL and what it calls
--> rows, into a file -> the table that asked
+static part -> pickled into the text of a request -> `as_evaluated` in the worker: SPARQL and its functions
+-> rows in a file -> the table of the static part
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from .where_parts import MOST_ROWS, BufferLimits
 from .workers import LimitedSink, StoreCopy, TooLargeError, WorkerLostError, WorkerPool, taken
 
 IN_WORKERS = f"{__name__}:as_evaluated"
-"""Where worker processes find `as_evaluated`."""
+"""Import path of `as_evaluated` for worker processes."""
 _LONGEST_TEXT = 300
 _SPOOLED_BYTES = 1 << 20
 
 
 class HeavyPartError(ReportedError):
-    """A static part of a query needs more than it may."""
+    """A static part of a query exceeds its limit on time, memory or rows."""
 
     code = "static-part-too-heavy"
 
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """What one static part may need in a worker; 0 is no limit but for the time.
+    """Limits on the evaluation of one static part; 0 means no limit, except for ``seconds``.
 
     Attributes:
-        seconds: of evaluation.
-        max_bytes: of its rows, as JSON.
-        text: characters of one value that its expressions make.
-        texts: of all such values.
-        rows: that may be held back within the server, of several patterns,
-        scanned: or of one.
+        seconds: seconds of evaluation.
+        max_bytes: bytes of the rows as JSON.
+        text: characters of one value that the expressions make.
+        texts: bytes of all values that the expressions make.
+        rows: rows that a static part with several patterns may buffer in the server process.
+        scanned: quads that a static part with one pattern may scan in the server process.
     """
 
     seconds: float = 600.0
@@ -78,7 +78,7 @@ class StaticParts:
     def __init__(
         self, store: QuadStore, workers: WorkerPool, limits: PartLimits, one: threading.Lock | None = None
     ) -> None:
-        """Parts over ``store``, evaluated by ``workers`` one at a time, as ``one`` says where it is given."""
+        """Make an evaluator over ``store``; the lock ``one`` allows one evaluation at a time."""
         self._store = store
         self._workers = workers
         self._limits = limits
@@ -90,7 +90,7 @@ class StaticParts:
         return not self._room.has(held)
 
     def within(self, seconds: float) -> StaticParts:
-        """The same with less time for a part."""
+        """Return an evaluator with another time limit and the same store, workers and lock."""
         return StaticParts(self._store, self._workers, replace(self._limits, seconds=seconds), self._one)
 
     def rows(
@@ -101,7 +101,7 @@ class StaticParts:
         dataset: Dataset,
         check: Callable[[], None],
     ) -> Generator[Row]:
-        """The rows of a pattern; see `BoundedEngine`."""
+        """Evaluate a pattern in a worker process and yield its rows; see `BoundedEngine`."""
         limits = self._limits
         merged = dataset.default is not None and len(dataset.default) > 1
         task = _PartTask(pattern, tuple(columns), base_iri, limits.text, limits.texts, merged)
@@ -122,7 +122,7 @@ class StaticParts:
     def _begun(
         self, copy: StoreCopy, task: _PartTask, request: WorkerRequest, check: Callable[[], None]
     ) -> Generator[Row]:
-        """Gives one row before the first, and lets the copy go however it ends."""
+        """Yield an empty row, then the rows of a part; release the store copy at the end or on an error."""
         released = False
         try:
             yield ()
@@ -177,9 +177,9 @@ class StaticParts:
 
 
 class _PartTask(NamedTuple):
-    """A part on its way to a worker; ``text`` and ``texts`` are those of `PartLimits`.
+    """A static part that is sent to a worker; ``text`` and ``texts`` have their meaning in `PartLimits`.
 
-    ``merged`` is that of `static_text`.
+    ``merged`` has its meaning in `static_text`.
     """
 
     pattern: Algebra
@@ -190,14 +190,14 @@ class _PartTask(NamedTuple):
     merged: bool
 
     def error(self, what: str, advice: str) -> HeavyPartError:
-        """Says what is wrong with the part, and what can be done."""
+        """Return the error that names the static part, the exceeded limit and a remedy."""
         text = " ".join(static_text(self.pattern, self.columns, None).split())
         told = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
         return HeavyPartError(f"the static part {told} {what}", hint=f"Make the part narrower, or {advice}.")
 
 
 def as_evaluated(text: str, base_iri: str) -> Extended:
-    """In a worker: the text that the store takes of a part, with what it calls."""
+    """Return the SPARQL text of a pickled static part with its functions; called in a worker process."""
     task: _PartTask = pickle.loads(base64.b64decode(text))
     limits = QueryLimits(text=task.text, bytes=task.texts)
     functions = Functions("", custom_functions(), Budget(limits))

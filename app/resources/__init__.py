@@ -1,1 +1,1 @@
-"""The resources of the HTTP interface: functions from a request to an answer."""
+"""The resources of the HTTP interface, as functions that map a request to an answer."""

@@ -1,4 +1,4 @@
-"""``/changes``: one event per commit of the store, resumable from its durable log."""
+"""``/changes``: the change feed, with one event per commit of the store, resumable from a durable log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EVENTS, _LINES = Offer("events", EVENT_STREAM), Offer("lines", LINES)
 
 
 def changes(services: Services, request: Request) -> EventStream:
-    """The change feed, from ``?after=`` or ``Last-Event-ID``, else from now on."""
+    """Return the commits after ``?after=`` or ``Last-Event-ID`` as events; without them, only new commits."""
     request.arguments.check({"after", "patch", "graph"}, several={"graph"})
     form = negotiation.choose(request.accept, (_EVENTS, _LINES)).media_type
     after = request.headers.get("Last-Event-Id") or request.arguments.get("after")

@@ -1,4 +1,4 @@
-"""``/sources`` and ``/sinks``: where streams come from, and where answers go."""
+"""``/sources`` and ``/sinks``: declare, list, start, stop and drop connectors."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from .links import base_url
 
 
 class ConnectorResources:
-    """The operations that sources and sinks have in common."""
+    """The operations of ``/sources`` or ``/sinks``, which are equal for both kinds of connectors."""
 
     def __init__(self, which: str, role: ConnectorRole) -> None:
-        """``which`` is the first part of their paths."""
+        """Make the operations; ``which`` is the first part of the path: ``sources`` or ``sinks``."""
         self.which = which
         self.role = role
 
     def list(self, services: Services, request: Request) -> WholeAnswer:
-        """All of them."""
+        """Return all sources, or all sinks."""
         request.arguments.check()
         return json_answer({self.which: services.connectors.all(self.role)})
 
     def kinds(self, services: Services, request: Request) -> WholeAnswer:
-        """What can be declared: each kind with its members."""
+        """Return the kinds of connectors that can be declared, each with the members of its declaration."""
         request.arguments.check()
         return json_answer({"kinds": described_kinds(self.role)})
 
     def get(self, services: Services, request: Request) -> WholeAnswer:
-        """Its declaration without secrets, state, position, rate, lag, error."""
+        """Return the declaration of a connector without secrets, its state, position, rate, lag and error."""
         request.arguments.check()
         return json_answer(services.connectors.get(self.role, self._name(request)))
 
     def dead_letters(self, services: Services, request: Request) -> WholeAnswer:
-        """What it could not read or deliver, oldest first."""
+        """Return the dead letters of a connector: input or events that failed, oldest first."""
         request.arguments.check()
         letters = services.connectors.dead_letters(self.role, self._name(request))
         return json_answer({"letters": letters.list()})
 
     def drop_dead_letters(self, services: Services, request: Request) -> WholeAnswer:
-        """Drop them all."""
+        """Drop all dead letters of a connector."""
         request.arguments.check()
         letters = services.connectors.dead_letters(self.role, self._name(request))
         return json_answer({"dropped": letters.clear()})
 
     def put(self, services: Services, request: Request) -> WholeAnswer:
-        """Declare or change one; it is started. With ``?dry_run=true`` only what that would do."""
+        """Declare or change a connector and start it; with ``?dry_run=true``, only return the change."""
         request.arguments.check({"dry_run"})
         members = request.json(services.settings.max_query_bytes, "the declaration")
         name = request.name
@@ -67,17 +67,17 @@ class ConnectorResources:
         return json_answer(description, 201, {"Location": location})
 
     def start(self, services: Services, request: Request) -> WholeAnswer:
-        """Let one run; also after it has failed."""
+        """Start a connector, even if the connector has failed."""
         request.arguments.check()
         return json_answer(services.connectors.set_wanted(self.role, self._name(request), True))
 
     def stop(self, services: Services, request: Request) -> WholeAnswer:
-        """Stop one; it stays stopped over restarts."""
+        """Stop a connector; after a restart of the server, the connector stays stopped."""
         request.arguments.check()
         return json_answer(services.connectors.set_wanted(self.role, self._name(request), False))
 
     def drop(self, services: Services, request: Request) -> WholeAnswer:
-        """Stop one and remove its declaration."""
+        """Stop a connector and remove its declaration."""
         request.arguments.check()
         services.connectors.drop(self.role, self._name(request))
         return no_content()
@@ -91,12 +91,12 @@ SINKS = ConnectorResources("sinks", "sink")
 
 
 def role_of_sender(services: Services, request: Request) -> str:
-    """A sender who signs what it sends needs no token."""
+    """Return the role of a push to a webhook source: none if the source has a secret for signatures."""
     return PUBLIC if services.connectors.has_secret(request.name or "") else "push"
 
 
 def send_to_source(services: Services, request: Request) -> WholeAnswer:
-    """Push to a source of the kind webhook."""
+    """Push a request body to a source of the kind webhook."""
     request.arguments.check()
     settings = services.settings
     signed = services.connectors.has_secret(request.name or "")

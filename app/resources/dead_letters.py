@@ -25,7 +25,7 @@ _LISTED = 20
 
 
 def get_dead_letters(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """The dead letters of a stream, oldest first: as JSON, or as events that go on with what comes."""
+    """Return the dead letters of a stream, oldest first, as JSON or as events that include new letters."""
     request.arguments.check()
     name = check_name(request.name, "the stream name")
     form = event_form(request.accept, (negotiation.JSON_RESULTS,))
@@ -53,7 +53,7 @@ class _Letters:
         self.finished = False
 
     def take(self) -> list[bytes]:
-        """The events that are ready; after the end of the buffer the client has to begin again."""
+        """Return the available events; a client for which the buffer was too small has to start again."""
         ready = [self._write(event.kind, event.data, None) for event in self._watcher.take()]
         self.finished = self._watcher.exhausted
         return ready
@@ -92,13 +92,13 @@ def drop_dead_letters(services: Services, request: Request) -> WholeAnswer:
         except NotFoundError:
             if letter is not None:
                 raise
-        # Some have made room for newer ones, or were tried again, since they were listed.
+        # Some listed letters were evicted by newer letters, or were retried by another request.
         kept = set(_letters_of(engine, stream, reason))
         letters = [each for each in letters if each in kept]
 
 
 def _chosen(request: Request) -> tuple[str, str | None, str | None]:
-    """The stream of a request, and the letter or the reason that it names."""
+    """Return the stream of a request, and the id or the reason of the dead letters that the request names."""
     request.arguments.check({"id", "reason"})
     letter, reason = request.arguments.get("id"), request.arguments.get("reason")
     if bool(letter) == bool(reason):

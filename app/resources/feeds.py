@@ -1,4 +1,4 @@
-"""Step 8 of 8: ``/queries/{name}/results``, a feed as Server-Sent Events, or the current answer."""
+"""Step 8 of 8: ``/queries/{name}/results``, the feed of a query as events, or its current answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _QUADS_JSON = Offer("json", "application/json", ("text/json",))
 
 
 def results(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """The feed in a form that is named, else the current answer; 204 after a drop."""
+    """Return the feed if Accept or ``?follow=`` asks for it, else the current answer; 204 after a drop."""
     request.arguments.check({"from", "snapshot", "format", "follow"})
     name = check_name(request.name, "the query name")
     accept = request.accept
@@ -49,7 +49,7 @@ def results(services: Services, request: Request) -> WholeAnswer | Takeover:
 
 
 def open_results(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """The feed as messages of a WebSocket; 204 after a drop."""
+    """Return the feed of a query as messages of a WebSocket; 204 after the query was dropped."""
     request.arguments.check({"from", "snapshot", "last_event_id"})
     name = check_name(request.name, "the query name")
     head = websocket.handshake(request.headers, method=request.method, body_length=request.fields.body_length)
@@ -66,11 +66,11 @@ def open_results(services: Services, request: Request) -> WholeAnswer | Takeover
 
 
 def _position(request: Request) -> tuple[int | None, bool]:
-    """The start of a feed: after which event, and whether with the current answer."""
+    """Return the event id after which a feed starts, and whether the feed starts with the current answer."""
     after = request.arguments.get("from")
     snapshot = request.arguments.flag("snapshot")
-    # A browser keeps the address when it connects again: the header is the newer of the two.
-    # A page cannot give a WebSocket headers.
+    # A browser reconnects with the same address, so the header Last-Event-ID is newer than ``?from=``. A page
+    # cannot set headers of a WebSocket, so the parameter last_event_id replaces the header.
     if resumed := request.headers.get("Last-Event-Id") or request.arguments.get("last_event_id"):
         return whole_number("Last-Event-ID", resumed), False
     return None if after is None else whole_number("the parameter from", after), snapshot
@@ -118,7 +118,7 @@ def _choose(request: Request, offers: tuple[Offer, ...]) -> Offer:
         for offer in offers:
             if named is not None and offer.name == named.name:
                 return offer
-    # A client that would take events or anything gets JSON.
+    # A client that accepts events or ``*/*`` gets JSON here.
     return negotiation.choose(request.accept, offers)
 
 

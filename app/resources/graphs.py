@@ -1,8 +1,9 @@
 """``/store``: the Graph Store HTTP Protocol (https://www.w3.org/TR/sparql11-http-rdf-update/).
 
-/store?graph=IRI   indirect: that graph            /store?default   the default graph
-/store/PATH        direct: the graph whose IRI is the address itself
-/store             the whole dataset; POST of a graph makes a new one and returns its Location
+/store?graph=IRI   indirect identification: the graph IRI
+/store?default     the default graph
+/store/PATH        direct identification: the graph whose IRI is the address itself
+/store             the whole dataset; POST of a graph makes a new graph and returns its Location
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _PARAMETERS = frozenset({"graph", "default"})
 
 
 def get_graph(services: Services, request: Request) -> WholeAnswer | StreamedAnswer:
-    """A graph, or the dataset."""
+    """Return a graph, or the whole dataset, as an RDF document."""
     target = _target(services, request)
     store, settings = services.store, services.settings
     if isinstance(target, NamedNode) and not store.reader.graph_exists(target):
@@ -82,7 +83,7 @@ def get_graph(services: Services, request: Request) -> WholeAnswer | StreamedAns
 
 
 def put_graph(services: Services, request: Request) -> WholeAnswer:
-    """Replace a graph, or the dataset."""
+    """Replace a graph, or the whole dataset, by the quads of the body."""
     target = _target(services, request)
     store = services.store
     if target is None:
@@ -101,7 +102,7 @@ def put_graph(services: Services, request: Request) -> WholeAnswer:
 
 
 def post_graph(services: Services, request: Request) -> WholeAnswer:
-    """Add to a graph, or to the dataset; a graph without a name gets one."""
+    """Add the quads of the body to a graph, to a new graph, or to the whole dataset."""
     target = _target(services, request)
     store = services.store
     if target is None and _is_dataset(request.media_type):
@@ -129,7 +130,7 @@ def post_graph(services: Services, request: Request) -> WholeAnswer:
 
 
 def delete_graph(services: Services, request: Request) -> WholeAnswer:
-    """Drop a graph, or empty the dataset."""
+    """Drop a graph, or delete all quads of the dataset."""
     target = _target(services, request)
     store = services.store
     if target is None:
@@ -149,9 +150,9 @@ def delete_graph(services: Services, request: Request) -> WholeAnswer:
 
 
 def _target(services: Services, request: Request) -> GraphName | None:
-    """The graph that the request is about; None for the whole dataset.
+    """Return the graph that the request names; None for the whole dataset.
 
-    Raises: HttpError 400 when it names several.
+    Raises: HttpError 400 when the request names several graphs.
     """
     fields, path = fields_of(request.query_string), request.names.get("path")
     check_known(_PARAMETERS, [name for name, _value in fields])
@@ -165,7 +166,7 @@ def _target(services: Services, request: Request) -> GraphName | None:
         return DefaultGraph()
     if not path:
         return None
-    # The address as it was sent: a graph's name is compared character by character, so nothing is decoded.
+    # The address is not percent-decoded, because graph names are compared character by character.
     return graph_iri(base_url(services, request) + request.path.lstrip("/"), "path")
 
 
@@ -175,7 +176,7 @@ def _commit(
     write: Callable[[int | None], Commit],
     graph: GraphName | None = None,
 ) -> Commit:
-    """Write under the request's preconditions; ``graph`` is what ``If-None-Match: *`` asks about."""
+    """Check the preconditions of a request and write; ``If-None-Match: *`` tests whether ``graph`` exists."""
     services.engine.require_room()
     store = services.store
     exists = graph is None or store.reader.graph_exists(graph)
@@ -198,18 +199,18 @@ def _done(
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """RDF as it came: the body, or one file of a form."""
+    """An unparsed RDF document: the request body, or one file of a form."""
 
     body: bytes
     kind: RdfType
 
 
 def _quads(services: Services, request: Request, graph: GraphName | None) -> Iterator[Quad]:
-    """The quads of the request's body, in ``graph`` when it is given.
+    """Parse the quads of the request body; if ``graph`` is given, put default-graph quads into ``graph``.
 
     Raises:
-        HttpError: 400 when a document for one graph has others; 413, 415.
-        RdfSyntaxError: malformed, with its place.
+        HttpError: 400 when the body has quads of a graph other than ``graph``; 413, 415.
+        RdfSyntaxError: the document is malformed; the error has the line and column.
     """
     settings = services.settings
     base = graph.value if isinstance(graph, NamedNode) else settings.base_iri
@@ -253,7 +254,7 @@ def _documents(request: Request, limit: int) -> Iterator[_Document]:
 
 
 def _files(request: Request, limit: int) -> MultiDict[str, FileStorage]:
-    """The files of a form; large ones are kept in temporary files."""
+    """Parse the files of a multipart form; large files are stored in temporary files."""
     limit = check_announced(request, limit, "the form")
     content_type, options = parse_options_header(request.headers.get("Content-Type"))
     source: IO[bytes] = io.BytesIO(request.body)
@@ -264,7 +265,7 @@ def _files(request: Request, limit: int) -> MultiDict[str, FileStorage]:
 
 
 class _BoundedBody(io.RawIOBase):
-    """A body of at most so many bytes."""
+    """A readable stream over a request body with a maximum size."""
 
     def __init__(self, body: LargeBody, most: int) -> None:
         super().__init__()
@@ -272,11 +273,11 @@ class _BoundedBody(io.RawIOBase):
         self._most = self._left = most
 
     def readable(self) -> bool:
-        """True."""
+        """Return True, because the body is always readable."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read. Raises: HttpError 413 beyond the limit."""
+        """Read bytes into ``buffer``. Raises: HttpError 413 beyond the limit."""
         piece = self._body.read(len(buffer)) or b""
         self._left -= len(piece)
         if self._left < 0:
@@ -286,7 +287,7 @@ class _BoundedBody(io.RawIOBase):
 
 
 def _document(content_type: str | None, read: Callable[[], bytes]) -> _Document:
-    """The body with its format; what Oxigraph does not read as N-Quads."""
+    """Return a document with its format; TriX and HexTuples are converted to N-Quads."""
     codec = codecs.READABLE.get(negotiation.content_media_type(content_type).essence)
     if codec is None:
         kind = negotiation.rdf_type(content_type)

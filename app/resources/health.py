@@ -1,4 +1,4 @@
-"""``/health`` and ``/metrics``: alive, ready, and how much of what."""
+"""``/health`` and ``/metrics``: liveness, readiness and Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..wiring import Services
 
 
 def live(services: Services, request: Request) -> WholeAnswer:
-    """200 as long as requests are answered."""
+    """Return status 200, which shows that the server answers requests."""
     return json_answer({"status": "live"})
 
 
 def ready(services: Services, request: Request) -> WholeAnswer:
-    """200 when store and registry answer queries, the engine runs and its logs can be written, else 503.
+    """Return 200 if the store, the registry and the engine work and the journal is writable; else 503.
 
-    While the journal is replayed the answer says how far that is.
+    During the replay of the journal, the answer contains the progress of the replay.
     """
     starting = services.engine.parts.starting
     if starting.active:
@@ -42,7 +42,7 @@ def ready(services: Services, request: Request) -> WholeAnswer:
 
 
 def metrics(services: Services, request: Request) -> WholeAnswer:
-    """The figures for Prometheus."""
+    """Return the metrics of the server in Prometheus' text format."""
     return text_answer(services.metrics.text(), CONTENT_TYPE)
 
 
@@ -58,6 +58,6 @@ def _outcome(check: Callable[[], object]) -> str:
     try:
         check()
     except Exception as error:
-        # Names the kind of fault only: health is public.
+        # The answer has only the class of the error, because ``/health`` is public.
         return type(error).__name__
     return "ok"

@@ -1,4 +1,4 @@
-"""``/loads`` and ``/jobs``: bulk work and its progress; ``/backups``."""
+"""``/loads``, ``/jobs`` and ``/backups``: bulk loads, the progress of jobs, and backups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FINAL = ("done", "failed", "cancelled")
 
 
 def load(services: Services, request: Request) -> WholeAnswer:
-    """Queue a bulk load."""
+    """Enqueue a bulk load as a job."""
     record = services.jobs.submit_load(request.json(services.settings.max_query_bytes, "the load"))
     headers = {"Location": f"{base_url(services, request)}jobs/{record.id}"}
     return json_answer(describe(record), 202, headers)
@@ -66,7 +66,7 @@ def cancel_job(services: Services, request: Request) -> WholeAnswer:
 
 
 def make_backup(services: Services, request: Request) -> WholeAnswer | StreamedAnswer:
-    """Copy all that is kept into a folder below the operator's choice, or send it as an archive."""
+    """Back up store, registry and engine into a folder that the settings allow, or send a tar archive."""
     store, registry, settings = services.store, services.registry, services.settings
     members = request.json(settings.max_query_bytes, "the backup")
     if members.keys() - {"folder"}:
@@ -80,14 +80,14 @@ def make_backup(services: Services, request: Request) -> WholeAnswer | StreamedA
 
 
 class Archive(StreamedAnswer):
-    """The pieces of a backup as one file."""
+    """The answer that sends a backup as a tar archive, piece by piece."""
 
     def __init__(self, version: int, pieces: Generator[bytes, None, None]) -> None:
         self._version = version
         self._pieces = pieces
 
     def send(self, output: Output) -> WholeAnswer | None:
-        """Send all pieces. The first is made before the head: an error until then is an ordinary problem."""
+        """Send all pieces of the archive; an error before the first piece becomes a problem document."""
         with closing(self._pieces) as pieces:
             try:
                 first = next(pieces)
@@ -105,7 +105,7 @@ class Archive(StreamedAnswer):
 
 
 class JobSource:
-    """The progress of a job, or of all, as events; a thread of its own waits, since jobs are few."""
+    """The progress of one job or of all jobs as events; a separate thread waits for changes."""
 
     more = False
 
@@ -133,7 +133,7 @@ class JobSource:
         return told
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` at each change."""
+        """Start a thread that calls ``wake`` at each change of a job, and at least once a second."""
 
         def watch() -> None:
             while not (self._closed or self.finished):

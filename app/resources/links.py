@@ -1,4 +1,4 @@
-"""Addresses of resources in answers."""
+"""The base URL of resource addresses in answers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ..wiring import Services
 
 
 def base_url(services: Services, request: Request) -> str:
-    """The address of this server as the client sees it, with a slash at its end."""
+    """Return the URL of the server as the client sees it, with a slash at the end."""
     configured = services.settings.public_url
     if configured:
         return configured.rstrip("/") + "/"
-    # Names of graphs begin with it: one server has one spelling (RFC 3986 section 6.2.2.1).
+    # Graph names begin with this URL, so the host name is normalised (RFC 3986 section 6.2.2.1).
     host = (request.headers.get("Host") or f"{SERVER_NAME}:{request.port}").lower()
     return f"http://{host.removesuffix(':80').removesuffix(':')}/"

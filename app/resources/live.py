@@ -18,9 +18,9 @@ from .pushes import messages_call, push_call
 
 
 def lines(services: Services, request: Request, body: BodyStream) -> LongPush:
-    """The push of a chunked body, whose lines are processed as they arrive, and acknowledged if asked.
+    """Return the push of a chunked body, whose lines are processed, and on request acknowledged, on arrival.
 
-    Raises: HttpError 400 for a parameter that is wrong, 415 without a Content-Type.
+    Raises: HttpError 400 for an invalid parameter, 415 without a Content-Type.
     """
     call, acknowledges = push_call(request)
     chunks = body.chunks
@@ -39,9 +39,9 @@ def lines(services: Services, request: Request, body: BodyStream) -> LongPush:
 
 
 def messages(services: Services, request: Request) -> LongPush:
-    """A WebSocket whose messages are pushes to a stream, named by the path or by ``?iri=``.
+    """Return a WebSocket whose messages are pushes to the stream in the path or in ``?iri=``.
 
-    Raises: HttpError 400 for what is no handshake, or a wrong parameter.
+    Raises: HttpError 400 for an invalid handshake or parameter.
     """
     call = messages_call(request)
     head = websocket.handshake(request.headers, method=request.method, body_length=request.fields.body_length)

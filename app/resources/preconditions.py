@@ -1,6 +1,6 @@
 """``If-Match`` and ``If-None-Match`` on the version of the dataset (RFC 9110 section 13).
 
-A version is one number for the whole dataset, so that its tag is ``"<version>"`` on every resource.
+The version is one number for the whole dataset, so all resources have the same ETag ``"<version>"``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*(?:,|\Z)')
 
 
 def expected_version(request: Request, current: int, exists: bool) -> int | None:
-    """The version at which a write may happen; None for any.
+    """Return the dataset version that a write requires; None if the request has no precondition.
 
     Args:
         request: the request.
-        current: the version now.
-        exists: whether the resource exists, for ``*``.
+        current: the current version of the dataset.
+        exists: whether the resource exists, for the value ``*``.
 
-    Raises: HttpError 412 when a condition fails already.
+    Raises: HttpError 412 when a precondition is false at the current version.
     """
     expected: int | None = None
     if_match = request.headers.get("If-Match")
@@ -38,15 +38,15 @@ def expected_version(request: Request, current: int, exists: bool) -> int | None
             raise _failed("the resource exists already", current)
         if current in _versions(if_none_match):
             raise _failed(f"the dataset is at version {current}", current)
-        # What was looked at must still be so when the write happens.
+        # The precondition was checked at the current version, so the write requires that version.
         expected = current
     return expected
 
 
 def check_reading(request: Request, current: int) -> None:
-    """``If-Match`` on a read.
+    """Check the header ``If-Match`` of a read.
 
-    Raises: HttpError 412.
+    Raises: HttpError 412 when the header does not match the current version.
     """
     if_match = request.headers.get("If-Match")
     if if_match is not None and if_match.strip() != "*" and current not in _versions(if_match):
@@ -54,13 +54,13 @@ def check_reading(request: Request, current: int) -> None:
 
 
 def is_known(request: Request, current: int) -> bool:
-    """True when the client says that it has this version already."""
+    """Return True if ``If-None-Match`` lists the current version, so that the answer is 304."""
     if_none_match = request.headers.get("If-None-Match")
     return if_none_match is not None and current in _versions(if_none_match)
 
 
 def _versions(header: str) -> set[int]:
-    """The versions in a list of tags; tags that are no versions match nothing."""
+    """Parse the versions in a list of entity tags; ignore tags that are not versions."""
     return {
         int(tag) for _weak, tag in _TAG.findall(header) if tag.isascii() and tag.isdigit() and len(tag) < 19
     }

@@ -1,4 +1,4 @@
-"""``/prefixes``: what graphs are written with; paths and members are those of Fuseki's service."""
+"""``/prefixes``: the prefixes for writing graphs, with the same interface as Fuseki's prefix service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..wiring import Services
 
 
 def get_prefixes(services: Services, request: Request) -> WholeAnswer:
-    """All prefixes, or the one with ``?prefix=``, or those of ``?uri=``."""
+    """Return all prefixes, the prefix ``?prefix=``, or the prefixes of the IRI ``?uri=``."""
     request.arguments.check({"prefix", "uri"})
     wanted, iri = request.arguments.get("prefix"), request.arguments.get("uri")
     if wanted is not None and iri is not None:
@@ -30,7 +30,7 @@ def get_prefixes(services: Services, request: Request) -> WholeAnswer:
 
 
 def put_prefix(services: Services, request: Request) -> WholeAnswer:
-    """Keep a prefix: ``prefix`` and ``uri`` as parameters or as form fields."""
+    """Store a prefix; ``prefix`` and ``uri`` are query-string parameters or form fields."""
     fields = fields_of(request.query_string)
     if request.media_type == FORM:
         fields += fields_of(request.read(services.settings.max_query_bytes, "the form"))
@@ -43,7 +43,7 @@ def put_prefix(services: Services, request: Request) -> WholeAnswer:
 
 
 def remove_prefix(services: Services, request: Request) -> WholeAnswer:
-    """Forget the prefix with ``?prefix=``."""
+    """Delete the prefix ``?prefix=``."""
     request.arguments.check({"prefix"})
     prefix = request.arguments.get("prefix")
     if prefix is None:

@@ -1,4 +1,4 @@
-"""What a push and a heartbeat ask for, without their bodies."""
+"""Parsers of the address and the header of a push or a heartbeat."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ NOT_WAITED = {"waited": False}
 
 
 class HeartbeatCall(NamedTuple):
-    """A heartbeat; see `StreamService.heartbeat`."""
+    """The arguments of a heartbeat; see `StreamService.heartbeat`."""
 
     stream: str
     at_ms: int
     wait: bool
 
     def give(self, engine: Engine) -> bool:
-        """Move the stream's time; False if its results are not in the feeds when the wait ends.
+        """Advance the time of the stream; return False if its results are not in the feeds after the wait.
 
-        Raises: as `StreamService.heartbeat`.
+        Raises: the errors of `StreamService.heartbeat`.
         """
         return engine.streams.heartbeat(self.stream, self.at_ms, wait=self.wait)
 
 
 def push_call(request: Request) -> tuple[PushCall, bool]:
-    """The push that a request asks for, and whether it asks for acknowledgements.
+    """Parse the push of a request, and whether the client wants acknowledgements.
 
-    Raises: HttpError 400 for a parameter that is wrong, 415 without a Content-Type.
+    Raises: HttpError 400 for an invalid parameter, 415 without a Content-Type.
     """
     is_kept = request.fields.plain and len(request.target) <= _MAX_KEPT_TARGET
     read = _kept_push_call if is_kept else _push_call
@@ -73,14 +73,14 @@ def _push_call(name: str | None, query: bytes, fields: Fields) -> tuple[PushCall
     return call, arguments.flag("ack")
 
 
-# A client repeats its header, and where it pushes to.
+# A client repeats its header and its address, so the result is cached.
 _kept_push_call = lru_cache(maxsize=1024)(_push_call)
 
 
 def messages_call(request: Request) -> PushCall:
-    """The push that each message of a WebSocket asks for, whose media type the message tells.
+    """Parse the arguments of the pushes on a WebSocket; each message has a separate media type.
 
-    Raises: HttpError 400.
+    Raises: HttpError 400 for an invalid parameter.
     """
     arguments = request.arguments
     arguments.check(_MESSAGE_PARAMETERS)
@@ -89,9 +89,9 @@ def messages_call(request: Request) -> PushCall:
 
 
 def heartbeat_call(request: Request) -> HeartbeatCall:
-    """The heartbeat that a request asks for.
+    """Parse the heartbeat of a request.
 
-    Raises: HttpError 400, InputError for a time that is none.
+    Raises: HttpError 400 for an invalid parameter, InputError for an invalid time.
     """
     arguments = request.arguments
     arguments.check(_HEARTBEAT_PARAMETERS)
@@ -115,7 +115,7 @@ def _each(arguments: Arguments) -> str | None:
 
 
 def _stream(name: str | None, arguments: Arguments) -> str:
-    """The stream that the path or ``?iri=`` names."""
+    """Return the name or IRI of the stream in the path or in ``?iri=``."""
     if name is None:
         return stream_iri(arguments)
     if arguments.get("iri") is not None:
@@ -124,9 +124,9 @@ def _stream(name: str | None, arguments: Arguments) -> str:
 
 
 def stream_iri(arguments: Arguments) -> str:
-    """The parameter ``iri``.
+    """Return the stream IRI in the parameter ``iri``.
 
-    Raises: HttpError 400 without one.
+    Raises: HttpError 400 when the parameter is missing.
     """
     iri = arguments.get("iri")
     if not iri:

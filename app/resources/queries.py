@@ -28,7 +28,7 @@ _TEXT_TYPES = ("text/plain", "application/sparql-query")
 
 
 def list_queries(services: Services, request: Request) -> WholeAnswer:
-    """All registered queries; with a parameter a part of them, and how many there are."""
+    """Return all registered queries; with parameters, the matching queries and their number."""
     request.arguments.check({"contains", "state", "offset", "limit"})
     if not request.arguments:
         return json_answer({"queries": list(map(_listed, describing.describe_all(services.engine)))})
@@ -58,7 +58,7 @@ def register(services: Services, request: Request) -> WholeAnswer:
 
 
 def register_by_name(services: Services, request: Request) -> WholeAnswer:
-    """Register a query under this name; ``?replace=true`` drops the query that has it."""
+    """Register a query under the name in the path; ``?replace=true`` drops an older query of that name."""
     request.arguments.check({"replace", "name"})
     name, asked = request.name, request.arguments.get("name")
     if asked is not None and asked != name:
@@ -94,19 +94,19 @@ def preview(services: Services, request: Request) -> WholeAnswer:
 
 
 def describe(services: Services, request: Request) -> WholeAnswer:
-    """One query: text, windows, static parts, counters, what it waits for."""
+    """Return one query: text, windows, static parts, counters, and reasons why the query waits."""
     request.arguments.check()
     engine, name = services.engine, check_name(request.name, "the query name")
     document = describing.describe(engine, name)
     if any(reason.word == "filtered" for reason in waiting_for(document)):
-        # Its operators tell which of them lets nothing through.
+        # The statistics of the operators show which operator filters out all rows.
         reasons = _described(describing.explain(engine, name, analyze=True))["waiting_for"]
         return json_answer(document | {"waiting_for": reasons})
     return json_answer(_described(document))
 
 
 def explain(services: Services, request: Request) -> WholeAnswer:
-    """The plan: JSON when asked for or with ``?analyze=true``, text otherwise; ``?code=true`` its source."""
+    """Return the plan of a query as text or JSON; with ``?code=true``, also the source code of the plan."""
     request.arguments.check({"analyze", "code"})
     name = check_name(request.name, "the query name")
     analyze = request.arguments.flag("analyze")
@@ -127,7 +127,7 @@ def history(services: Services, request: Request) -> WholeAnswer:
 
 
 def patch(services: Services, request: Request) -> WholeAnswer:
-    """Pause, resume or change settings."""
+    """Pause or resume a query, or change its settings."""
     request.arguments.check()
     changes = request.json(services.settings.max_query_bytes, "the change")
     if not changes:
@@ -154,7 +154,7 @@ def replay(services: Services, request: Request) -> WholeAnswer:
 
 
 def drop(services: Services, request: Request) -> WholeAnswer:
-    """Drop a query; its feed ends. The graph of its view stays unless ``?drop_graph=true``."""
+    """Drop a query and end its feed; the graph of its view stays unless ``?drop_graph=true``."""
     request.arguments.check({"drop_graph"})
     name = check_name(request.name, "the query name")
     services.engine.queries.drop(name, with_graph=request.arguments.flag("drop_graph"))
@@ -166,12 +166,12 @@ _PLAN_JSON = negotiation.Offer("plan", "application/json")
 
 
 def _described(document: dict[str, Any]) -> dict[str, Any]:
-    """A description with what the query waits for."""
+    """Add the reasons why a query waits to its description."""
     return document | {"waiting_for": [reason.to_json() for reason in waiting_for(document)]}
 
 
 def _listed(document: dict[str, Any]) -> dict[str, Any]:
-    """A description in a list: where its reasons cannot be found, the list is given without them."""
+    """Add the reasons why a query waits to its description; log an error and add no reasons if that fails."""
     try:
         return _described(document)
     except Exception:
@@ -191,7 +191,7 @@ def _register(services: Services, request: Request, name: str | None, *, replace
 
 
 def _registration(services: Services, request: Request, name: str | None) -> Registration:
-    """The registration in the request's body, named by ``name`` when it is given."""
+    """Parse the registration in the request body; ``name``, if given, is the name of the query."""
     limit = services.settings.max_query_bytes
     media = negotiation.content_media_type(request.headers.get("Content-Type"))
     if media.essence in _TEXT_TYPES:

@@ -27,7 +27,7 @@ from .links import base_url
 
 
 def get_query(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | NeedsWorker:
-    """A query by GET; without a query the service description."""
+    """Answer a query by GET; without the parameter ``query``, return the service description."""
     call = SparqlCall(fields_of(request.query_string))
     if call.one("query") is None:
         if call.one("update") is not None:
@@ -40,17 +40,17 @@ def get_query(services: Services, request: Request) -> WholeAnswer | StreamedAns
 
 
 def post_query(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | NeedsWorker:
-    """A query by POST, form or direct, or by the method QUERY."""
+    """Answer a query by POST, with a form or a direct text, or by the method QUERY."""
     return _query(services, request, _posted(services, request, QUERY))
 
 
 def post_update(services: Services, request: Request) -> Later | NeedsWorker:
-    """An update by POST, form or direct."""
+    """Execute an update by POST, with a form or a direct text."""
     return _update(services, request, _posted(services, request, UPDATE))
 
 
 def post_sparql(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | Later | NeedsWorker:
-    """A query or an update, by content type or by parameter."""
+    """Execute a query or an update; the content type or the parameters decide which."""
     call = _posted(services, request, QUERY, UPDATE)
     if not call.is_update:
         return _query(services, request, call)
@@ -59,14 +59,14 @@ def post_sparql(services: Services, request: Request) -> WholeAnswer | StreamedA
 
 
 def validate_query(services: Services, request: Request) -> WholeAnswer:
-    """The faults of a query, which is not evaluated."""
+    """Return the faults of a query without an evaluation."""
     settings = services.settings
     text = protocol.query_text(_posted(services, request, QUERY), settings)
     return json_answer({"faults": faults_of_query(text, settings.base_iri)})
 
 
 def validate_update(services: Services, request: Request) -> WholeAnswer:
-    """The faults of an update, which is not evaluated."""
+    """Return the faults of an update without its execution."""
     settings = services.settings
     text = protocol.update_text(_posted(services, request, UPDATE), settings)
     if len(text) > settings.max_query_bytes:
@@ -75,7 +75,7 @@ def validate_update(services: Services, request: Request) -> WholeAnswer:
 
 
 def service_description(services: Services, request: Request) -> WholeAnswer:
-    """The description of this service as RDF, in the format that the client prefers."""
+    """Return the SPARQL service description as RDF, in the format that the client prefers."""
     chosen = negotiation.choose(request.accept, negotiation.GRAPH_OFFERS)
     assert chosen.rdf is not None
     settings = services.settings

@@ -48,7 +48,7 @@ def get_stored(services: Services, request: Request) -> WholeAnswer:
 
 
 def put_stored(services: Services, request: Request) -> WholeAnswer:
-    """Keep a query under a name, in place of an older one: a text, or JSON with query and description."""
+    """Store a query under a name and replace an older one; the body is a text, or JSON with a description."""
     request.arguments.check()
     name = check_name(request.name, "the name of the stored query")
     text, description = _given(services, request)
@@ -79,7 +79,7 @@ def remove_stored(services: Services, request: Request) -> WholeAnswer:
 
 
 def run_stored(services: Services, request: Request) -> StreamedAnswer:
-    """Run a stored query; dataset parameters and ``timeout`` as for ``/query``."""
+    """Run a stored query; the dataset parameters and ``timeout`` are the same as for ``/query``."""
     fields = fields_of(request.query_string)
     check_known(_RUN_PARAMETERS, [name for name, _value in fields])
     call, text = SparqlCall(fields), _found(services, request).text

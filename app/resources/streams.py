@@ -32,11 +32,11 @@ from .links import base_url
 N_QUADS = "application/n-quads"
 MOST_ELEMENTS = 1_000
 MOST_QUADS = 10_000
-"""In all elements of an answer; `size` tells how many an element has."""
+"""Maximum number of quads in an answer with elements; the member ``size`` has the full size of an element."""
 
 
 def list_streams(services: Services, request: Request) -> WholeAnswer:
-    """All streams, or the one with ``?iri=``."""
+    """Return all streams, or the stream ``?iri=``."""
     request.arguments.check({"iri"})
     if "iri" in request.arguments:
         return json_answer(describe_stream(services.engine, pushes.stream_iri(request.arguments)))
@@ -44,13 +44,13 @@ def list_streams(services: Services, request: Request) -> WholeAnswer:
 
 
 def get_stream(services: Services, request: Request) -> WholeAnswer:
-    """One stream: watermark, counts, readers."""
+    """Return one stream: its watermark, counts and readers."""
     request.arguments.check()
     return json_answer(describe_stream(services.engine, _name(request)))
 
 
 def get_history_by_iri(services: Services, request: Request) -> WholeAnswer:
-    """What arrived on the stream with ``?iri=`` in the last hour; without it the stream named history."""
+    """Return the last hour of the stream ``?iri=``; without ``?iri=``, the stream named ``history``."""
     if "iri" not in request.arguments:
         request.arguments.check()
         return json_answer(describe_stream(services.engine, "history"))
@@ -72,7 +72,7 @@ def get_late(services: Services, request: Request) -> WholeAnswer:
 
 
 def get_elements(services: Services, request: Request) -> WholeAnswer:
-    """The newest elements that a stream keeps, the newest first; at most ``?limit=``."""
+    """Return at most ``?limit=`` retained elements of a stream, newest first."""
     request.arguments.check({"limit"})
     limit = whole_number("limit", request.arguments.get("limit") or "20")
     if not 1 <= limit <= MOST_ELEMENTS:
@@ -87,7 +87,7 @@ def get_elements(services: Services, request: Request) -> WholeAnswer:
 
 
 def push(services: Services, request: Request) -> WholeAnswer | Later | Takeover | NeedsWorker:
-    """Push elements to a stream, named by the path or by ``?iri=``."""
+    """Push elements to the stream in the path or in ``?iri=``."""
     stream = request.stream
     if isinstance(stream, BodyStream) and stream.lines:
         return live.lines(services, request, stream)
@@ -116,31 +116,31 @@ def push(services: Services, request: Request) -> WholeAnswer | Later | Takeover
 
 
 def open_pushes(services: Services, request: Request) -> Takeover:
-    """A WebSocket whose messages are pushes to a stream, named by the path or by ``?iri=``."""
+    """Open a WebSocket whose messages are pushes to the stream in the path or in ``?iri=``."""
     return live.messages(services, request)
 
 
 def heartbeat(services: Services, request: Request) -> WholeAnswer:
-    """Move the watermark of a stream, named by the path or by ``?iri=``, without data."""
+    """Advance the watermark of the stream in the path or in ``?iri=`` without elements."""
     if pushes.heartbeat_call(request).give(services.engine):
         return no_content()
     return json_answer(pushes.NOT_WAITED)
 
 
 def reset_time(services: Services, request: Request) -> WholeAnswer:
-    """Reset the time of a stream, named by the path or by ``?iri=``; its readers begin a new epoch."""
+    """Reset the time of the stream in the path or in ``?iri=``; queries that read it begin a new epoch."""
     found = services.engine.streams.reset_time(_name_or_iri(request))
     return json_answer({"streams": found.streams, "queries": found.queries})
 
 
 def drop(services: Services, request: Request) -> WholeAnswer:
-    """Drop a stream, named by the path or by ``?iri=``; 409 while a query reads it."""
+    """Drop the stream in the path or in ``?iri=``; 409 while a query reads the stream."""
     services.engine.streams.drop(_name_or_iri(request))
     return no_content()
 
 
 def declare(services: Services, request: Request) -> WholeAnswer:
-    """Declare a stream, named by the path, by ``?iri=`` or by members of the declaration."""
+    """Declare the stream that the path, ``?iri=`` or the declaration names."""
     name = None if request.name is None else _name(request)
     request.arguments.check({"iri", "dry_run"})
     members = request.json(services.settings.max_query_bytes, "the declaration")
@@ -157,7 +157,7 @@ def declare(services: Services, request: Request) -> WholeAnswer:
 
 
 def _one_of(given: Any, asked: str | None, member: str) -> str | None:
-    """What a member of the declaration and the address say, which must not differ."""
+    """Return the value of a member in the declaration or in the address; raise an error if they differ."""
     if given is not None and not isinstance(given, str):
         raise HttpError(400, f"the member {member} must be a text", code="member")
     if given is not None and asked is not None and given != asked:
@@ -166,7 +166,7 @@ def _one_of(given: Any, asked: str | None, member: str) -> str | None:
 
 
 def map_records(services: Services, request: Request) -> WholeAnswer:
-    """What records would be by the mapping of a stream, or by the mapping in the body."""
+    """Map sample records to N-Quads by the mapping of a stream, or by the mapping in the body."""
     name = None if request.name is None else _name(request)
     request.arguments.check({"iri"} if name is None else ())
     limit, stream = services.settings.max_push_bytes, name or request.arguments.get("iri")
@@ -198,9 +198,10 @@ def map_records(services: Services, request: Request) -> WholeAnswer:
 
 
 def _require_records(request: Request, body: bytes) -> None:
-    """Refuse a mapping as the body of a request that names a stream, whose own mapping would be used.
+    """Reject a body with a mapping if the request names a stream, because the stream has its own mapping.
 
-    A record may have a field ``mapping``: it is a mapping only as an object with ``construct`` or ``jsonld``.
+    A record may have a field ``mapping``. The field counts as a mapping only if its value is an object with
+    ``construct`` or ``jsonld``.
     """
     if not body.lstrip().startswith(b"{"):
         return
@@ -219,9 +220,10 @@ def _require_records(request: Request, body: bytes) -> None:
 
 
 def _require_writer(request: Request) -> None:
-    """Raise HttpError 403 for a role that may only use the mapping that a stream has.
+    """Raise HttpError 403 if the sender lacks the role ``write``, which a mapping in the body needs.
 
-    The resource itself needs ``read``: trying a mapping changes nothing, so a read-only server allows it.
+    The route needs only the role ``read``, because the test of a mapping changes nothing and a read-only
+    server allows it.
     """
     caller = request.caller or NOBODY
     if not caller.may("write"):
@@ -235,7 +237,7 @@ def _require_writer(request: Request) -> None:
 
 
 def _mapped(engine: Engine, name_or_iri: str, body: bytes, media_type: str) -> str:
-    """N-Quads of what a body would be by the mapping of a stream."""
+    """Map the records in a body to N-Quads by the mapping of a stream."""
     record = engine.streams.inspect(name_or_iri, lambda stream, _: stream.record)
     if record.mapping is None:
         raise InputError(f"stream {record.name} has no mapping", hint="PUT /streams/{name} declares one")
@@ -246,10 +248,10 @@ def _mapped(engine: Engine, name_or_iri: str, body: bytes, media_type: str) -> s
 
 
 def _tried(engine: Engine, text: str) -> str:
-    """N-Quads of the ``records`` in a JSON object by its ``mapping``, which no stream has yet."""
+    """Map the ``records`` in a JSON object to N-Quads by the ``mapping`` in the same object."""
     settings, options = engine.settings, DecodeOptions(at=0)
     base_iri, members = settings.base_iri, read_document(text)
-    # Compiled for this request alone: texts that are tried must not fill the memory.
+    # The compiled mapping is not cached, because sample mappings must not fill the cache.
     mapping = compile_mapping(read_declaration(members["mapping"]), base_iri, settings.records)
     records = members["records"]
     if isinstance(records, str):
@@ -262,7 +264,7 @@ def _name(request: Request) -> str:
 
 
 def _name_or_iri(request: Request) -> str:
-    """The stream that the path or ``?iri=`` names, where the address has no other parameter."""
+    """Return the stream in the path or in ``?iri=``; reject all other parameters."""
     if request.name is not None:
         request.arguments.check()
         return _name(request)
@@ -271,7 +273,7 @@ def _name_or_iri(request: Request) -> str:
 
 
 def _until_departure(content_type: str) -> contextlib.AbstractContextManager[None]:
-    """Let a push of records, whose mapping may take long, end when its client has left."""
+    """Return a context that cancels the mapping of records, which may take long, when the client has left."""
     if "json" in content_type or "csv" in content_type:
         return waiting_client(departure_check())
     return contextlib.nullcontext()

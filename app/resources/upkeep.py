@@ -1,4 +1,4 @@
-"""``/optimize``, ``/mirror`` and ``/restores``: work on the whole store, as jobs."""
+"""``/optimize``, ``/mirror`` and ``/restores``: jobs on the whole store."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from .links import base_url
 
 
 def optimize(services: Services, request: Request) -> WholeAnswer:
-    """Queue a compaction of the database files."""
+    """Enqueue a job that compacts the database files."""
     request.arguments.check()
     return _queued(services, request, services.jobs.submit_optimize())
 
 
 def mirror(services: Services, request: Request) -> WholeAnswer:
-    """Queue the making of the Parquet mirror, or its compaction, which takes in what was committed since."""
+    """Enqueue a job that writes the Parquet mirror; ``?compact=true`` merges later commits into its files."""
     request.arguments.check({"compact"})
     return _queued(services, request, services.jobs.submit_mirror(compact=request.arguments.flag("compact")))
 
 
 def show_mirror(services: Services, request: Request) -> WholeAnswer:
-    """The mirror's version and size, and how far the store is ahead of it."""
+    """Return the version and size of the mirror, and how far the store is ahead of the mirror."""
     request.arguments.check()
     return json_answer(services.jobs.mirror())
 
 
 def restore(services: Services, request: Request) -> WholeAnswer:
-    """Queue the replacement of the dataset by that of a backup, as one commit."""
+    """Enqueue a job that replaces the dataset by the dataset of a backup, in one commit."""
     refuse_when_read_only(services.settings)
     members = request.json(services.settings.max_query_bytes, "the restore")
     return _queued(services, request, services.jobs.submit_restore(members.get("folder")))
