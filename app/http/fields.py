@@ -17,7 +17,7 @@ class Fields:
         close: True if the connection ends after this request.
         expects: True if the client waits for ``100 Continue`` before it sends the body.
         minor_version: the minor version of HTTP/1.
-        plain: True if the fast reader of heads has parsed the header and the header is small.
+        plain: True if the fast parser (server/wire.py) has parsed the header and the header is small.
         forwarded: True if a proxy has marked the request as forwarded.
     """
 

@@ -53,7 +53,7 @@ class _Letters:
         self.finished = False
 
     def take(self) -> list[bytes]:
-        """Return the available events; a client for which the buffer was too small has to start again."""
+        """Return the available events; set ``finished`` after the last event of an ended subscription."""
         ready = [self._write(event.kind, event.data, None) for event in self._watcher.take()]
         self.finished = self._watcher.exhausted
         return ready

@@ -1,7 +1,8 @@
 """One connection of a client, which parses received bytes into requests and sends answers.
 
 A connection belongs to one thread at a time: to the connection loop (connection_loop.py) until a request is
-complete, then to the worker that answers it. Its socket never blocks; callers pass the time that they wait.
+complete, then to the worker that answers the request. The socket of a connection never blocks; callers pass a
+time limit for each wait.
 """
 
 from __future__ import annotations

@@ -313,7 +313,7 @@ class ConnectionLoop:
             self._too_slow(victim)
 
     def _over_limit(self, latest: Connection, now: float) -> Connection | None:
-        """Return the oldest incomplete request if there are too many, unless it is younger than 1 s."""
+        """Return the oldest incomplete request if a limit is exceeded and that request is older than 1 s."""
         connection_limits, unfinished = self._limits, self._unfinished
         found = None
         if len(unfinished) > connection_limits.unfinished:

@@ -2,12 +2,13 @@
 
     connection_loop.py --whole request--> workers.py --> Handler.answer --> reply.py
                                 fast_lane.py  --> Handler.answer_short, of busy clients with short requests
-                           +---> pools of their own for health, for figures and for bodies that are received
-                                 while they are read: other requests never fill these
+                           +---> separate pools for health, for metrics and for streamed bodies, which
+                                 other requests cannot fill
 
-docs/decisions/0050-server.md has the reasons for a server of our own. An answer may take the connection over:
-it goes to the writer of event streams, and the worker takes the next request. An error after the first byte
-of an answer breaks the connection: an answer that was cut never looks complete.
+docs/decisions/0050-server.md explains why Quadrill has a private HTTP server. An answer may take over the
+connection: the writer of event streams gets the connection, and the worker takes the next request. An error
+after the first byte of an answer breaks the connection, so a client never takes a partial answer for a
+complete one.
 """
 
 from __future__ import annotations
@@ -376,7 +377,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         raise _address_error(host, port, error) from error
-    # Answers are sent without Nagle's delay; accepted sockets inherit the option.
+    # Answers are sent without Nagle's delay; accepted sockets inherit this option of the listener.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
