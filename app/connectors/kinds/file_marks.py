@@ -18,16 +18,18 @@ from quadrill.store.errors import InputError
 from ...http.errors import HttpError
 
 HEAD, TAIL = 1024, 4096
-"""Bytes of a fingerprint: from the start of the file, and from before the place. CSV files share their first
-bytes, so that the bytes before the place count as well; files shorter than both are compared whole."""
+"""Numbers of bytes in the two fingerprints of a file mark: at the start of the file, and before the offset.
+
+The bytes before the offset are compared because CSV files often start with the same header line.
+"""
 _MOST_SIBLINGS = 1_000
-"""Maximum number of a folder's newest files that are compared with a position."""
+"""Maximum number of files of a folder that are considered as rotated files; the newest files are used."""
 READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
-"""Errors of unreadable files, including partially compressed and damaged files."""
+"""Exceptions for unreadable files, including incomplete and damaged compressed files."""
 _OPENERS: Mapping[str, Callable[[str], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _PACKED = (*_OPENERS, ".zst")
 _GENERATION = re.compile(r"[.\-_]\d[\d.\-_:T]*(\.(gz|bz2|xz|zst))?|\.old")
-"""Suffixes that rotations append to a name: `.1`, `.2.gz`, `-20260501`, `.old`."""
+"""Pattern of the suffixes that rotations append to a file name: `.1`, `.2.gz`, `-20260501`, `.old`."""
 
 
 def shown(name: str) -> str:
@@ -39,12 +41,13 @@ class OpenFile:
     """An open file, decompressed according to its name.
 
     Attributes:
-        path: its name when it was opened; a rotation changes the name, not the open file.
-        inode: the number of its inode.
+        path: the name of the file at the time of opening; a rotation may rename the open file.
+        packed: True if the file is compressed.
+        inode: the inode number of the file.
     """
 
     def __init__(self, path: str, folders: Sequence[Path]) -> None:
-        """Open a file below one of the folders; raises HttpError 403, InputError, OSError for others."""
+        """Open a file below one of ``folders``; raise HttpError 403, InputError or OSError for other files."""
         require_below(path, folders)
         real = os.path.realpath(path)
         opener = _OPENERS.get(Path(path).suffix)
@@ -53,15 +56,16 @@ class OpenFile:
         self.path = path
         self.packed = opener is not None
         self.inode = self.stat().st_ino
-        # Of a packed file the bytes read last: what is read next begins among them, and seeking is slow.
+        # The bytes of a compressed file that were read last: the next read starts within these bytes, and
+        # seeking in a compressed file is slow.
         self._at, self._recent = 0, b""
 
     def stat(self) -> os.stat_result:
-        """Return the file's current size, times and inode."""
+        """Return the current size, times and inode of the file; size is the compressed size."""
         return os.fstat(self._file.fileno())
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return the bytes from an offset on, at most ``size``."""
+        """Return at most ``size`` bytes, starting at ``offset``."""
         found = b""
         if self.packed and self._at <= offset <= self._at + len(self._recent):
             found = self._recent[offset - self._at :][:size]
@@ -75,14 +79,14 @@ class OpenFile:
         return found
 
     def first_line(self, most: int) -> bytes:
-        """Return the first line with its end, at most so many bytes."""
+        """Return the first line with its line end; empty if ``most`` or more bytes have no line end."""
         line = self.read(0, min(most, HEAD))
         while b"\n" not in line and len(line) < most and len(more := self.read(0, 2 * len(line))) > len(line):
             line = more
         return line[: line.find(b"\n") + 1]
 
     def last_line_end(self, most: int) -> int:
-        """Return the offset after the last complete line."""
+        """Return the offset after the last complete line; ``most`` is the size of each read."""
         at = end = 0
         while chunk := self.read(at, most):
             last = chunk.rfind(b"\n") + 1
@@ -91,20 +95,21 @@ class OpenFile:
         return end
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self._file.close()
 
 
 def digest(data: bytes) -> str:
-    """A short digest of some bytes."""
+    """Return the 8-byte BLAKE2b digest of bytes, as hexadecimal text."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 class FileMark(NamedTuple):
-    """The place in one file: its inode, what was read of it, and fingerprints of the bytes read.
+    """A position in a file: the inode, the offset after the read bytes, and fingerprints of the read bytes.
 
-    ``head`` is of the first bytes, ``tail`` of those before ``offset``, both empty for a place of an earlier
-    release; ``changed_ns`` is when the file was changed last, as of the last read.
+    ``head`` is the digest of the first bytes, ``tail`` is the digest of the bytes before ``offset``. Both
+    digests are empty in a position of an earlier release. ``changed_ns`` is the modification time of the file
+    at the last read.
     """
 
     inode: int
@@ -115,13 +120,13 @@ class FileMark(NamedTuple):
 
     @classmethod
     def in_file(cls, file: OpenFile, offset: int = 0) -> Self:
-        """The mark of an offset of an open file."""
+        """Return the mark of an offset in an open file."""
         start = max(0, offset - TAIL)
         head, tail = file.read(0, min(offset, HEAD)), file.read(start, offset - start)
         return cls(file.inode, offset, digest(head), digest(tail), file.stat().st_mtime_ns)
 
     def fits(self, file: OpenFile) -> bool:
-        """Return True if a file begins with the bytes read before, according to the fingerprints."""
+        """Return True if a file begins with the read bytes of this mark, according to the fingerprints."""
         if not self.offset:
             return file.inode == self.inode
         if not self.head:
@@ -133,7 +138,7 @@ class FileMark(NamedTuple):
             return False
 
     def covers(self, file: OpenFile) -> bool:
-        """Return True for a copy made before the last read, which has no unread bytes."""
+        """Return True if an uncompressed file begins with the first bytes of this mark, as an older copy does."""
         try:
             return bool(self.head) and not file.packed and HEAD <= file.stat().st_size and self._begins(file)
         except OSError:
@@ -144,17 +149,17 @@ class FileMark(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """A file that a rotation may have made, in the order in which rotations make them."""
+    """A file that may be a rotated form of another file; tuples sort from the oldest to the newest file."""
 
     changed_ns: int
     number: int
-    """How often it was renamed since, negative, where its name ends in a number."""
+    """The negated number at the end of the file name, 0 without a number; rotations increment the number."""
     path: str
     inode: int
 
 
 def generations(name: str, but: Collection[str] = ()) -> list[Generation]:
-    """Return the files in the folder that may be rotated forms of a file, oldest first, except ``but``."""
+    """Return the files that may be rotated forms of the file ``name``, oldest first, without those in ``but``."""
     folder, base = os.path.split(name)
     stem = base.removesuffix(Path(base).suffix)
     found = []
@@ -167,11 +172,11 @@ def generations(name: str, but: Collection[str] = ()) -> list[Generation]:
                     if each.is_file():
                         found.append(_generation(each.path, each.stat(), base))
                 except OSError:
-                    continue  # the file was renamed in the meantime
+                    continue  # a rotation renamed the file in the meantime
     except OSError:
         return []
     paths = {each.path for each in found}
-    # A file under compression exists twice.
+    # While a file is being compressed, both forms exist: the uncompressed form is used.
     found = [each for each in found if _unpacked(each.path) not in paths - {each.path}]
     return sorted(found)[-_MOST_SIBLINGS:]
 
@@ -183,7 +188,7 @@ def generation_of(file: OpenFile, siblings: Iterable[Generation]) -> Generation:
 
 
 def is_rotated(path: str, name: str) -> bool:
-    """Return True where a path is a file's name with something behind it, or with a number before its end."""
+    """Return True if ``path`` is ``name`` with a suffix, or with a number or date before the file extension."""
     folder, base = os.path.split(name)
     stem, suffix = base.removesuffix(Path(base).suffix), Path(base).suffix
     own_folder, own = os.path.split(path)
@@ -196,7 +201,7 @@ def is_rotated(path: str, name: str) -> bool:
 
 
 def without_generations(names: Sequence[str]) -> list[str]:
-    """The names that are no rotated files of other ones."""
+    """Return the names without names of rotated forms of other listed files."""
     known = set(names)
 
     def rotated(name: str) -> bool:
@@ -207,7 +212,7 @@ def without_generations(names: Sequence[str]) -> list[str]:
 
 
 def require_below(path: str, folders: Sequence[Path]) -> None:
-    """Raise HttpError 403 for a place outside of the folders, also by way of a link, else InputError."""
+    """Raise HttpError 403 if a path or its link target is outside of ``folders``, InputError if not absolute."""
     real = Path(os.path.realpath(path))
     if not Path(path).is_absolute() or ".." in Path(path).parts:
         raise InputError(f"path is {path!r}, it must be absolute and without ..", code="member")

@@ -1,4 +1,4 @@
-"""Sink that writes events into a sequence of files: lines of JSON, or Parquet."""
+"""File sink: writes events into a sequence of files, as lines of JSON or as Parquet."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from ..sink import Sink
 
 
 class FileSink(Sink):
-    """Events go to a part, which becomes ``NAME-<query>-<first id>-<last id>.ndjson`` or ``.parquet``.
+    """A sink that writes events to a part file, and turns each full or old part file into a finished file.
 
-    The part is ``NAME-<query>.part``; ``<query>`` is when the query was registered, so that the files of one
-    that was dropped and registered again are others. What the part and the names of finished files hold tells
-    the place after a crash, so that no event stands in the files twice.
+    The part file is ``NAME-<query>.part``. A finished file is ``NAME-<query>-<first id>-<last id>.ndjson`` or
+    ``.parquet``. ``<query>`` is the time of the query's registration, so that a query that was dropped and
+    registered again writes to other files. After a crash, the sink reads its position from the part file and
+    from the names of the finished files, so that no event with an id is written twice.
     """
 
     members = (
@@ -47,7 +48,7 @@ class FileSink(Sink):
         ),
     )
     _file: IO[bytes] | None = None
-    # The ids of the first and the last event of the part.
+    # The ids of the first and the last event in the part file; None if the part file has no event with an id.
     _first: int | None = None
     _last: int | None = None
 
@@ -58,18 +59,18 @@ class FileSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raises HttpError 403 for a place outside of the folder, UnsupportedError without a library."""
+        """Raise HttpError 403 for a path outside of ``folder``, UnsupportedError for Parquet without pyarrow."""
         _place(given["path"], folder)
         if given["format"] == "parquet":
             _parquet()
 
     @classmethod
     def claims(cls, given: Mapping[str, Any], folder: Path | None) -> Path | None:
-        """The files' name."""
+        """Return the path prefix of all files of the sink, which no other sink may use."""
         return _place(given["path"], folder)
 
     def open(self) -> None:
-        """Go on with the part that is there: a half line at its end goes, and its last id is our place."""
+        """Open the part file, remove an incomplete last line, and continue after the last written event."""
         place = _place(self.given["path"], self.context.folder)
         self._base = place.with_name(f"{place.name}-{self.context.query_ms}")
         self._part = self._base.with_name(self._base.name + ".part")
@@ -88,24 +89,26 @@ class FileSink(Sink):
                 number = json.loads(line)["id"]
                 self._note(number)
                 if known is not None and number is not None and number > known:
-                    self.context.figures.count(1)  # written before the disk was full
+                    self.context.figures.count(1)  # the event was written before the disk was full
             self._file.truncate(end)
             self._opened = True
             self._began = time.time()
-            if self._first is not None and self._done().exists():  # a crash before the part was deleted
+            if (
+                self._first is not None and self._done().exists()
+            ):  # a crash happened before the part file was deleted
                 self._file.truncate(0)
                 self._first = self._last = None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConnectorError(f"{self._part} cannot be written: {error}") from error
 
     def close(self) -> None:
-        """Close the part, which the next run continues; events lost to a full disk are delivered again."""
+        """Close the part file, and ignore errors of a full disk: unwritten events are delivered again."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Write events into the part, and finish a part that is full or old."""
+        """Write events to the part file, and turn a full or old part file into a finished file."""
         position = self.context.position
         fresh = [each for each in events if each.id is None or position is None or each.id > position]
         age = self.given["max_age"]
@@ -125,33 +128,33 @@ class FileSink(Sink):
             raise ConnectorError(f"{self._part} cannot be written: {error.strerror or error}") from error
 
     def _note(self, number: int | None) -> None:
-        """Record that an event is in the part."""
+        """Record that the part file contains the event with an id."""
         if number is not None:
             self._first = number if self._first is None else self._first
             self._last = number
             self._pass(number)
 
     def _pass(self, number: int) -> None:
-        """The files hold what is up to an id of our query; a place in an older query says nothing."""
+        """Set the position to an event id; an earlier position counts only if it belongs to the same query."""
         context = self.context
         ours = context.place_of in (None, context.query_ms)
         context.position = max(number, context.position or 0) if ours else number
         context.place_of = context.query_ms
 
     def _pass_finished(self) -> None:
-        """Set the position after the events of finished files."""
+        """Set the position to the highest event id in the names of finished files."""
         name = re.compile(re.escape(self._base.name) + r"-\d+-(\d+)\.(ndjson|parquet)")
         found = [name.fullmatch(each.name) for each in self._base.parent.iterdir()]
         if ids := [int(each[1]) for each in found if each]:
             self._pass(max(ids))
 
     def _done(self) -> Path:
-        """Return the path of the finished file."""
+        """Return the path of the finished file that the part file becomes."""
         name = f"{self._base.name}-{self._first or 0:012d}-{self._last or 0:012d}.{self.given['format']}"
         return self._base.with_name(name)
 
     def _finish(self) -> None:
-        """Turn the part into a finished file, and start a new part."""
+        """Turn the part file into a finished file, and start a new part file."""
         if self._first is None:
             return
         ending, done = self.given["format"], self._done()
@@ -174,7 +177,7 @@ class FileSink(Sink):
 
 
 def _place(path: str, folder: Path | None) -> Path:
-    """Where files of a name go; links do not lead out of the folder."""
+    """Return the real path of ``path`` below ``folder``; raise HttpError 403 for a path outside of ``folder``."""
     hint = "The setting sink_folder names it."
     if folder is None:
         raise HttpError(403, "there is no folder that sinks may write", code="outside-sink-folder", hint=hint)
@@ -196,7 +199,7 @@ def _parquet() -> Any:
 
 
 def _write_parquet(part: Path, made: Path) -> None:
-    """The rows of a part: ``id``, ``event``, ``at``, ``version``, and each variable's value as text."""
+    """Convert a part file to Parquet: ``id``, ``event``, ``at``, ``version``, and variable values as text."""
     arrow = _parquet()
     rows: list[dict[str, Any]] = []
     with open(part, "rb") as lines:
@@ -227,5 +230,5 @@ def _write_parquet(part: Path, made: Path) -> None:
 
 
 def _text(value: Any) -> str:
-    """A term's value as text; that of a triple term is the JSON of its parts."""
+    """Return the value of an RDF term as text; the value of a triple term becomes JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Source that reads the lines of a growing file, or of the files of a folder."""
+"""File source: reads the lines of a growing file, or of the files that match a pattern."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ _FORMATS = {
     ".nq": "application/n-quads",
 }
 _TURNS = 16
-"""Number of pushes between two listings of the folder."""
+"""Maximum number of pushes between two listings of the folder."""
 _LINES_OF_RDF = ("application/n-triples", "application/n-quads")
 
 
 class FileSource(Source):
-    """Complete lines of a file that grows, is rotated or cut, or of the files of a folder.
+    """A source that reads the complete lines of one growing file, or of all files that match a pattern.
 
-    Each line is a record; of N-Triples and N-Quads an element. Where records have a time, the files are
-    partitions of event time: so many are read at once, and the one whose time is the least comes next. Else
-    they are read one after the other, in the order of their names. The last line of a file counts without
-    its end once there is a file behind it. The position has, of each file that is read, name, inode, offset
-    and what recognises it.
+    Each line is a record; each line of N-Triples or N-Quads is an element. If the records of the stream have
+    an event time, each file is a partition: the source reads at most ``files`` files concurrently, and always
+    reads next from the file with the lowest event time. If the records have no event time, the source reads
+    one file after the other in the order of their names. A last line without a line end is read only if the
+    file is not the last file. The position of the source contains the name, inode, offset and fingerprints
+    of each file that is being read.
     """
 
     members = (
@@ -68,7 +69,7 @@ class FileSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raises HttpError 403 for a place outside of the folders, InputError without a format."""
+        """Raise HttpError 403 for a path outside of ``folders``, InputError for a path of unknown format."""
         require_below(given["path"], folders)
         if given["format"] is None and _format_of(given["path"]) is None:
             told = f"the name {given['path']} does not tell its format"
@@ -76,20 +77,21 @@ class FileSource(Source):
 
     def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
         super().__init__(given, context)
-        # Inode and size of the files that are read no more, as of the last look; None before the first.
+        # Inode and size of the finished files at the last check; None before the first check.
         self._left: dict[str, tuple[int, int]] | None = None
-        # Already reported: links that lead out of the folders, with their targets; unreadable files.
+        # Already reported links that lead out of the allowed folders, with their targets, and already
+        # reported unreadable files.
         self._outside: dict[str, str] = {}
         self._unreadable: set[str] = set()
         self._open = OpenFiles(self._tail)
-        # What the last look at the folder found: rotated files, and those that are begun at their ends.
+        # The rotated files of the last listing of the folder, and the files that are read from their ends.
         self._rotated: list[str] = []
         self._at_end: Collection[str] = ()
-        # Whether the stream has a time for each file.
+        # True if the stream has a separate event time for each file.
         self._partitioned = False
 
     def run(self) -> None:
-        """Read until stopped."""
+        """Read lines until the source is stopped."""
         context, self._open = self.context, OpenFiles(self._tail)
         self._partitioned = False
         if context.position is not None:
@@ -111,7 +113,7 @@ class FileSource(Source):
     # --- which files ----------------------------------------------------------------------------
 
     def _names(self) -> list[str]:
-        """Return the names to read in order, without rotated files of other names."""
+        """Return the sorted names of the files to read, without rotated forms of other files."""
         path = self.given["path"]
         found = sorted(glob.glob(path) if glob.has_magic(path) else [path])
         listed = [each for each in found if os.path.isfile(each) and self._is_inside(each)]
@@ -120,7 +122,7 @@ class FileSource(Source):
         return [each for each in listed if each in known]
 
     def _is_inside(self, name: str) -> bool:
-        """Return False for a link that leads out of the folders, which becomes one dead letter."""
+        """Return False for a link that leads out of the allowed folders, and store one dead letter for the link."""
         try:
             require_below(name, self.context.folders)
         except HttpError as error:
@@ -133,7 +135,7 @@ class FileSource(Source):
         return True
 
     def _begin(self, names: Sequence[str]) -> None:
-        """Begin where the declaration says in what is there at first."""
+        """Start at the ends of the existing files if the declaration has ``from: end``."""
         if self.given["from"] == "end":
             self._at_end = frozenset(names)
             most = self.given["files"]
@@ -144,7 +146,7 @@ class FileSource(Source):
             self._at_end = ()
 
     def _tail(self, name: str) -> FileTail:
-        """Start following a file."""
+        """Return a new FileTail that follows a file."""
         csv = self._type_of(name).startswith("text/csv")
         made = FileTail(
             name,
@@ -159,11 +161,11 @@ class FileSource(Source):
         return made
 
     def _tell_left(self, names: Sequence[str]) -> None:
-        """Report bytes appended to files that are not read any more."""
+        """Store a dead letter for each finished file that has changed since the last check."""
         done = self._open.done or ""
         now = {name: state_of(name) for name in names if name <= done and name not in self._open}
         before, self._left, ends = self._left, now, self._open.take_ends()
-        if before is None:  # only what was left since is known
+        if before is None:  # only files finished by this run are known
             before = {name: state for name, state in now.items() if name not in ends}
         for name, state in now.items():
             known = before.get(name, ends.get(name))
@@ -172,10 +174,12 @@ class FileSource(Source):
                 self.context.refuse(os.fsencode(name), told)
 
     def _tell_errors(self) -> None:
-        """Tell which file cannot be read; the others go on where each has its time.
+        """Report unreadable files; the source continues with other files if each file has its own event time.
 
         Raises:
-            ConnectorError, ConnectorFailedError: those behind it have to wait for it.
+            ConnectorError: the files have no separate times, and later files have to wait for the unreadable
+                one. ConnectorFailedError: same as ConnectorError, but a new attempt without a change is
+                useless.
         """
         wrong = [each for each in self._open if each.error is not None]
         errors = {each.tail.name: str(each.error) for each in wrong}
@@ -191,14 +195,15 @@ class FileSource(Source):
     # --- lines ----------------------------------------------------------------------------------
 
     def _read_some(self, names: Sequence[str]) -> bool:
-        """Bring in the next lines, until it is time to look at the folder again; False for none."""
+        """Push lines until the folder has to be listed again; return False if there were no lines."""
         brought = False
-        self._declare(names)  # how many may be read depends on whether each has a time
+        self._declare(names)  # the number of open files depends on whether the stream has partitions
         for _ in range(_TURNS):
             began = self._open.open_next(names, self.given["files"] if self._partitioned else 1)
             self._open.look(names, self._outside)
             self._tell_errors()
-            # Declared before the first new line enters, so that a silent file delays the watermark again.
+            # Partitions are declared before the first new line is pushed, so that a file that was idle delays
+            # the watermark again.
             times = self._declare(names)
             ready = [each for each in self._open if each.unread]
             if ready:
@@ -212,7 +217,7 @@ class FileSource(Source):
         return brought
 
     def _declare(self, names: Sequence[str]) -> Mapping[str, int | None]:
-        """Tell the stream the files that are read now and next; the greatest event time of each."""
+        """Declare open files and the files opened next as partitions; return the highest event time of each file."""
         waiting = {shown(each.tail.name): each.unread for each in self._open if each.error is None}
         room = self.given["files"] - len(self._open)
         waiting |= dict.fromkeys(map(shown, self._open.waiting(names)[: max(0, room)]), True)
@@ -222,7 +227,7 @@ class FileSource(Source):
         return times or {}
 
     def _bring(self, file: FileCursor) -> None:
-        """Bring in the next lines of a file, of one push."""
+        """Push the next lines of one file into the stream."""
         media_type, lines = self._type_of(file.tail.name), file.lines(self.given["batch"])
         self.context.push_lines(
             lines,
@@ -243,7 +248,7 @@ class FileSource(Source):
     # --- positions ------------------------------------------------------------------------------
 
     def _restore(self, position: str) -> None:
-        """Continue from a position; a file that could not be opened has no fingerprints in it."""
+        """Continue from a stored position; the position has no fingerprints of files that could not be opened."""
         kept = json.loads(position)
         self._open.done = kept["done"]
         for name, inode, offset, *further in kept["files"]:
@@ -254,11 +259,11 @@ class FileSource(Source):
             tail.earlier = [FileMark(*each) for each in known.get("earlier", ())]
 
     def _position(self, file: FileCursor | None = None, number: int = 0) -> str:
-        """The position, once so many of the waiting lines of a file have entered."""
+        """Return the position after the next ``number`` lines of ``file`` have entered the stream."""
         places: list[Any] = []
         for each in self._open:
             mark, earlier = each.marks(number if each is file else 0)
-            if mark is None:  # it could not be opened yet
+            if mark is None:  # the file could not be opened yet
                 places.append([each.tail.name, 0, 0])
             else:
                 known = {"mark": mark[2:], "earlier": earlier}
@@ -266,19 +271,19 @@ class FileSource(Source):
         return json.dumps({"done": self._open.done, "files": places}, separators=(",", ":"))
 
     def _keep_place(self) -> None:
-        """Keep where the source is when files were replaced, begun or left, of which no line has entered."""
+        """Store the position if files or offsets have changed although no line has entered the stream."""
         position, kept = self._position(), self.context.position
         if kept is None or _places(position) != _places(kept):
             self.context.push(b"", N_QUADS, position=position)
 
 
 def _task_of(at: int | None) -> tuple[bool, int]:
-    """The order of turns: files without a time first, then those whose time is the least."""
+    """Return the sort key of a file: files without an event time first, then by ascending event time."""
     return at is not None, at or 0
 
 
 def _places(position: str) -> Any:
-    """What of a position tells the place, without fingerprints."""
+    """Return the names, inodes and offsets of a position, without fingerprints."""
     kept = json.loads(position)
     return kept["done"], [each[:3] for each in kept["files"]]
 

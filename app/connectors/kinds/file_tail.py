@@ -1,8 +1,11 @@
-"""One file followed across rotations: returns each complete line once, starting at a mark.
+"""FileTail: follows one file name across rotations and returns each complete line once, starting at a mark.
 
-located   at the mark, in the file of the name or in a rotated one that has its content
-rotated   another file has the name: what is left is read, then the files rotated since, then that one
-lost      nothing has the content any more: a dead letter, and on with what was rotated since
+The states of a followed file:
+
+located   The file of the name, or a rotated file, has the content of the mark. Reading starts at the mark.
+rotated   Another file has the name. The rest of the old file is read, then files rotated later, then the new
+file. lost      No file has the content of the mark. The source reports the loss and reads the files rotated
+later.
 """
 
 from __future__ import annotations
@@ -33,21 +36,21 @@ from .file_marks import (
 
 _CHUNK = 1 << 20
 _GRACE_S = 2.0
-"""Seconds that a rotated file is read on: who writes may keep it open for a moment."""
+"""Seconds for which a rotated file is still read, because its writer may keep the file open for a moment."""
 _MOST_EARLIER = 5
-"""Rotated files whose marks are kept, so that their packed copies are recognised."""
+"""Maximum number of stored marks of rotated files, which identify compressed copies of these files."""
 _MOST_LOOKS = 20
 """Maximum number of listings of a folder per search, because rotations may rename listed files."""
 _COARSE_NS = 50_000_000
-"""A file changed within this time of a look may change again without another time of change."""
+"""Nanoseconds after a change in which a further change may leave the modification time the same."""
 
 
 class ReplacedError(Exception):
-    """A file no longer has the content that was read; raised only inside of a source."""
+    """A file no longer has the content that was read; raised and caught only in file sources."""
 
 
 class Block(NamedTuple):
-    """Lines of a file: ``start`` is the offset of ``seen``, ``first`` the one of the lines, in the file."""
+    """Lines of a file: ``start`` is the file offset of the bytes ``seen``, ``first`` that of the first line."""
 
     reader: TailReader
     lines: list[bytes]
@@ -58,7 +61,7 @@ class Block(NamedTuple):
     changed_ns: int
 
     def mark(self, number: int) -> FileMark:
-        """The mark behind the first so many lines."""
+        """Return the mark of the position after the first ``number`` lines."""
         before = self.reader.mark
         end = self.first + sum(map(len, self.lines[:number]))
         place = end - self.start
@@ -69,7 +72,7 @@ class Block(NamedTuple):
 
 @dataclass(eq=False)
 class TailReader:
-    """An open file and the mark of what was read of it; ``until``: a rotated one is read on until then."""
+    """An open file with the mark of its read bytes; a rotated file is read until the time ``until``."""
 
     file: OpenFile
     mark: FileMark
@@ -80,11 +83,11 @@ class TailReader:
     _header: bytes = b""
 
     def block(self, *, whole: bool = False) -> Block | None:
-        """Return the next complete lines, None where there are none; ``whole``: the last one without its end.
+        """Return the next complete lines or None; with ``whole``, a last line without a line end, too.
 
         Raises:
-            ReplacedError: what was read is not there any more.
-            ConnectorFailedError: a line is too long.
+            ReplacedError: the file no longer has the bytes that were read.
+            ConnectorFailedError: a line is longer than the limit.
         """
         stat = self.file.stat()
         state = stat.st_size, stat.st_mtime_ns
@@ -92,7 +95,7 @@ class TailReader:
             if state == self._idle:
                 return None
             if self.file.packed:
-                raise ReplacedError  # what was packed since is read by who opens it
+                raise ReplacedError  # only a newly opened compressed file returns the new bytes
         mark, size = self.mark, _CHUNK
         header = self._header
         if self.header and (not header or not self.file.packed):
@@ -137,11 +140,11 @@ class FileTail:
 
     Attributes:
         name: the path.
-        mark: what was read of the file that is read now; None before the first one.
-        earlier: the marks of the files that were rotated before, oldest first.
-        listed: the names that are read for themselves: no rotated files of this one.
-        first: the rotated files that are read before the first file.
-        since_ns: files that were rotated after this time are read before the first file, too.
+        mark: the mark of the current file; None before the first file.
+        earlier: the marks of files that were rotated earlier, oldest first.
+        listed: names of files that the source follows separately, and that are not rotated forms of this
+            file. first: names of the rotated files to read before the file itself. since_ns: rotated files
+            changed at or after this time are also read before the file itself.
     """
 
     name: str
@@ -158,12 +161,12 @@ class FileTail:
     _reader: TailReader | None = None
     _leaving: list[TailReader] = field(default_factory=list)
     _restored: bool = False
-    # Where the file that is read stands among the rotated ones, if it is one, and those behind it.
+    # The current file in the order of rotated files (None if it is not rotated), and the later rotated files.
     _place: Generation | None = None
     _rotated: list[Generation] = field(default_factory=list)
 
     def block(self) -> Block | None:
-        """Return the next lines, None where there are none now; `passed` takes the mark behind them."""
+        """Return the next lines, or None if there are no lines yet; report processed lines with `passed`."""
         if not self._restored:
             self._restored = True
             self._find_earlier()
@@ -186,7 +189,7 @@ class FileTail:
             try:
                 found = reader.block()
                 if found is None and self._is_rotated():
-                    # What was written just before the rotation.
+                    # Read lines that were written just before the rotation.
                     found = reader.block()
                     if found is None:
                         self._leave(reader)
@@ -198,18 +201,18 @@ class FileTail:
 
     @property
     def leaves(self) -> bool:
-        """True while a rotated file is still read during the grace period."""
+        """True while at least one rotated file is still read during the grace period."""
         return bool(self._leaving)
 
     def rest(self) -> Block | None:
-        """Return the last line, which has no line end."""
+        """Return the last line if it has no line end; None if there is no such line."""
         try:
             return None if self._reader is None else self._reader.block(whole=True)
         except ReplacedError:
             return None
 
     def passed(self, reader: TailReader, mark: FileMark) -> None:
-        """Lines were taken: their file is read up to a mark."""
+        """Record that the lines of a reader were processed up to a mark."""
         self.earlier = [mark if each == reader.mark else each for each in self.earlier]
         if reader is self._reader:
             self.mark = mark
@@ -217,12 +220,12 @@ class FileTail:
         reader._idle = None
 
     def marks(self, reader: TailReader, mark: FileMark) -> tuple[FileMark | None, list[FileMark]]:
-        """The marks of this name once the file of a reader is read up to a mark."""
+        """Return the marks of current and earlier files as if ``reader`` had read its file up to ``mark``."""
         earlier = [mark if each == reader.mark else each for each in self.earlier]
         return (mark if reader is self._reader else self.mark), earlier
 
     def close(self) -> None:
-        """Close all files."""
+        """Close the current file and all rotated files that are still open."""
         self._close()
         for each in self._leaving:
             each.file.close()
@@ -231,7 +234,7 @@ class FileTail:
     # --- which file -----------------------------------------------------------------------------
 
     def _locate(self) -> TailReader | None:
-        """Open the file with the mark's content, or the following file if the content is gone."""
+        """Open the file that has the content of the mark, or the next file if no file has that content."""
         live, mark = self._open_live(), self.mark
         if mark is None:
             return self._begin(live)
@@ -257,10 +260,11 @@ class FileTail:
         return self._after(behind, live)
 
     def _find(self, mark: FileMark) -> tuple[OpenFile | None, Generation | None]:
-        """A rotated file with the content of a mark; else a copy that has nothing behind it."""
+        """Return a rotated file with the content of a mark, or else a copy without any unread bytes."""
         covered = None
         siblings = generations(self.name)
-        # A copy was made after the last read: the oldest one first, as several may begin alike.
+        # Several files may begin with the same bytes, and a copy was changed after the last read: files
+        # changed after the last read are compared first, the oldest of them before the others.
         later = [each for each in siblings if each.changed_ns >= mark.changed_ns]
         others = [each for each in reversed(siblings) if each.changed_ns < mark.changed_ns]
         same = [each for each in siblings if each.inode == mark.inode]
@@ -276,7 +280,7 @@ class FileTail:
         return None, covered
 
     def _begin(self, live: OpenFile | None) -> TailReader | None:
-        """The first file: the oldest that counts, or the end of the present one."""
+        """Return a reader of the first file: the end of the current file, or the start of the oldest file to read."""
         if self.from_end and live is not None:
             end = live.last_line_end(self.longest)
             return self._reader_of(live, FileMark.in_file(live, end))
@@ -298,7 +302,7 @@ class FileTail:
         return None if live is None else self._reader_of(live, FileMark(live.inode))
 
     def _after(self, behind: Generation, live: OpenFile) -> TailReader:
-        """The file that was rotated first after another, else the present one, from its start."""
+        """Return a reader of the oldest file that was rotated after ``behind``, or else of the current file."""
         fresh, looks = False, 0
         while self._rotated or not fresh:
             if not self._rotated:
@@ -311,7 +315,7 @@ class FileTail:
                 self._place = each
                 return self._reader_of(file, FileMark(file.inode))
             if (file is None or file.inode != each.inode) and looks < _MOST_LOOKS:
-                fresh, self._rotated = False, []  # renamed again since
+                fresh, self._rotated = False, []  # a rotation renamed the file after the listing
             if file is not None:
                 file.close()
         self._place = None
@@ -322,11 +326,11 @@ class FileTail:
         return [each for each in found if each[:2] > behind[:2] and is_rotated(each.path, self.name)]
 
     def _is_known(self, file: OpenFile) -> bool:
-        """Return True for an empty file, and for one that was read under another name."""
+        """Return True for an empty file, and for a file that was already read under another name."""
         return not file.stat().st_size or any(mark.offset and mark.fits(file) for mark in self.earlier)
 
     def _is_rotated(self) -> bool:
-        """Return True when another file has the name now."""
+        """Return True if another file has the followed name now."""
         assert self._reader is not None
         try:
             return not os.path.samestat(os.stat(self.name), self._reader.file.stat())
@@ -334,7 +338,7 @@ class FileTail:
             return False
 
     def _leave(self, reader: TailReader) -> None:
-        """Read a rotated file on for a moment, and begin with the one that follows."""
+        """Start the grace period of a rotated file, and open the next file."""
         live = self._open_live()
         if live is None:
             return
@@ -345,7 +349,7 @@ class FileTail:
         self._reader = self._after(behind, live)
 
     def _find_earlier(self) -> None:
-        """After a start: the files rotated just before it are read on for a moment."""
+        """Open files that were rotated before the start of the source, for the grace period."""
         marks = {mark.inode: mark for mark in self.earlier if mark.offset}
         for each in generations(self.name) if marks else ():
             mark = marks.get(each.inode)
@@ -363,13 +367,13 @@ class FileTail:
         return TailReader(file, mark, self.header, self.longest)
 
     def _open(self, path: str) -> OpenFile | None:
-        """Open a file of the same folder; None if the file is gone or must not be read."""
+        """Open a file; return None if the file is missing or may not be read."""
         with suppress(FileNotFoundError, PermissionError, HttpError, InputError):
             return OpenFile(path, self.folders)
         return None
 
     def _open_live(self) -> OpenFile | None:
-        """The file that has the name now; raises HttpError 403 for a link that leads out of the folders."""
+        """Open the file that has the followed name now; raise HttpError 403 for a link out of allowed folders."""
         with suppress(FileNotFoundError):
             return OpenFile(self.name, self.folders)
         return None
@@ -382,7 +386,7 @@ class FileTail:
 
 
 def lines_of(block: bytes) -> list[bytes]:
-    """The lines of a block, which end with LF alone."""
+    """Split bytes into lines; only LF ends a line."""
     lines = block.split(b"\n")
     last = lines.pop()
     return [line + b"\n" for line in lines] + ([last] if last else [])

@@ -1,7 +1,8 @@
-"""The files that a source reads concurrently, and the next lines of each.
+"""OpenFiles: the files that a file source reads concurrently, and the next lines of each file.
 
-Names begin in their order, a bounded number at once. When more wait, the first one that was read to its end
-makes room and is read no more: all names up to it are done, apart from those that are open still.
+A file source opens a limited number of files in the order of their names. When another file waits at this
+limit, the source finishes and closes the first file that was read to its end. All files with names up to the
+finished file are finished too, except files that are still open.
 """
 
 from __future__ import annotations
@@ -18,24 +19,27 @@ from .file_marks import READ_ERRORS, FileMark, shown
 from .file_tail import Block, FileTail
 
 IN_ORDER_S, TOGETHER_S = 2.0, 60.0
-"""A last line without its end is taken once its file has not changed for so long: its writer may go on.
+"""Seconds without a change after which a last line without a line end is read: for files read in order, and
+for files read concurrently.
 
-Of files that are read together all may have writers, which write parts of lines where they buffer.
+The second time is longer because each file that is read concurrently may have a writer that buffers its
+output and writes parts of lines.
 """
 _WAIT_S, _WAIT_TIMES = 1.0, 10
-"""Pause before an unchanged unreadable file is retried: seconds, or a multiple of an attempt's duration."""
+"""Pause before the next attempt to read an unchanged unreadable file: the maximum of ``_WAIT_S`` seconds and
+``_WAIT_TIMES`` times the duration of the failed attempt."""
 
 
 @dataclass(eq=False)
 class FileCursor:
-    """One file that is read, and its lines that were read from the disk and have not entered.
+    """One open file, and its lines that were read from disk and have not yet entered the stream.
 
     Attributes:
-        tail: follows the name.
-        ended: whether the last look found no further line and none can come from a rotated file.
-        error: why it could not be read at the last look.
-        failed: whether that is so until the file or the source's declaration changes.
-        state: inode and size as of the last look, from before it.
+        tail: the FileTail that follows the file name.
+        ended: True if the last check found no further line and no rotated file is still being read.
+        error: the error message of the last check; None if the file was readable.
+        failed: True if the error stays until the file or the declaration of the source changes.
+        state: inode and size of the file just before the last check.
     """
 
     tail: FileTail
@@ -49,16 +53,16 @@ class FileCursor:
 
     @property
     def unread(self) -> bool:
-        """True if lines wait to enter the stream."""
+        """True if lines of the file wait to enter the stream."""
         return self._block is not None
 
     @property
     def header(self) -> bytes:
-        """The line with the names of the fields, empty where there is none."""
+        """The CSV header line with the field names; empty if the file has no header line."""
         return b"" if self._block is None else self._block.header
 
     def look(self, grace_s: float, *, last: bool) -> None:
-        """Read the next lines where none wait; the line of the ``last`` name counts once it has an end."""
+        """Read the next lines if no lines wait; with ``last``, a last line without a line end is not read."""
         name, began = self.tail.name, time.monotonic()
         state = state_of(name)
         if self._block is not None or (
@@ -77,7 +81,7 @@ class FileCursor:
                     self._block = rest
                     self.ended = rest is None and self.tail.mark is not None and not self.tail.leaves
         except FileNotFoundError:
-            self.ended = False  # renamed between two looks
+            self.ended = False  # a rotation renamed the file between two checks
         except READ_ERRORS as error:
             self._fail(f"{shown(name)} cannot be read: {error}", began)
         except ConnectorFailedError as error:
@@ -89,17 +93,17 @@ class FileCursor:
         self._again = now + max(_WAIT_S, _WAIT_TIMES * (now - began))
 
     def lines(self, most: int) -> list[bytes]:
-        """Return the next lines, at most so many."""
+        """Return the next waiting lines, at most ``most``."""
         return [] if self._block is None else self._block.lines[self._taken : self._taken + most]
 
     def marks(self, number: int) -> tuple[FileMark | None, list[FileMark]]:
-        """The marks of the file and of those rotated before it, once so many waiting lines have entered."""
+        """Return the marks of the file and of earlier rotated files after the next ``number`` waiting lines."""
         if self._block is None or not number:
             return self.tail.mark, self.tail.earlier
         return self.tail.marks(self._block.reader, self._block.mark(self._taken + number))
 
     def enter(self, number: int) -> None:
-        """Remove waiting lines that have entered the stream."""
+        """Remove the first ``number`` waiting lines, which have entered the stream."""
         assert self._block is not None
         self._taken += number
         self.tail.passed(self._block.reader, self._block.mark(self._taken))
@@ -108,11 +112,12 @@ class FileCursor:
 
 
 class OpenFiles:
-    """The files of a source that are read, by name.
+    """The open files of a file source, by name.
 
     Attributes:
-        done: names up to this one are read no more, apart from the open ones; None before the first.
-        grace_s: so long after the last change of a file its last line may still get its end.
+        done: files with names up to this name are finished, except open files; None before the first
+            finished file. grace_s: seconds without a change after which a last line without a line end is
+            read.
     """
 
     def __init__(self, follow: Callable[[str], FileTail]) -> None:
@@ -120,7 +125,7 @@ class OpenFiles:
         self._files: dict[str, FileCursor] = {}
         self.done: str | None = None
         self.grace_s = IN_ORDER_S
-        # Inode and size of files when they were left.
+        # Inode and size of finished files at the time when the source finished reading the files.
         self._ends: dict[str, tuple[int, int]] = {}
 
     def __iter__(self) -> Iterator[FileCursor]:
@@ -131,27 +136,29 @@ class OpenFiles:
 
     @property
     def names(self) -> list[str]:
-        """The names, in order."""
+        """The sorted names of the open files."""
         return sorted(self._files)
 
     def __contains__(self, name: str) -> bool:
         return name in self._files
 
     def open(self, name: str) -> FileCursor:
-        """Start reading the file of a name."""
+        """Start following a file name, and return the cursor of the file."""
         made = self._files[name] = FileCursor(self._follow(name))
         return made
 
     def waiting(self, names: Sequence[str]) -> list[str]:
-        """The names, in order, that are still to be begun."""
+        """Return the names of files that are neither open nor finished, in the given order."""
         first = 0 if self.done is None else bisect_right(names, self.done)
         return [name for name in names[first:] if name not in self]
 
     def open_next(self, names: Sequence[str], most: int) -> bool:
-        """Begin with further names; files read to their ends make room. Return True if one began."""
+        """Open waiting files, closing files read to their ends if ``most`` are open; return True if one was opened."""
         began = False
         for each in list(self):
-            if each.tail.mark is None and each.tail.name not in names:  # gone before a line of it was read
+            if (
+                each.tail.mark is None and each.tail.name not in names
+            ):  # the file was removed before its first line was read
                 self._files.pop(each.tail.name).tail.close()
         for name in self.waiting(names):
             if len(self) >= most and not self._leave_one(name):
@@ -161,13 +168,13 @@ class OpenFiles:
         while len(self) > most and self._leave_one(max(self._files)):
             pass
         if len(self) >= most:
-            # Names before all open ones can never have their turn.
+            # Files with names before the names of all open files are never opened, so they are finished.
             before = [name for name in self.waiting(names) if name < min(self._files)]
             self.done = max([*before, *filter(None, [self.done])], default=None)
         return began
 
     def look(self, names: Sequence[str], outside: Collection[str]) -> None:
-        """Look for further lines of all files, but those whose links lead ``outside``."""
+        """Read the next lines of all open files, except the files in ``outside``, whose links are not allowed."""
         last, known = max([*names[-1:], *self._files], default=""), {*names, *self._files}
         for each in self:
             if each.tail.name not in outside:
@@ -175,19 +182,20 @@ class OpenFiles:
                 self._look_at(each, last=each.tail.name == last)
 
     def take_ends(self) -> dict[str, tuple[int, int]]:
-        """Return inode and size of the files left since the last call, when they were left."""
+        """Return inode and size of files finished since the last call, measured when each file was finished."""
         ends, self._ends = self._ends, {}
         return ends
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all open files."""
         for each in self:
             each.tail.close()
 
     def _look_at(self, file: FileCursor, *, last: bool) -> None:
-        """Look for further lines; after an error the name is followed anew from its place.
+        """Read the next lines of a file; after an error, follow the file name again with a new FileTail.
 
-        What was open may go on behind bytes that it could not read.
+        The new FileTail starts at the same mark, because the failed reader could skip bytes after a read
+        error.
         """
         before, tail = file.error, file.tail
         file.look(self.grace_s, last=last)
@@ -197,11 +205,11 @@ class OpenFiles:
             file.tail.mark, file.tail.earlier = tail.mark, tail.earlier
 
     def _leave_one(self, behind: str) -> bool:
-        """Leave the first file before a name that was read to its end; False where there is none."""
+        """Finish and close the first file with a name before ``behind`` that was read to its end; False if none."""
         for each in self:
             name = each.tail.name
             if each.ended and name < behind:
-                self._look_at(each, last=False)  # what came since the last look
+                self._look_at(each, last=False)  # read lines that were written since the last check
             if each.ended and name < behind:
                 self._ends[name] = each.state
                 self.done = max(name, self.done or name)
@@ -211,7 +219,7 @@ class OpenFiles:
 
 
 def state_of(name: str) -> tuple[int, int]:
-    """Inode and size of a file, zeros where there is none."""
+    """Return inode and size of a file; zeros if the file does not exist."""
     with suppress(OSError):
         found = os.stat(name)
         return found.st_ino, found.st_size
@@ -219,7 +227,7 @@ def state_of(name: str) -> tuple[int, int]:
 
 
 def _is_fresh(name: str, seconds: float) -> bool:
-    """Return whether a file was changed within the last ``seconds``."""
+    """Return True if a file was changed within the last ``seconds`` seconds."""
     with suppress(OSError):
         return abs(time.time() - os.stat(name).st_mtime) < seconds
     return False
