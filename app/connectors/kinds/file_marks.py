@@ -47,7 +47,7 @@ class OpenFile:
     """
 
     def __init__(self, path: str, folders: Sequence[Path]) -> None:
-        """Open a file below one of ``folders``; raise HttpError 403, InputError or OSError for other files."""
+        """Open a file below one of ``folders``; raise HttpError 403, InputError or OSError otherwise."""
         require_below(path, folders)
         real = os.path.realpath(path)
         opener = _OPENERS.get(Path(path).suffix)
@@ -79,7 +79,7 @@ class OpenFile:
         return found
 
     def first_line(self, most: int) -> bytes:
-        """Return the first line with its line end; empty if ``most`` or more bytes have no line end."""
+        """Return the first line with its line end; empty if no line end is found in ``most`` bytes."""
         line = self.read(0, min(most, HEAD))
         while b"\n" not in line and len(line) < most and len(more := self.read(0, 2 * len(line))) > len(line):
             line = more
@@ -138,7 +138,7 @@ class FileMark(NamedTuple):
             return False
 
     def covers(self, file: OpenFile) -> bool:
-        """Return True if an uncompressed file begins with the first bytes of this mark, as an older copy does."""
+        """Return True if an uncompressed file of at least 1 KiB begins with the first bytes of the mark."""
         try:
             return bool(self.head) and not file.packed and HEAD <= file.stat().st_size and self._begins(file)
         except OSError:
@@ -159,7 +159,7 @@ class Generation(NamedTuple):
 
 
 def generations(name: str, but: Collection[str] = ()) -> list[Generation]:
-    """Return the files that may be rotated forms of the file ``name``, oldest first, without those in ``but``."""
+    """Return files that may be rotated forms of the file ``name``, oldest first, without paths in ``but``."""
     folder, base = os.path.split(name)
     stem = base.removesuffix(Path(base).suffix)
     found = []
@@ -188,7 +188,7 @@ def generation_of(file: OpenFile, siblings: Iterable[Generation]) -> Generation:
 
 
 def is_rotated(path: str, name: str) -> bool:
-    """Return True if ``path`` is ``name`` with a suffix, or with a number or date before the file extension."""
+    """Return True if ``path`` is ``name`` with a suffix, or with a number or date before the extension."""
     folder, base = os.path.split(name)
     stem, suffix = base.removesuffix(Path(base).suffix), Path(base).suffix
     own_folder, own = os.path.split(path)
@@ -212,7 +212,7 @@ def without_generations(names: Sequence[str]) -> list[str]:
 
 
 def require_below(path: str, folders: Sequence[Path]) -> None:
-    """Raise HttpError 403 if a path or its link target is outside of ``folders``, InputError if not absolute."""
+    """Raise HttpError 403 for a path or link target outside of ``folders``, InputError for a relative path."""
     real = Path(os.path.realpath(path))
     if not Path(path).is_absolute() or ".." in Path(path).parts:
         raise InputError(f"path is {path!r}, it must be absolute and without ..", code="member")

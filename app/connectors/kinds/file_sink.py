@@ -59,7 +59,7 @@ class FileSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raise HttpError 403 for a path outside of ``folder``, UnsupportedError for Parquet without pyarrow."""
+        """Raise HttpError 403 for a path outside of ``folder``, UnsupportedError if pyarrow is missing."""
         _place(given["path"], folder)
         if given["format"] == "parquet":
             _parquet()
@@ -135,7 +135,7 @@ class FileSink(Sink):
             self._pass(number)
 
     def _pass(self, number: int) -> None:
-        """Set the position to an event id; an earlier position counts only if it belongs to the same query."""
+        """Set the position to an event id; an earlier position counts only for the same query."""
         context = self.context
         ours = context.place_of in (None, context.query_ms)
         context.position = max(number, context.position or 0) if ours else number
@@ -177,7 +177,7 @@ class FileSink(Sink):
 
 
 def _place(path: str, folder: Path | None) -> Path:
-    """Return the real path of ``path`` below ``folder``; raise HttpError 403 for a path outside of ``folder``."""
+    """Return the real path of ``path`` in ``folder``; raise HttpError 403 for a path outside of ``folder``."""
     hint = "The setting sink_folder names it."
     if folder is None:
         raise HttpError(403, "there is no folder that sinks may write", code="outside-sink-folder", hint=hint)

@@ -122,7 +122,7 @@ class FileSource(Source):
         return [each for each in listed if each in known]
 
     def _is_inside(self, name: str) -> bool:
-        """Return False for a link that leads out of the allowed folders, and store one dead letter for the link."""
+        """Return False for a link out of the allowed folders, and store one dead letter for the link."""
         try:
             require_below(name, self.context.folders)
         except HttpError as error:
@@ -217,7 +217,7 @@ class FileSource(Source):
         return brought
 
     def _declare(self, names: Sequence[str]) -> Mapping[str, int | None]:
-        """Declare open files and the files opened next as partitions; return the highest event time of each file."""
+        """Declare open and next files as partitions; return the highest event time of each file."""
         waiting = {shown(each.tail.name): each.unread for each in self._open if each.error is None}
         room = self.given["files"] - len(self._open)
         waiting |= dict.fromkeys(map(shown, self._open.waiting(names)[: max(0, room)]), True)
@@ -248,7 +248,7 @@ class FileSource(Source):
     # --- positions ------------------------------------------------------------------------------
 
     def _restore(self, position: str) -> None:
-        """Continue from a stored position; the position has no fingerprints of files that could not be opened."""
+        """Continue from a stored position; files that could not be opened have no fingerprints there."""
         kept = json.loads(position)
         self._open.done = kept["done"]
         for name, inode, offset, *further in kept["files"]:

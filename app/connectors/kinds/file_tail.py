@@ -50,7 +50,7 @@ class ReplacedError(Exception):
 
 
 class Block(NamedTuple):
-    """Lines of a file: ``start`` is the file offset of the bytes ``seen``, ``first`` that of the first line."""
+    """Lines of a file: ``start`` is the offset of the bytes ``seen``, ``first`` that of the first line."""
 
     reader: TailReader
     lines: list[bytes]
@@ -280,7 +280,7 @@ class FileTail:
         return None, covered
 
     def _begin(self, live: OpenFile | None) -> TailReader | None:
-        """Return a reader of the first file: the end of the current file, or the start of the oldest file to read."""
+        """Return a reader of the first file: the current file at its end, or the oldest file to read."""
         if self.from_end and live is not None:
             end = live.last_line_end(self.longest)
             return self._reader_of(live, FileMark.in_file(live, end))
@@ -302,7 +302,7 @@ class FileTail:
         return None if live is None else self._reader_of(live, FileMark(live.inode))
 
     def _after(self, behind: Generation, live: OpenFile) -> TailReader:
-        """Return a reader of the oldest file that was rotated after ``behind``, or else of the current file."""
+        """Return a reader of the oldest file rotated after ``behind``, or else of the current file."""
         fresh, looks = False, 0
         while self._rotated or not fresh:
             if not self._rotated:
@@ -373,7 +373,7 @@ class FileTail:
         return None
 
     def _open_live(self) -> OpenFile | None:
-        """Open the file that has the followed name now; raise HttpError 403 for a link out of allowed folders."""
+        """Open the file that has the followed name now; raise HttpError 403 for a link to a forbidden folder."""
         with suppress(FileNotFoundError):
             return OpenFile(self.name, self.folders)
         return None

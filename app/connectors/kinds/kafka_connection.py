@@ -1,4 +1,4 @@
-"""What the Kafka source and sink share: members, librdkafka's configuration, allowed brokers, errors."""
+"""Common code of Kafka source and sink: members, librdkafka configuration, allowed brokers, errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOK_S = 0.25
 """Seconds between two checks of the stop signal."""
 TIMEOUT_S = 10.0
 _ASK_S = 1.0
-"""Seconds to wait for an answer before librdkafka's own errors are looked at."""
+"""Seconds to wait for an answer before the errors reported by librdkafka are checked."""
 
 Client: TypeAlias = "Consumer | Producer"
 
@@ -39,8 +39,8 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "isolation.level": ("read_committed", "read_uncommitted"),
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
 }
-"""The properties of librdkafka that a declaration may set, and their values: none that names a file, a
-library or another address."""
+"""The librdkafka properties that a declaration may set, with allowed values (empty: any value). Properties
+that name a file, a library or an address are not allowed."""
 
 _FINAL = frozenset(
     (
@@ -56,11 +56,11 @@ _FINAL = frozenset(
         KafkaError.TOPIC_EXCEPTION,
     )
 )
-"""Errors that stay until somebody changes something."""
+"""Kafka errors that stay until the declaration or the cluster is changed."""
 
 
 def _options(value: Any, name: str) -> dict[str, str]:
-    """Properties of librdkafka that are allowed."""
+    """Read the member ``options``; raise InputError for a property or value that is not allowed."""
     given: dict[str, str] = mapping_of(text)(value, name)
     for key, each in given.items():
         if key not in _OPTIONS:
@@ -90,11 +90,11 @@ MEMBERS = (
         secret=True,
     ),
 )
-"""Members of a source and of a sink."""
+"""Members of the declarations of both Kafka sources and Kafka sinks."""
 
 
 def check_brokers(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
-    """Raise InputError or NetworkRefusedError where a declaration's brokers cannot be reached."""
+    """Raise InputError for invalid broker addresses, NetworkRefusedError for brokers that are not allowed."""
     for each in _addresses(given["url"]):
         require_url(f"kafka://{each}", hosts, PORTS)
 
@@ -103,7 +103,7 @@ _FORM = "kafka://host:port[,host:port]"
 
 
 def _addresses(url: str) -> list[str]:
-    """``host:port`` of each broker of a URL."""
+    """Return ``host:port`` of each broker in a URL."""
     require_no_password(url, _FORM)
     scheme, _, rest = url.partition("://")
     if scheme != "kafka" or not rest:
@@ -128,7 +128,7 @@ class BrokerErrors:
         self._newest: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """Called by librdkafka while it is polled."""
+        """Store an error; librdkafka calls this method during a poll. Permanent errors are not replaced."""
         if self._newest is None or self._newest.code() not in _FINAL:
             self._newest = error
 
@@ -147,7 +147,7 @@ class BrokerErrors:
             raise error_of(url, self._newest)
 
     def error(self, url: str, error: KafkaError) -> ConnectorError:
-        """The error to tell for one that a call gave."""
+        """Return the connector error for a failed call; for a time-out, the newest reported error."""
         vague = error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
         return error_of(url, self._newest if vague and self._newest is not None else error)
 
@@ -162,7 +162,7 @@ def ask(client: Client, troubles: BrokerErrors, url: str, topic: str) -> Cluster
     """Return the metadata of a topic, as soon as a broker answers.
 
     Raises:
-        ConnectorError: what librdkafka tells of the brokers, once it tells something.
+        ConnectorError: librdkafka reported an error of the brokers, or no broker answered in time.
     """
     for tries_left in reversed(range(round(TIMEOUT_S / _ASK_S))):
         try:
@@ -179,7 +179,7 @@ def ask(client: Client, troubles: BrokerErrors, url: str, topic: str) -> Cluster
 
 
 def configuration(given: Mapping[str, Any], name: str, troubles: BrokerErrors) -> dict[str, Any]:
-    """Properties of librdkafka for a declaration."""
+    """Return the librdkafka configuration for a declaration."""
     return {
         "client.id": f"quadrill-{name}",
         **given["options"],
@@ -192,10 +192,10 @@ def configuration(given: Mapping[str, Any], name: str, troubles: BrokerErrors) -
 
 
 def require_advertised(metadata: ClusterMetadata, hosts: AllowedHosts) -> None:
-    """Check the brokers that the first ones name: librdkafka connects to them.
+    """Check that all brokers in the cluster metadata are allowed, because librdkafka connects to them.
 
     Raises:
-        NetworkRefusedError: one of them is not allowed.
+        NetworkRefusedError: a broker is not allowed.
     """
     for broker in metadata.brokers.values():
         host = broker.host or ""

@@ -1,4 +1,4 @@
-"""Sink that produces events to a topic of a Kafka cluster."""
+"""Kafka sink: produces events to a topic of a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _MESSAGE_TIMEOUT_MS = 30_000
 
 
 class KafkaSink(Sink):
-    """Each event is one record; its key names the sink, when its query was registered, and the event's id.
+    """A sink that produces one Kafka record per event.
 
-    The record's headers also have the event's id and kind.
+    The record key consists of the sink name, the registration time of the query, and the event id. The record
+    headers contain the key and the event kind.
     """
 
     members = (
@@ -51,7 +52,7 @@ class KafkaSink(Sink):
         check_brokers(given, hosts)
 
     def open(self) -> None:
-        """Make a producer; the brokers are there and are allowed."""
+        """Make a producer, and check that a broker answers and that all brokers are allowed."""
         given, context = self.given, self.context
         check_brokers(given, context.hosts)
         self._troubles = BrokerErrors()
@@ -67,7 +68,7 @@ class KafkaSink(Sink):
         require_advertised(ask(producer, self._troubles, given["url"], given["topic"]), context.hosts)
 
     def close(self) -> None:
-        """Forget what is not delivered yet; it is delivered by the next producer."""
+        """Drop undelivered records and the producer; the next producer delivers these events again."""
         if self._producer is not None:
             self._producer.purge()
             self._producer.poll(0)
@@ -77,7 +78,7 @@ class KafkaSink(Sink):
         """Produce events, and wait until the brokers have acknowledged all of them.
 
         Raises:
-            ConnectorError: they may take them later.
+            ConnectorError: the brokers have not accepted an event.
         """
         producer, given = self._producer, self.given
         assert producer is not None
@@ -101,7 +102,7 @@ class KafkaSink(Sink):
             self.context.refuse(events[place], error.str())
 
     def _produce(self, producer: Producer, place: int, event: StoredEvent) -> None:
-        """Pass one event to librdkafka, waiting while its queue is full."""
+        """Pass one event to librdkafka, and wait while the queue of librdkafka is full."""
 
         def delivered(error: KafkaError | None, _message: Any) -> None:
             if error is not None:

@@ -1,4 +1,4 @@
-"""Source that reads topics of a Kafka cluster from the position in its stream's journal."""
+"""Kafka source: reads topics of a Kafka cluster from the position stored in the journal of its stream."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _ASK_EVERY_S = 5.0
 """Seconds between two checks for new partitions and recreated topics."""
 _IDS_S = 3.0
 _IDS = "@ids"
-"""The member of a position that has the ids of topics: no topic has this name."""
+"""The key of the topic ids in a position; no topic can have this name."""
 Place: TypeAlias = "tuple[str, int]"
 """A topic and the number of a partition."""
 
 
 def _begin(value: Any, name: str) -> str | int:
-    """``earliest``, ``latest``, or milliseconds of an instant."""
+    """Read the member ``from``: ``earliest``, ``latest``, or an instant, which becomes milliseconds."""
     if value in ("earliest", "latest"):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62:
@@ -61,9 +61,10 @@ def _begin(value: Any, name: str) -> str | int:
 
 
 class KafkaSource(Source):
-    """Each record enters with the place behind it: the next offset of every partition.
+    """A source that pushes each Kafka record together with the next offsets of all partitions.
 
-    All partitions are read, without a consumer group; several sources of one topic each get all of it.
+    The source reads all partitions without a consumer group, so each of several sources reads the whole
+    topic.
     """
 
     members = (
@@ -86,7 +87,7 @@ class KafkaSource(Source):
 
     def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
         super().__init__(given, context)
-        # Kept while the source waits for its brokers: they tell how many records of a deleted topic are lost.
+        # End offsets of partitions, kept across reconnects to count the lost records of a deleted topic.
         self._ends: dict[Place, int] = {}
 
     @classmethod
@@ -97,7 +98,7 @@ class KafkaSource(Source):
             raise InputError("topic names none", code="member")
 
     def run(self) -> None:
-        """Read until stopped."""
+        """Read records until the source is stopped."""
         given, context = self.given, self.context
         check_brokers(given, context.hosts)
         self._troubles = BrokerErrors()
@@ -105,7 +106,8 @@ class KafkaSource(Source):
             {
                 "isolation.level": "read_committed",
                 **configuration(given, context.name, self._troubles),
-                # No group: the place is the journal's. librdkafka wants a name all the same.
+                # librdkafka requires a group id; the position comes from the journal and not from a consumer
+                # group.
                 "group.id": f"quadrill-{context.name}",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -143,14 +145,14 @@ class KafkaSource(Source):
     # --- partitions -----------------------------------------------------------------------------
 
     def _assign(self) -> None:
-        """Begin with the partitions that are there and not read yet."""
+        """Start reading the partitions that are not assigned yet."""
         places = self._partitions()
         self._check_ids()
         new = [each for each in places if each not in self._assigned]
         if not new:
             return
         unknown = [each for each in new if each not in self._next]
-        # A new partition of a topic that is read already is read whole: what it has came since.
+        # A new partition of a known topic is read from its start, because all its records are new.
         known = {topic for topic, _ in self._next}
         for place in new:
             low, high = self._watermarks(place)
@@ -182,9 +184,9 @@ class KafkaSource(Source):
                 self._begin_anew(topic)
 
     def _begin_anew(self, topic: str) -> None:
-        """A topic of that name was deleted: the new one is read from its start."""
+        """Report lost records of a deleted topic, and read the new topic of that name from its start."""
         gone = [each for each in self._next if each[0] == topic]
-        # A broker that has just made the topic may refuse to tell: nothing is lost before it does.
+        # Read the watermarks before the loss is reported, because a broker may refuse them for a new topic.
         begins = {each: self._watermarks(each)[0] for each in self._partitions() if each[0] == topic}
         for place in gone:
             end, offset = self._ends.pop(place, None), self._next.pop(place)
@@ -208,11 +210,11 @@ class KafkaSource(Source):
         self.context.push(b"", N_QUADS, position=self._text())
 
     def _partitions(self) -> list[Place]:
-        """The partitions of the topics.
+        """Return the partitions of all topics of the source.
 
         Raises:
             NetworkRefusedError: the cluster has a broker that is not allowed.
-            ConnectorError: a topic is not there.
+            ConnectorError: a topic does not exist.
         """
         found: list[Place] = []
         for topic in self.given["topic"]:
@@ -227,7 +229,7 @@ class KafkaSource(Source):
         return found
 
     def _offset(self, place: Place, begin: str | int) -> int:
-        """The offset of the first record that is wanted of a partition."""
+        """Return the offset of the first record to read in a partition, according to ``begin``."""
         low, high = self._watermarks(place)
         if begin == "earliest":
             return low
@@ -252,7 +254,7 @@ class KafkaSource(Source):
         self._partitioned = times is not None
 
     def _tell_lag(self) -> None:
-        """Update the lag: unread records at the brokers, as far as known."""
+        """Update the lag: the known number of unread records at the brokers."""
         for place in self._assigned:
             known = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             if known is not None and known[1] >= 0:
@@ -265,7 +267,7 @@ class KafkaSource(Source):
     # --- records --------------------------------------------------------------------------------
 
     def _take(self) -> None:
-        """Bring in the next records: those that are there already, together."""
+        """Poll the next batch of records and push the records into the stream."""
         first = self._consumer.poll(LOOK_S)
         if first is None:
             self._look_at_brokers()
@@ -277,14 +279,14 @@ class KafkaSource(Source):
             if error is None:
                 good.append(record)
                 continue
-            # Those before it enter first: the place that is written for it is behind them.
+            # Push the earlier records first, because the position after an error is behind these records.
             self._bring(good)
             good = []
             self._look_into(record, error)
         self._bring(good)
 
     def _look_at_brokers(self) -> None:
-        """Show what librdkafka tells of brokers that are away; it goes on trying to reach them."""
+        """Show broker errors that librdkafka reports; raise permanent errors, and errors of all brokers."""
         self._troubles.raise_final(self.given["url"])
         trouble, figures = self._troubles.newest, self.context.figures
         if trouble is not None and trouble.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -294,7 +296,7 @@ class KafkaSource(Source):
             figures.error = shown_message(error_of(self.given["url"], trouble).message)
 
     def _bring(self, records: Sequence[Record]) -> None:
-        """Bring in records without errors, with the places behind them."""
+        """Push records without errors, grouped by partition if the stream has partitions."""
         if not self._partitioned:
             self._push(records, None)
             return
@@ -322,11 +324,11 @@ class KafkaSource(Source):
             self.context.push(b"", N_QUADS, position=self._text())
 
     def _look_into(self, record: Record, error: KafkaError) -> None:
-        """What came in place of a record: an end, or a place that is gone, which is told; else raised."""
+        """Handle the end of a partition, or a lost offset, which is reported; raise other Kafka errors."""
         if error.code() == KafkaError._PARTITION_EOF:
             place, end = _place_of(record), record.offset()
             if end is not None and self._next.get(place, end) < end:
-                self._next[place] = end  # only markers of transactions came before it
+                self._next[place] = end  # only transaction markers are before the end
                 self.context.push(b"", N_QUADS, position=self._text())
             return
         if error.code() not in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
@@ -334,7 +336,7 @@ class KafkaSource(Source):
         self._check_ids()
         place = _place_of(record)
         if place not in self._assigned:
-            return  # of a topic that was created again
+            return  # the partition belongs to a topic that was created again
         gone, begin = self._next[place], self._watermarks(place)[0]
         number = max(0, begin - gone)
         told = f"{number} records are gone" if number else "the log was cut before it"
@@ -352,7 +354,7 @@ class KafkaSource(Source):
         self._consumer.incremental_assign([TopicPartition(*place, begin)])
 
     def _text(self) -> str:
-        """The position: next offsets by topic and partition, and the ids of the topics."""
+        """Return the position as JSON: next offsets by topic and partition, and topic ids."""
         by_topic: dict[str, dict[str, Any]] = {}
         for (topic, partition), offset in sorted(self._next.items()):
             by_topic.setdefault(topic, {})[str(partition)] = offset
@@ -376,7 +378,7 @@ def _place_of(record: Record) -> Place:
 
 
 def places_of(position: str | None) -> dict[Place, int]:
-    """The next offsets of a position."""
+    """Return the next offsets in a position, by partition."""
     by_topic = {} if position is None else json.loads(position)
     return {
         (topic, int(partition)): offset
@@ -387,7 +389,7 @@ def places_of(position: str | None) -> dict[Place, int]:
 
 
 def ids_of(position: str | None) -> dict[str, str]:
-    """The ids of topics in a position; a position has none before the first is known."""
+    """Return the topic ids in a position; empty if the position has no topic ids."""
     return {} if position is None else dict(json.loads(position).get(_IDS, {}))
 
 

@@ -1,4 +1,4 @@
-"""Connection to an MQTT broker, shared by the source and the sink."""
+"""Connection to an MQTT broker, used by both MQTT source and MQTT sink."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _LOOK_S = 0.25
 """Seconds between two checks of the stop signal."""
 
 _FINAL = frozenset((129, 130, 132, 133, 134, 135, 138, 140, 143, 144, 154, 155, 157, 158, 161, 162))
-"""Reasons (MQTT 5, 2.4) that stay until somebody changes something: credentials, rights, names, what is not
-supported, another address."""
+"""Reason codes (MQTT 5, 2.4) of refusals that stay until the declaration or the broker is changed: wrong
+credentials, missing rights, invalid names, unsupported features, or a moved broker."""
 _TAKEN_OVER, _UNSPECIFIED = 142, 128
 
 Sleep: TypeAlias = Callable[[float], None]
-"""Waits, or raises StoppedError."""
+"""A function that waits for some seconds, or raises StoppedError if the connector is stopped."""
 
 
 def _qos(value: Any, name: str) -> int:
@@ -45,7 +45,7 @@ def _qos(value: Any, name: str) -> int:
 
 
 def authorities(value: Any, name: str) -> str:
-    """Certificates of authorities, as PEM text."""
+    """Read the member ``ca``: certificates of authorities, as PEM text."""
     found = text(value, name)
     try:
         ssl.create_default_context(cadata=found)
@@ -69,11 +69,11 @@ MEMBERS = (
     DeclarationMember("ca", authorities, "certificates in PEM that mqtts trusts, else those of the system"),
     DeclarationMember("protocol", one_of("5", "3.1.1"), "the version of MQTT", default="5"),
 )
-"""Members of a source and of a sink."""
+"""Members of the declarations of both MQTT sources and MQTT sinks."""
 
 
 def topic_name(value: Any, name: str) -> str:
-    """A topic that is published to: without wildcards."""
+    """Read the topic of a sink, which must not contain wildcards."""
     found = text(value, name)
     if "+" in found or "#" in found or len(found.encode()) > 65_535:
         raise InputError(f"{name} is {found!r}, events go to one topic, without + and #", code="member")
@@ -81,7 +81,7 @@ def topic_name(value: Any, name: str) -> str:
 
 
 def topic_filter(value: Any, name: str) -> str:
-    """A topic that is subscribed to: + for one level, # for all that follow."""
+    """Read the topic of a subscription: + matches one level, # matches all following levels."""
     found = text(value, name)
     levels = found.split("/")
     wrong = any(("#" in each and each != "#") or ("+" in each and each != "+") for each in levels)
@@ -94,7 +94,7 @@ def topic_filter(value: Any, name: str) -> str:
 
 
 def check_broker(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
-    """Raise InputError or NetworkRefusedError where a declaration's broker cannot be reached."""
+    """Raise InputError for an invalid declaration, NetworkRefusedError for a broker that is not allowed."""
     require_url(given["url"], hosts, PORTS)
     if given["password"] and not given["username"]:
         raise InputError("a password needs the member username", code="member")
@@ -103,7 +103,7 @@ def check_broker(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
 
 
 class _PahoClient(Client):
-    """paho's client, whose look-up of a name and connection end in time and when its owner stops."""
+    """A paho client whose name lookup and connect end at a time-out or when the connector is stopped."""
 
     sleep: Sleep = staticmethod(time.sleep)
 
@@ -113,12 +113,12 @@ class _PahoClient(Client):
 
 
 class MqttConnection:
-    """A client of paho, whose network thread ends with the connection: nothing is repeated behind our back.
+    """A connection with a paho client that never reconnects by itself.
 
     Attributes:
-        client: paho's.
-        is_v5: whether it speaks MQTT 5.
-        session_present: whether the broker still knew us.
+        client: the paho client.
+        is_v5: True if the connection uses MQTT 5.
+        session_present: True if the broker still had the session of the client.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class MqttConnection:
         receive_maximum: int | None = None,
         on_message: Callable[[MQTTMessage], None] | None = None,
     ) -> None:
-        """Make one, not connected yet; ``session_s``: how long the broker keeps what comes without us."""
+        """Make an unconnected client; the broker keeps its session for ``session_s`` seconds."""
         self._url = given["url"]
         self._client_id = given["client_id"] or default_id
         self.is_v5: bool = given["protocol"] == "5"
@@ -157,11 +157,12 @@ class MqttConnection:
             client.on_message = lambda _client, _data, message: on_message(message)
 
     def open(self, sleep: Sleep) -> None:
-        """Connect.
+        """Connect to the broker.
 
         Raises:
-            ConnectorError: the broker is away, or refuses us for now.
-            ConnectorFailedError: it will go on refusing.
+            ConnectorError: the broker is unreachable, or refuses the connection temporarily.
+            ConnectorFailedError: the broker refuses the connection permanently, or its certificate is not
+                trusted.
         """
         parts = urlsplit(self._url)
         options: dict[str, Any] = {}
@@ -194,23 +195,24 @@ class MqttConnection:
         client = self.client
         client.disconnect()
         client.loop_stop()
-        # Without circles the client goes at once, and closes what it has open.
+        # Without reference cycles Python frees the client at once, which closes its sockets.
         client.on_connect = client.on_disconnect = client.on_message = None
         client.on_subscribe = client.on_publish = None
 
     def check(self) -> None:
-        """Raise ConnectorError when the connection has ended, ConnectorFailedError when it would again."""
+        """Raise ConnectorError if the connection has ended, ConnectorFailedError after a permanent reason."""
         if self._lost is None:
             return
         told = str(self._lost)
         if self._lost.value in (_TAKEN_OVER, _UNSPECIFIED):
-            # Some brokers say nothing when they let a client go because another one has its name.
+            # Some brokers give no reason when they disconnect a client because another client has the same
+            # id.
             told = f"it was lost, or another client has come as {self._client_id!r}"
         kind = ConnectorFailedError if self._lost.value in _FINAL else ConnectorError
         raise kind(f"<{self._url}> the connection has ended: {told}")
 
     def wait(self, done: threading.Event, sleep: Sleep, what: str) -> None:
-        """Wait for an answer of the broker; raises ConnectorError when none comes."""
+        """Wait for an answer of the broker; raise ConnectorError if no answer arrives in time."""
         for _ in range(round(_TIMEOUT_S / _LOOK_S)):
             if done.wait(_LOOK_S):
                 return
@@ -219,12 +221,12 @@ class MqttConnection:
         raise ConnectorError(f"<{self._url}> {what}")
 
     def refusal(self, what: str, reason: ReasonCode, *, stays: bool = False) -> ConnectorError:
-        """The error of a refusal: final, or for now; ``stays``: final whatever the reason is."""
+        """Return the error for a refusal by the broker; ``stays`` makes the error permanent."""
         hint = "Declare the member protocol as 3.1.1" if reason.value == 132 and self.is_v5 else None
         kind = ConnectorFailedError if stays or reason.value in _FINAL else ConnectorError
         return kind(f"<{self._url}> {what}: {reason}", hint=hint)
 
-    # --- called by the network's thread ---------------------------------------------------------
+    # --- called by the network thread ---------------------------------------------------------
 
     def _connected(
         self, _client: Client, _data: Any, flags: Any, reason: ReasonCode, _properties: Any

@@ -1,4 +1,4 @@
-"""A source that subscribes to topics of an MQTT broker."""
+"""MQTT source: subscribes to topics of an MQTT broker."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _WAITING_PUSHES = 4
 """Maximum number of batches queued in memory; above it the connection is not read."""
 _MOST_UNACKNOWLEDGED = 65_535
 _MOST_TOPICS = 1_000
-"""Topics with a time for each; those that come later share one."""
+"""Number of known topics from which no further topics are declared as partitions."""
 
 
 class MqttSource(Source):
-    """Each message is one record, acknowledged when the journal has it.
+    """A source that reads each MQTT message as one record, and acknowledges messages stored in the journal.
 
-    Its position is the list of topics that the broker's session has, so that those that were taken out of
-    the declaration can be left.
+    The position of the source is the list of topics in the broker's session. The source unsubscribes from
+    topics in this list that were removed from the declaration.
     """
 
     members = (
@@ -73,7 +73,8 @@ class MqttSource(Source):
         taking, ended = threading.Event(), threading.Event()
 
         def put(message: MQTTMessage) -> None:
-            # What a session has comes before the answer to the subscription, which must get through.
+            # Before the answer to the subscription the queue is unlimited, because messages of the session
+            # may arrive before that answer.
             while taking.is_set() and waiting.qsize() >= most and not ended.wait(_FULL_S):
                 continue
             waiting.put(message)
@@ -98,7 +99,7 @@ class MqttSource(Source):
             connection.close()
 
     def _subscribe(self, connection: MqttConnection) -> None:
-        """Subscribe to the topics, and leave those that the session still has from an older declaration."""
+        """Subscribe to the declared topics, and unsubscribe from topics of an older declaration."""
         topics, before = sorted(set(self.given["topic"])), self.context.position
         gone = sorted(set(json.loads(before)) - set(topics)) if before else []
         if gone and connection.session_present:
@@ -115,7 +116,7 @@ class MqttSource(Source):
         connection.client.on_subscribe = subscribed
         qos = self.given["qos"]
         if connection.is_v5:
-            # A subscription that the session has already does not bring retained messages again.
+            # An existing subscription of the session does not send retained messages again.
             options = SubscribeOptions(qos, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
             connection.client.subscribe([(each, options) for each in topics])
         else:
@@ -129,7 +130,7 @@ class MqttSource(Source):
             self.context.push(b"", N_QUADS, position=position)
 
     def _take(self, connection: MqttConnection, waiting: queue.Queue[MQTTMessage]) -> None:
-        """Bring in the next message and those behind it that are there already, then acknowledge them."""
+        """Push the queued messages, at most one batch, and acknowledge all pushed messages."""
         try:
             messages = [waiting.get(timeout=_LOOK_S)]
         except queue.Empty:
@@ -149,7 +150,7 @@ class MqttSource(Source):
             connection.client.ack(each.mid, each.qos)
 
     def _by_topic(self, messages: Sequence[MQTTMessage]) -> Iterable[tuple[str | None, list[MQTTMessage]]]:
-        """Messages by topic, where the stream has a time for each; else all together, in their order."""
+        """Group messages by topic if the stream has partitions; else return all messages as one group."""
         by_topic: dict[str | None, list[MQTTMessage]] = {}
         for each in messages:
             by_topic.setdefault(each.topic, []).append(each)
@@ -161,7 +162,7 @@ class MqttSource(Source):
 
 
 def _message_of(message: MQTTMessage) -> Message:
-    """A message as a record; a mapping sees its topic, whole and by levels."""
+    """Convert an MQTT message to a record with the topic and its levels as fields for a mapping."""
     topic = message.topic
     levels = {f"_topic_{place}": level for place, level in enumerate(topic.split("/"))}
     return Message(bytes(message.payload), {"_topic": topic, **levels}, origin={"topic": topic})

@@ -97,7 +97,7 @@ class FileCursor:
         return [] if self._block is None else self._block.lines[self._taken : self._taken + most]
 
     def marks(self, number: int) -> tuple[FileMark | None, list[FileMark]]:
-        """Return the marks of the file and of earlier rotated files after the next ``number`` waiting lines."""
+        """Return the marks of the file and of rotated files after the next ``number`` waiting lines."""
         if self._block is None or not number:
             return self.tail.mark, self.tail.earlier
         return self.tail.marks(self._block.reader, self._block.mark(self._taken + number))
@@ -153,7 +153,7 @@ class OpenFiles:
         return [name for name in names[first:] if name not in self]
 
     def open_next(self, names: Sequence[str], most: int) -> bool:
-        """Open waiting files, closing files read to their ends if ``most`` are open; return True if one was opened."""
+        """Open waiting files up to ``most``, and close files read to their ends; True if a file was opened."""
         began = False
         for each in list(self):
             if (
@@ -174,7 +174,7 @@ class OpenFiles:
         return began
 
     def look(self, names: Sequence[str], outside: Collection[str]) -> None:
-        """Read the next lines of all open files, except the files in ``outside``, whose links are not allowed."""
+        """Read the next lines of all open files, except forbidden links in ``outside``."""
         last, known = max([*names[-1:], *self._files], default=""), {*names, *self._files}
         for each in self:
             if each.tail.name not in outside:
@@ -182,7 +182,7 @@ class OpenFiles:
                 self._look_at(each, last=each.tail.name == last)
 
     def take_ends(self) -> dict[str, tuple[int, int]]:
-        """Return inode and size of files finished since the last call, measured when each file was finished."""
+        """Return the final inode and size of the files that were finished since the last call."""
         ends, self._ends = self._ends, {}
         return ends
 
@@ -205,7 +205,7 @@ class OpenFiles:
             file.tail.mark, file.tail.earlier = tail.mark, tail.earlier
 
     def _leave_one(self, behind: str) -> bool:
-        """Finish and close the first file with a name before ``behind`` that was read to its end; False if none."""
+        """Finish the first file with a name before ``behind`` that was read to its end; False if none."""
         for each in self:
             name = each.tail.name
             if each.ended and name < behind:
