@@ -212,7 +212,7 @@ def without_generations(names: Sequence[str]) -> list[str]:
 
 
 def require_below(path: str, folders: Sequence[Path]) -> None:
-    """Raise HttpError 403 for a path or link target outside of ``folders``, InputError for a relative path."""
+    """Raise HttpError 403 for a path or link target outside ``folders``, InputError for a relative path."""
     real = Path(os.path.realpath(path))
     if not Path(path).is_absolute() or ".." in Path(path).parts:
         raise InputError(f"path is {path!r}, it must be absolute and without ..", code="member")

@@ -93,9 +93,7 @@ class FileSink(Sink):
             self._file.truncate(end)
             self._opened = True
             self._began = time.time()
-            if (
-                self._first is not None and self._done().exists()
-            ):  # a crash happened before the part file was deleted
+            if self._first is not None and self._done().exists():  # a crash left the old part file
                 self._file.truncate(0)
                 self._first = self._last = None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -177,7 +175,7 @@ class FileSink(Sink):
 
 
 def _place(path: str, folder: Path | None) -> Path:
-    """Return the real path of ``path`` in ``folder``; raise HttpError 403 for a path outside of ``folder``."""
+    """Return the real path of ``path`` in ``folder``; raise HttpError 403 for a path outside ``folder``."""
     hint = "The setting sink_folder names it."
     if folder is None:
         raise HttpError(403, "there is no folder that sinks may write", code="outside-sink-folder", hint=hint)

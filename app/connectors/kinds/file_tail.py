@@ -373,7 +373,7 @@ class FileTail:
         return None
 
     def _open_live(self) -> OpenFile | None:
-        """Open the file that has the followed name now; raise HttpError 403 for a link to a forbidden folder."""
+        """Open the file with the followed name; raise HttpError 403 for a link to a forbidden folder."""
         with suppress(FileNotFoundError):
             return OpenFile(self.name, self.folders)
         return None

@@ -153,12 +153,10 @@ class OpenFiles:
         return [name for name in names[first:] if name not in self]
 
     def open_next(self, names: Sequence[str], most: int) -> bool:
-        """Open waiting files up to ``most``, and close files read to their ends; True if a file was opened."""
+        """Open waiting files up to ``most``, and close files read to their ends; True if one was opened."""
         began = False
         for each in list(self):
-            if (
-                each.tail.mark is None and each.tail.name not in names
-            ):  # the file was removed before its first line was read
+            if each.tail.mark is None and each.tail.name not in names:  # an unread file was removed
                 self._files.pop(each.tail.name).tail.close()
         for name in self.waiting(names):
             if len(self) >= most and not self._leave_one(name):
