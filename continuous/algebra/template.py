@@ -9,11 +9,12 @@ after, with the rows (1, :kitchen) and (2, :hall) in the table ``template``:
 
     Project(Join(Table(template: ?member ?c0), Window(w, Bgp(?x :in ?c0)), Table(0)), ?x ?member ?c0)
 
-The solutions with a member's number are those of its own query: each operator below keeps the members apart,
-because all its inputs that differ between members bind the number. A constant stays where it is when that
-would not hold: in EXISTS, on the right of MINUS, in paths, VALUES and GRAPH, below LIMIT and below a GROUP BY
-without keys. At these places, a static part must have the same rows for all members, unless it is the whole
-of an EXISTS or MINUS. What does not differ is the same for all members and is joined with them once.
+The solutions of the common pattern with a member's number are the solutions of that member's query. This
+holds because every input of an operator that differs between members binds the member's number, so that
+operators never combine rows of two members. A constant is not replaced where this would fail: in EXISTS, on
+the right of MINUS, in paths, VALUES and GRAPH, below LIMIT, and below a GROUP BY without keys. At these
+places a static part must have the same rows for all members, unless the static part is the whole pattern of
+an EXISTS or MINUS. Inputs that are equal for all members are joined only once.
 """
 
 from __future__ import annotations
@@ -60,17 +61,17 @@ from .nodes import (
 from .variables import certain
 
 MEMBER = Var("_:member")
-"""Variable that is bound to the number of a member."""
+"""The variable that is bound to the number of a member query."""
 PARAMETERS = "template"
-"""Name of the table that holds the number and the constants of each member."""
+"""The name of the table that contains the number and the constants of each member query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A query with holes for its constants; queries with equal ``digest`` are members of one template.
+    """A query without its constants; queries with an equal ``digest`` can be members of one group.
 
-    ``constants`` fill the holes in order. ``tables`` are the names of the static parts whose rows may differ
-    between members.
+    ``constants`` are the removed constants in order. ``tables`` are the names of the static parts whose rows
+    may differ between members.
     """
 
     digest: bytes
@@ -80,14 +81,17 @@ class Skeleton:
 
 @dataclass(frozen=True, slots=True)
 class MemberPattern:
-    """The pattern of all members; ``parameters`` are the columns after `MEMBER` in the table of members."""
+    """The common pattern of all members of a group.
+
+    ``parameters`` are the columns of the members' table after the column `MEMBER`.
+    """
 
     root: Algebra
     parameters: tuple[Var, ...]
 
 
 def skeleton(root: Algebra) -> Skeleton:
-    """Return a query's skeleton: its digest without constants, and its constants in order."""
+    """Return the skeleton of a query: a digest of the query without constants, and the constants."""
     constants: list[Term] = []
 
     def take(term: Term) -> Var:
@@ -102,12 +106,13 @@ def skeleton(root: Algebra) -> Skeleton:
 
 
 def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> MemberPattern:
-    """The pattern of all members of a template.
+    """Return the common pattern of all members of a group.
 
     Args:
-        root: the query of one of them.
-        varying: the places of the constants that differ between members.
-        labelled: the names of the static parts that do, all of them in `Skeleton.tables`.
+        root: the pattern of one member's query.
+        varying: the positions of the constants that differ between members.
+        labelled: the names of the static parts whose rows differ between members, a subset of
+            `Skeleton.tables`.
     """
     place = -1
 
@@ -126,10 +131,14 @@ def _parameter(place: int) -> Var:
 
 
 class _Holes:
-    """Visits constants in a fixed order; ``change`` returns a variable for a constant, or None to keep it.
+    """A visitor of a pattern's constants in a fixed order, which may replace constants by variables.
+
+    The function ``change`` returns the variable for a constant, or None to keep the constant.
 
     Attributes:
-        tables: how often each static part occurs at a place where its rows may carry the member's number.
+        tables: the number of occurrences of each static part where its rows may have the member's number as
+            an
+            additional column.
     """
 
     def __init__(self, change: Callable[[Term], Var | None]) -> None:
@@ -145,7 +154,8 @@ class _Holes:
             case LeftJoin(left, right, _):
                 return self._expressions(replace(node, left=self.visit(left), right=self.visit(right)))
             case Minus(left, right):
-                # MINUS would also remove rows that share nothing but the member's number.
+                # With a column for the member's number, MINUS would also remove rows that share only this
+                # number. A static part with another shared column is safe.
                 if isinstance(right, TableNode) and certain(left) & right.certain:
                     self.tables[right.name] += 1
                 return replace(node, left=self.visit(left))
@@ -155,7 +165,7 @@ class _Holes:
                 self.tables[name] += 1
                 return node
             case Group(_, keys, aggregates):
-                # COUNT(DISTINCT *) reads every column, including the new columns.
+                # COUNT(DISTINCT *) would also read the columns that replace constants.
                 whole = any(each.expr is None and each.distinct for _, each in aggregates)
                 return node if whole or not keys else replace(node, input=self.visit(node.input))
             case Project() | Distinct() | Window():
@@ -187,7 +197,7 @@ class _Holes:
 
 
 class _Labels:
-    """Makes every solution bind the member's number and its parameters."""
+    """A rewriter that adds the member's number and parameters to every solution of a pattern."""
 
     def __init__(self, parameters: tuple[Var, ...], labelled: frozenset[str]) -> None:
         self._parameters = parameters
@@ -196,7 +206,7 @@ class _Labels:
         self._members = TableNode(PARAMETERS, self._columns, frozenset(var.name for var in self._columns))
 
     def label(self, node: Algebra) -> Algebra:
-        """Return the node with `MEMBER` and the parameters bound in every solution."""
+        """Return the pattern with `MEMBER` and the parameters bound in every solution."""
         if not self._differs(node):
             return join(self._members, node)
         match node:
@@ -217,7 +227,11 @@ class _Labels:
                 return self._join(conjuncts(node))
 
     def _join(self, operands: list[Algebra]) -> Algebra:
-        """Join operands that contain open parameters with the table of members; label the other operands."""
+        """Join operands, and let them bind the member's number and the parameters.
+
+        Operands that match parameters like variables are joined with the table of members if necessary; other
+        operands that differ between members are rewritten by `label`.
+        """
         labelled = whole = False
         joined: list[Algebra] = []
         for each in operands:
@@ -233,13 +247,13 @@ class _Labels:
             else:
                 whole = True
                 joined.append(self.label(each))
-        # What was labelled whole binds the parameters, a static part the number alone.
+        # A rewritten operand binds number and parameters; a static part that differs binds only the number.
         if not whole and (self._parameters or not labelled):
             joined.insert(0, self._members)
         return join(*joined)
 
     def _differs(self, node: Algebra) -> bool:
-        """Return True if the pattern contains a parameter or a labelled static part."""
+        """Return True if the pattern contains a parameter, or a static part that differs between members."""
         return any(self._differs_itself(each) for each in all_nodes(node))
 
     def _differs_itself(self, node: Algebra) -> bool:
@@ -255,7 +269,7 @@ class _Labels:
 
 
 def _is_open(node: Algebra) -> bool:
-    """Return True for patterns whose parameters the other operands of a join bind."""
+    """Return True for a pattern in which parameters are ordinary variables of triple patterns."""
     match node:
         case Bgp():
             return True

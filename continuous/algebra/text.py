@@ -1,11 +1,12 @@
-"""The algebra as SPARQL 1.2 text that Oxigraph accepts and reads back as the same algebra.
+"""Conversion of the algebra to SPARQL 1.2 text that Oxigraph parses to the same algebra.
 
-The algebra is rewritten to nodes that SPARQL can express, then printed: rows of static parts become patterns,
-a left join whose right side is a Filter gets a condition of its own, each grouping is a sub-select. Blank
-nodes of patterns are written as variables.
+The algebra is first rewritten to nodes that SPARQL can express, and then printed. Rows of static parts become
+triple patterns, a left join whose right side is a Filter gets the condition ``true``, and each grouping
+becomes a sub-select. Blank nodes of patterns are printed as variables.
 
-With `FunctionNames` the text also fixes what SPARQL leaves open (docs/semantics.md, section 1): set functions
-become custom aggregates, ORDER BY sorts by keys of the total order with all columns as tie-breaks.
+With `FunctionNames` the result is determined even where SPARQL allows several results (docs/semantics.md,
+section 1). Set functions become custom aggregates, and ORDER BY sorts by a total order of terms, with all
+columns as further sort keys.
 """
 
 from __future__ import annotations
@@ -58,29 +59,32 @@ class FunctionNames(Protocol):
 
     @property
     def value_order(self) -> NamedNode:
-        """IRI of the function of one argument that returns `order.value_text`."""
+        """The IRI of a custom function of one argument that returns `order.value_text`."""
         ...
 
     @property
     def total_order(self) -> NamedNode:
-        """IRI of the function of one argument that returns `order.total_text`."""
+        """The IRI of a custom function of one argument that returns `order.total_text`."""
         ...
 
     def function(self, name: str) -> NamedNode | None:
-        """The custom function that replaces an operator, a built-in or the function of an IRI, or None."""
+        """Return the custom function that replaces an operator, built-in or extension function, or None."""
         ...
 
 
 TableText = Mapping[str, Sequence[Mapping[int, NamedNode]]]
-"""How the rows of a `Table` are stored: for each set of bound columns the predicate of each column.
-A row is a node with one quad per bound column (and, without any, one quad of the predicate -1)."""
+"""A map from names of static parts to the encoding of their rows as quads in an evaluation store.
+
+Each set of bound columns has a map from columns to predicates. A row is a node with one quad per bound
+column. A row without bound columns is one quad whose predicate has the key -1.
+"""
 
 
 class SparqlText:
-    """The text of one query; its root is corrected already (corrections.py).
+    """A converter of one query's algebra to SPARQL text; `corrections` must already have corrected ``root``.
 
-    ``tables`` says how the rows of static parts are stored in an evaluation store; with it, joins are
-    written as LATERAL where they may be. ``base_iri`` is what IRI() resolves against.
+    ``tables`` is the encoding of the rows of static parts in an evaluation store; with ``tables``, joins are
+    printed as LATERAL where this is possible. ``base_iri`` is the base IRI of the function IRI().
     """
 
     def __init__(
@@ -100,7 +104,9 @@ class SparqlText:
         self._printer = Printer(terms, by_row=None if tables is None else _by_row)
 
     def select(self, columns: Iterable[str] | None = None) -> str:
-        """The root as a SELECT query; ``columns`` (default: all visible) matter only for a bare pattern.
+        """Return the root as the text of a SELECT query.
+
+        ``columns`` are the columns if the root has no projection; by default all visible variables.
 
         >>> pattern = n.TriplePattern(Var("s"), NamedNode("http://p"), Var("o"))
         >>> print(SparqlText(n.Bgp((pattern,))).select())
@@ -116,13 +122,13 @@ class SparqlText:
         return self._base + "\n".join(self._printer.select(parts))
 
     def ask(self) -> str:
-        """Return the root as an ASK query."""
+        """Return the root as the text of an ASK query."""
         return self._base + "\n".join(
             self._printer.enclosed("ASK", self._printer.inside(self._rewrite(self._root)))
         )
 
     def query(self, query: ContinuousQuery) -> str:
-        """Return the root as the WHERE clause of a one-shot query of any form, with its dataset clause."""
+        """Return the text of a one-shot query of any form, with the root as its WHERE clause."""
         terms = TermPrinter((query.template, query.describe))
         dataset = [f"FROM {iri}" for iri in query.dataset.default]
         dataset += [f"FROM NAMED {iri}" for iri in query.dataset.named]
@@ -130,16 +136,17 @@ class SparqlText:
         lines = self._printer.select(parts, self._printer.head(query, terms), dataset)
         return self._base + "\n".join(lines)
 
-    # --- what Oxigraph is to read in the place of a node ---------------------------------------
+    # --- rewriting of nodes for Oxigraph -------------------------------------------------------
 
     def _rewrite(self, node: Algebra) -> Algebra:
         match node:
             case n.Join(left, right):
-                # Not by `with_children`, which would make one pattern of two tables.
+                # The function `with_children` is not used, because it would merge the patterns of two tables.
                 new = self._rewrite(left), self._rewrite(right)
                 return node if new[0] is left and new[1] is right else n.Join(*new)
             case n.Bgp(patterns):
-                # Annotated triples first: looked up by one of their parts each would be a scan of its own.
+                # Annotated triples are matched first, because a later match by a part of the triple term
+                # would scan all quads for each row.
                 annotated = [each for each in patterns if isinstance(each.object, n.TripleTerm)]
                 others = [each for each in patterns if not isinstance(each.object, n.TripleTerm)]
                 return n.Bgp((*annotated, *others)) if annotated and others else node
@@ -155,7 +162,8 @@ class SparqlText:
             case n.Slice() | n.Distinct() | n.Project() | n.OrderBy():
                 return self._select(node)
             case n.LeftJoin(_, n.Filter(), None):
-                # Oxigraph reads a group of nothing but a group with a FILTER as if it had the FILTER.
+                # Oxigraph moves the FILTER of an inner group to its outer group if that group has no other
+                # content. The condition ``true`` prevents this.
                 node = replace(node, condition=_TRUE)
         node = with_expressions(node, [self._expression(each) for each in expressions(node)])
         return with_children(node, [self._rewrite(each) for each in children(node)])
@@ -170,7 +178,7 @@ class SparqlText:
         )
 
     def _select(self, node: Algebra) -> Algebra:
-        """Solution modifiers, each once and in SPARQL's order; a SELECT has a column and lists them all."""
+        """Return solution modifiers once each and in SPARQL's order, with at least one explicit column."""
         limits = distinct = conditions = None
         if isinstance(node, n.Slice):
             limits, node = node, node.input
@@ -204,14 +212,18 @@ class SparqlText:
         return tuple(keys)
 
     def _group(self, node: n.Group) -> Algebra:
-        """A grouping in a group of its own: SELECT's expressions do not all see each other in Oxigraph."""
+        """Return a grouping as a separate sub-select.
+
+        In Oxigraph, an expression of a SELECT clause cannot use every other expression of the clause.
+        """
         inner = _computed_keys(node.input)
         aggregates = [(var, self._aggregate(each)) for var, each in node.aggregates]
         if any(each.name == "COUNT" and each.distinct and each.expr is None for _, each in aggregates):
             inner = n.Project(inner, _visible(inner))
         for place, (var, each) in enumerate(node.aggregates):
             if each.name == "COUNT" and each.expr is not None and not isinstance(each.expr, Var):
-                # Oxigraph gives no count at all where one expression fails, but leaves out what is unbound.
+                # If the expression of COUNT fails for one row, Oxigraph returns no count at all. A bound
+                # variable instead of the expression omits such rows from the count.
                 counted = self._hidden()
                 inner = n.Extend(inner, counted, each.expr)
                 aggregates[place] = var, replace(each, expr=counted)
@@ -220,7 +232,7 @@ class SparqlText:
         return n.Join(UNIT, n.Group(self._rewrite(inner), node.keys, tuple(aggregates)))
 
     def _aggregate(self, aggregate: n.Aggregate) -> n.Aggregate:
-        """A set function, as a custom aggregate where it leaves something open."""
+        """Return a set function, as a custom aggregate if SPARQL does not determine its result."""
         argument, choices = aggregate.expr, self._choices
         custom = choices.aggregate(aggregate) if choices is not None and argument is not None else None
         if argument is not None:
@@ -256,7 +268,10 @@ class SparqlText:
 
 
 def _computed_keys(node: Algebra) -> Algebra:
-    """What a grouping reads: Oxigraph forgets the name in ``GROUP BY (?b AS ?a)``, but not that of a call."""
+    """Return the input of a grouping with computed keys as calls.
+
+    Oxigraph ignores the name ?a in ``GROUP BY (?b AS ?a)``, but keeps the name of a function call.
+    """
     if not isinstance(node, n.Extend):
         return node
     expr = n.Call("COALESCE", (node.expr,)) if isinstance(node.expr, Var) else node.expr
@@ -264,7 +279,7 @@ def _computed_keys(node: Algebra) -> Algebra:
 
 
 def _by_row(left: Algebra, right: Algebra) -> bool:
-    """Return True for a join evaluated row by row, because a hash join would scan tables and windows."""
+    """Return True for a join that is evaluated row by row, because a hash join would scan all rows."""
     return not isinstance(right, n.Values) and may_be_lateral(left, right)
 
 
@@ -280,9 +295,10 @@ def static_text(
     *,
     merged: bool = False,
 ) -> str:
-    """The text that the store evaluates for a static part; without choices, the plain SPARQL of it.
+    """Return the SPARQL text with which the store evaluates a static part.
 
-    ``merged``: its default graph is merged from several graphs.
+    With ``choices``, the text calls custom functions; without, the text is plain SPARQL. ``merged`` is True
+    if the default graph is merged from several graphs.
     """
     if tuple(columns) != projected(pattern) or not isinstance(pattern, (n.Project, n.Distinct, n.Slice)):
         pattern = n.Project(pattern, tuple(columns))

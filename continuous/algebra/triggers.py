@@ -1,15 +1,15 @@
-"""Which quads can change the rows of a static pattern, and which of its rows (docs/semantics.md, section 6).
+"""Triggers: the quads that can change the rows of a static pattern (docs/semantics.md, section 6).
 
-A trigger is one place of the pattern where a quad can match, with the variables that every changed row has
-in common with that quad:
+A trigger is a triple pattern within the static pattern, with variables. If a quad that matches the triple
+pattern is added or removed, every row that changes has the quad's values for these variables:
 
     Bgp(?x :p ?y . ?y :q ?z)   ->   (?x :p ?y) by (?x ?y),   (?y :q ?z) by (?y ?z)
 
-So when ``:a :p :b`` comes or goes only rows with ?x = :a and ?y = :b can come or go. The invariant that each
-case of `_found` keeps: every row that an operator gives before a change and not after it, or the other way
-round, binds the variables of some trigger to the values that its quad has there. What a pattern hides
-(projection, aggregation) or may leave unbound (the right side of OPTIONAL) is dropped on the way up; a
-trigger without variables says that any row may have changed.
+For instance, if ``:a :p :b`` is added or removed, only rows with ?x = :a and ?y = :b can appear or disappear.
+Every operator keeps this invariant: a row that the operator returns only before or only after a change of
+quads binds the variables of some trigger to the values of a changed quad. Variables that an operator hides
+(projection, aggregation) or may leave unbound (the right side of OPTIONAL) are removed from the triggers. A
+trigger without variables means that any row may have changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .nodes import Algebra, Term, TermPattern, TriplePattern, TripleTerm, Var
 from .variables import NO_NAMES, Names, certain, in_scope, triple_variables
 
 Key = tuple[str, ...]
-"""Names of variables in alphabetical order."""
+"""The names of the variables of a trigger, in alphabetical order."""
 
 _ANY = Var("")
 """A variable that matches any term and binds nothing."""
@@ -33,12 +33,12 @@ _ANY = Var("")
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One place of a pattern where quads match.
+    """A triple pattern within a static pattern, with the variables that changed rows share with a quad.
 
-    ``pattern`` None stands for the creation and removal of graphs. ``graph`` None is the default graph of the
-    query's dataset, a variable any of its named graphs. ``graph_key`` is the variable that is bound to the
-    graph's name in every changed row; ``names`` are the variables that are bound to terms of the quad in
-    every changed row.
+    A ``pattern`` of None stands for the creation and removal of graphs. A ``graph`` of None is the default
+    graph of the query's dataset; a variable stands for any named graph of the dataset. ``graph_key`` is the
+    variable that is bound to the graph's name in every changed row. ``names`` are the variables that are
+    bound to terms of the quad in every changed row.
     """
 
     pattern: TriplePattern | None
@@ -48,19 +48,19 @@ class Trigger:
 
     @property
     def predicate(self) -> NamedNode | None:
-        """The predicate that a quad must have; None if any predicate matches."""
+        """The predicate that a quad must have to match the trigger; None if any predicate matches."""
         found = None if self.pattern is None else self.pattern.predicate
         return found if isinstance(found, NamedNode) else None
 
     @property
     def key(self) -> Key:
-        """The variables whose values in every changed row are those of the matching quad."""
+        """The variables whose values in every changed row equal those of the matching quad."""
         return tuple(sorted(self.names | ({self.graph_key} if self.graph_key else NO_NAMES)))
 
     def match(self, quad: Quad) -> dict[str, Term] | None:
         """Return the values of the key variables if the quad matches; None if the quad does not match.
 
-        Blank nodes are left out, because no query text can name a blank node.
+        Variables with blank nodes are omitted, because no query text can name a blank node.
         """
         assert self.pattern is not None
         bound: dict[str, Term] = {}
@@ -82,12 +82,12 @@ def triggers(pattern: Algebra) -> tuple[Trigger, ...] | None:
         return None
     sure = certain(pattern)
     found = (_keep(each, sure) for each in _found(pattern, None))
-    # A trigger with fewer variables covers more rows, so dropping variables is safe.
+    # A trigger with fewer variables covers more rows, so removing variables that may be unbound is safe.
     return tuple(dict.fromkeys(found))
 
 
 def _found(node: Algebra, graph: NamedNode | Var | None) -> Iterator[Trigger]:
-    """Yield the triggers of a node; ``graph`` is the name of the enclosing GRAPH block."""
+    """Yield the triggers of an algebra node; ``graph`` is the name of the enclosing GRAPH block."""
     yield from _inside_expressions(node, graph)
     match node:
         case n.Bgp(patterns):
@@ -134,7 +134,7 @@ def _of_graph(name: NamedNode | Var, inner: Algebra) -> Iterator[Trigger]:
 
 
 def _inside_expressions(node: Algebra, graph: NamedNode | Var | None) -> Iterator[Trigger]:
-    """Yield the triggers of EXISTS patterns, which see the variables of the tested row."""
+    """Yield the triggers of the EXISTS patterns in a node's expressions."""
     patterns = [
         each.pattern
         for expr in expressions(node)
@@ -159,7 +159,10 @@ def _keep(found: Trigger, names: Names) -> Trigger:
 def _steps(
     path: n.PathExpr, subject: TermPattern, object_: TermPattern
 ) -> Iterator[tuple[TriplePattern, Names]]:
-    """The triple patterns of a property path; its ends are known only where a step is at the end."""
+    """Yield the triple patterns of a property path, each with its variables.
+
+    Only the first and last steps of the path contain the path's subject and object.
+    """
     match path:
         case n.Link(iri):
             yield _step(subject, iri, object_)
@@ -178,7 +181,7 @@ def _steps(
             if inverse:
                 yield _step(object_, _ANY, subject)
         case n.ZeroOrMore() | n.ZeroOrOne():
-            # A path of length zero matches every node of the graph.
+            # A path of length zero matches every node of the graph, so any quad may change any row.
             yield _step(_ANY, _ANY, _ANY)
 
 
@@ -211,7 +214,7 @@ def _needs_quads(node: Algebra) -> bool:
 
 
 def _unify(pattern: TermPattern, term: Term, bound: dict[str, Term]) -> bool:
-    """Return True if the term matches; the values of variables are added to ``bound``."""
+    """Return True if a term matches a pattern; the values of variables are added to ``bound``."""
     if isinstance(pattern, Var):
         if pattern is _ANY or not pattern.name:
             return True
@@ -227,7 +230,7 @@ def _unify(pattern: TermPattern, term: Term, bound: dict[str, Term]) -> bool:
 
 
 def can_be_named(term: Term) -> bool:
-    """Return False for blank nodes, even inside triple terms: in a query text, they would match any node."""
+    """Return False for terms with blank nodes, which a query text cannot name, even in triple terms."""
     if isinstance(term, Triple):
         return can_be_named(term.subject) and can_be_named(term.object)
     return not isinstance(term, BlankNode | DefaultGraph)
@@ -236,7 +239,7 @@ def can_be_named(term: Term) -> bool:
 def unkeyed(pattern: Algebra) -> str | None:
     """Return the reason why the rows of a static pattern cannot be read by key; None if they can.
 
-    A row must not depend on other rows that are read with it, and the key of a changed row must be known.
+    Rows can be read by key if a row does not depend on other rows, and if every trigger has variables.
     """
     for each in all_nodes(pattern):
         if isinstance(each, n.Slice | n.Group):

@@ -1,10 +1,11 @@
 """The change of a table that fell behind, computed from the rows that recent commits may have changed.
 
-The rows may be too many for writers to wait for, yet far fewer than all rows of the table. A test checks that
-the computed change leads to the same rows as reading the whole table.
+A table falls behind if a commit may change so many rows that the writer should not wait for their
+computation. These rows are often still far fewer than all rows of the table, so reading only them is faster.
+A test checks that the result equals that of reading the whole table.
 
-    before  =  rows of the table with one of the keys; a table that is behind does not change
-    after   =  rows of the store with one of the keys; rows that newer commits may change are read again
+    before  =  rows of the table with one of the changed keys; a table that is behind does not change
+    after   =  rows of the store with one of the changed keys; keys of newer commits are read again
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ KeySets = Mapping[Key, set[tuple[Term, ...]]]
 
 
 class ChangedRows:
-    """The rows of one table, behind the store, that commits may have changed."""
+    """The rows that commits may have changed in one table that is behind the store."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -45,14 +46,14 @@ class ChangedRows:
         self._after: Counter[Solution] = Counter()
 
     def follow(self, reader: StoreReader, commits: Sequence[Commit]) -> bool:
-        """Read rows that further commits may have changed; return False if reading all rows is better."""
+        """Read the rows that further commits may have changed; return False if reading all rows is better."""
         keys = self._reached(commits)
         if keys is None:
             return False
         try:
             found = rows_with(reader, self._evaluator, self.table.part, keys, self.table.count)
         except (TooManyRowsError, ReportedError):
-            return False  # reading all rows may succeed although reading by key exceeded a limit
+            return False  # reading all rows may succeed even if reading by key has exceeded a limit
         for key, values in keys.items():
             places = [self._columns.index(name) for name in key]
             stale = [row for row in self._after if tuple([row[each] for each in places]) in values]
@@ -63,7 +64,7 @@ class ChangedRows:
         return True
 
     def fresh(self) -> ReloadedRows:
-        """Return the change of the table by all followed commits; the terms of new rows are pinned."""
+        """Return the table's change by all commits given to `follow`; the terms of new rows are pinned."""
         table, before = self.table, self._before()
         after = table.encode(self._after.elements())
         delta = difference(after, before)
@@ -72,7 +73,7 @@ class ChangedRows:
         return ReloadedRows(table, come, None, delta, whole=False)
 
     def _reached(self, commits: Iterable[Commit]) -> KeySets | None:
-        """Return the column values of rows that commits may have changed; None if unknown or too many."""
+        """Return the key values of rows that commits may have changed; None if unknown or too many."""
         found: dict[Key, set[tuple[Term, ...]]] = defaultdict(set)
         for commit in commits:
             if not commit.exact:
@@ -110,13 +111,14 @@ class ChangedRows:
 
 
 def _values(trigger: Trigger, key: Key, quads: Iterable[Quad]) -> set[tuple[Term, ...]]:
-    """Return the key columns' values in rows that some quads may change; a blank node stands for unknown."""
+    """Return the key values of rows that some quads may change; a blank node stands for an unknown value."""
     pattern = trigger.pattern
     if pattern is None:
         return set()
     ends = pattern.subject, pattern.object
     if len(key) == 1 and trigger.predicate and all(isinstance(each, Var) for each in ends):
-        # Fast path: every quad with this predicate matches, so the values are read without matching.
+        # Fast path: every quad with this predicate matches the trigger, so the key values are the subjects or
+        # objects of the quads.
         for place, end in (("subject", ends[0]), ("object", ends[1])):
             if end == Var(key[0]) and ends[0] != ends[1]:
                 return {(each,) for each in map(attrgetter(place), quads)}

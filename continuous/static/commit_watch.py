@@ -1,4 +1,4 @@
-"""Commit watch: computes the change of each table for every commit of the store."""
+"""The commit watch, which computes the change of each table of static parts at every commit."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ _FEW_KEYS = 100
 _POLL_S = 0.02
 
 Affected: TypeAlias = Counter[Solution] | OneOf["all", "too many"]
-"""The rows that a commit may change: counted rows, ``all`` rows of the table, or ``too many`` to compute."""
+"""The rows that a commit may change: counted rows, ``all`` rows of the table, or ``too many`` rows."""
 
 
 class CommitWatch:
-    """The part of all tables that runs in writers' threads, one writer at a time.
+    """An observer of the store that computes the changes of all tables in the threads of writers.
+
+    Only one writer at a time runs this code.
 
     Attributes:
         order: the lock that is held while a commit becomes visible and its changes are computed.
         index: the triggers of all tables whose changes are computed at commits.
-        gone: callbacks that close the inputs of dropped queries; called while no thread iterates over tables.
-        due: the changed tables by the versions of commits whose tasks have not run.
-        replay: during a replay, determines which tables fall behind at which commit; otherwise None.
+        gone: callbacks that release the tables of dropped queries, called while no thread iterates over
+            tables. due: by version, the tables changed by commits whose tasks have not run. replay: the
+            object that determines, during a replay, which tables fall behind at which commit; None
+            outside a replay.
     """
 
     def __init__(self, store: QuadStore, limits: StaticLimits) -> None:
@@ -57,16 +60,17 @@ class CommitWatch:
         self.due: dict[int, list[Table]] = {}
 
     def start(self) -> None:
-        """Observe commits from now on.
+        """Start to observe the commits of the store.
 
-        The caller must not hold the lock of ``order``, because writers lock it after the store's own lock.
+        The caller must not hold the lock of ``order``, because writers acquire this lock after the store's
+        own lock.
         """
         with self._observing:
             if self._stop is None:
                 self._stop = self._store.committer.observe(self)
 
     def stop(self) -> None:
-        """Stop observing commits."""
+        """Stop observing the commits of the store."""
         with self._observing:
             stop, self._stop = self._stop, None
         if stop is not None:
@@ -80,7 +84,7 @@ class CommitWatch:
                     self.gone.popleft()()
 
     def look_up(self, table: Table) -> None:
-        """Start to compute changes of a look-up part; waits until a running bulk load has ended."""
+        """Start to compute the changes of a look-up part, after a running bulk load has ended."""
         while True:
             with self.order.lock:
                 if not self._loading:
@@ -90,11 +94,11 @@ class CommitWatch:
             active().check()
             time.sleep(_POLL_S)
 
-    # --- as the store calls it (`store.quads.observer.Observer`) ----------------------------------------
+    # --- methods that the store calls (`store.quads.observer.Observer`) ---------------------------------
 
     @contextmanager
     def around_bulk_load(self) -> Iterator[None]:
-        """Bracket a bulk load: until its task runs, look-ups read a copy of the old dataset."""
+        """Enclose a bulk load, during which look-ups read a copy of the dataset before the load."""
         with self.order.lock:
             self.let_go()
             looked_up = [table for table in self.index.tables() if not table.is_held]
@@ -112,9 +116,9 @@ class CommitWatch:
 
     @contextmanager
     def around_commits(self, commits: Sequence[Commit]) -> Iterator[bool]:
-        """Bracket a group of commits; yield True if the commits cannot change any table.
+        """Enclose a group of commits; yield True if the commits cannot change any table.
 
-        No table is added to the index within the context.
+        The index of tables does not change within the context.
         """
         with self.order.lock:
             self.let_go()
@@ -125,7 +129,7 @@ class CommitWatch:
 
     @contextmanager
     def around_commit(self, commit: Commit) -> Iterator[None]:
-        """Bracket one commit: compute the rows before and after it, and record the changes of tables."""
+        """Enclose one commit; compute its changes of tables from the rows before and after the commit."""
         replay, version = self.replay, commit.version
         with self.order.lock:
             self.let_go()
@@ -138,15 +142,15 @@ class CommitWatch:
             yield
             self.order.made_at = commit.at_ms
             for group, touched, before in work:
-                # A table that fell behind before the crash falls behind again in the replay, even if its
-                # change is known.
+                # A table that fell behind at this commit before the crash falls behind again in the replay,
+                # even if the change of the table is known.
                 changes = {**self._after(group, touched, before, commit), **changes}
             self._note(commit, changes)
             if replay is not None:
                 replay.read(version, self.index.tables())
 
     def _note(self, commit: Commit, changes: dict[Table, Change]) -> None:
-        """Append the changes of a commit to their tables, where they wait for the commit's task."""
+        """Append the changes of a commit to the tables, where the changes wait for the task of the commit."""
         copy: FrozenReader | None = None
         for table, change in changes.items():
             if not table.is_held and not change.is_known:
@@ -162,7 +166,7 @@ class CommitWatch:
             self.due.setdefault(commit.version, []).append(table)
 
     def _without(self, commit: Commit) -> FrozenReader | None:
-        """Return a copy of the dataset before the newest commit; None if the copy would exceed the memory."""
+        """Return a copy of the dataset before the newest commit; None if the copy needs too much memory."""
         try:
             return self._store.frozen(undo=commit)
         except ReportedError as error:
@@ -172,10 +176,10 @@ class CommitWatch:
     # --- the rows that a commit may change ------------------------------------------------------
 
     def _before(self, group: TableGroup, touched: AffectedRows, version: int) -> Affected:
-        """Return the rows of a group, before a commit, that the commit may change.
+        """Return the rows of a group of tables that a commit may change, as they are before the commit.
 
-        Returns ``all`` if evaluating the whole part is allowed and cheaper, and ``too many`` if a limit is
-        exceeded, so that the tables fall behind and are read again in the background.
+        Returns ``all`` if evaluating the whole part is allowed and cheaper. Returns ``too many`` if a limit
+        is exceeded; the tables then fall behind and are read again in the background.
         """
         limits, held, limited = self._limits, group.first.is_held, self._is_limited(group)
         if limited and held and group.first.background.is_heavy(group.part):
@@ -196,7 +200,7 @@ class CommitWatch:
     def _after(
         self, group: TableGroup, touched: AffectedRows, before: Affected, commit: Commit
     ) -> dict[Table, Change]:
-        """Return the changes of a group's tables, computed after the commit became visible."""
+        """Return the changes of a group's tables by a visible commit, given the rows before the commit."""
         version, at_ms = commit.version, commit.at_ms
         if before == "all":
             return {table: Change(version, at_ms, all_rows=self._all_rows(table)) for table in group.seeing()}
@@ -212,9 +216,10 @@ class CommitWatch:
         }
 
     def _is_limited(self, group: TableGroup) -> bool:
-        """Return True if limits on changes apply to a group.
+        """Return True if the limits on the size of changes apply to a group of tables.
 
-        In a replay the journal says which tables in memory fell behind, so limits apply to look-ups only.
+        During a replay the journal contains which tables in memory fell behind, so the limits apply only to
+        look-up parts.
         """
         return self.replay is None or not group.first.is_held
 
@@ -234,7 +239,7 @@ class CommitWatch:
             group.keyed_s = time.perf_counter() - began
 
     def _all_rows(self, table: Table) -> list[Solution] | None:
-        """Return all rows of a table; None if the evaluation fails and the rows must be read again."""
+        """Evaluate and return all rows of a table; return None if the evaluation fails."""
         began = time.perf_counter()
         try:
             rows = list(table.background.whole(self._store.reader, table.part))

@@ -1,9 +1,10 @@
 """Rows of a static part with given key values, evaluated on the current store.
 
-A commit watch reads the rows that changed quads may affect, and a look-up reads the rows of a key. For each
-set of variables that the triggers bind (`algebra.triggers`) the pattern is evaluated with the variables'
-values as inline data. The difference of two such evaluations, before and after a commit, is the change of all
-rows: the commit cannot change a row without one of the key values.
+A commit watch reads the rows that changed quads may affect, and a look-up reads the rows with a key. A key
+is a set of variables that some trigger binds (`algebra.triggers`), with their values. The pattern of the
+static part is evaluated with the key values as inline data. The difference of two such evaluations, before
+and after a commit, is the whole change of the static part, because the commit changes only rows with one of
+the keys.
 """
 
 from __future__ import annotations
@@ -22,18 +23,21 @@ from ..rows import Solution
 from .static_evaluator import StaticEvaluator
 
 KeyValues = Mapping[Key, set[tuple[Term, ...]]]
-"""For each set of variables, the values of these variables in the wanted rows."""
+"""A map from sets of variables to the values of these variables in the wanted rows."""
 
 TermKey: TypeAlias = tuple[Term | None, ...]
 
 KEY_S = 0.00002
-"""Estimated seconds to evaluate one key before and after a commit, compared with evaluating all rows."""
+"""Estimated seconds for the rows of one key, evaluated before and after a commit.
+
+The estimate is compared with the time to evaluate all rows.
+"""
 AT_ONCE = 500
-"""Maximum number of keys in one query text: more keys parse slowly, fewer keys need more texts."""
+"""Maximum number of keys in one query text; long texts parse slowly, short texts need more queries."""
 
 
 class TooManyRowsError(Exception):
-    """Raised if the key values have more rows than may be read while writers wait."""
+    """More rows match the key values than may be read while writers wait."""
 
 
 def rows_with(
@@ -43,13 +47,14 @@ def rows_with(
     keys: KeyValues,
     at_most: int | None = None,
 ) -> Counter[Solution]:
-    """Return the rows of a part that match one of the keys, each with its number of occurrences.
+    """Return the rows of a static part that match one of the keys, each with its number of occurrences.
 
-    Raises TooManyRowsError if more than ``at_most`` rows match.
+    Raises:
+        TooManyRowsError: more than ``at_most`` rows match.
     """
     found: Counter[Solution] = Counter()
     read = 0
-    # The pattern is evaluated with the key's variables as further columns, even if the part hides them.
+    # All key variables become columns, even if the static part does not return them.
     hidden = sorted({name for key in keys for name in key}.difference(each.name for each in part.vars))
     wider = StaticPattern(part.name, part.pattern, part.vars + tuple(map(Var, hidden)))
     places = {each.name: place for place, each in enumerate(wider.vars)}
@@ -59,7 +64,7 @@ def rows_with(
             read += 1
             if at_most is not None and read > at_most:
                 raise TooManyRowsError
-            # A row that also matches a key of an earlier set of variables has been counted already.
+            # A row that also matches an earlier key of other variables has already been counted.
             if not any(tuple([row[each] for each in other]) in known for other, known in earlier):
                 found[row[: len(part.vars)]] += 1
         earlier.append(([places[name] for name in key], values))
@@ -85,9 +90,10 @@ def _restricted(
 def rows_of(
     reader: Reader, evaluator: StaticEvaluator, part: StaticPattern, places: tuple[int, ...], values: TermKey
 ) -> Mapping[Solution, int]:
-    """Return the rows of a part that have the given values in the columns at ``places``.
+    """Return the rows of a static part that have the given values in the columns at ``places``.
 
-    A query text cannot name blank nodes, so rows are read by the other values and filtered by blank nodes.
+    A query text cannot name blank nodes, so rows are read by the other values and then filtered by
+    the blank nodes.
     """
     named = sorted(
         (part.vars[place].name, value)

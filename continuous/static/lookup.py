@@ -1,13 +1,13 @@
-"""Look-up: a static part without a table in memory, whose rows a query reads from the store by key.
+"""Look-ups: static parts without a table in memory, whose rows a query reads from the store by key.
 
-    rows of a key, as the query sees them  =  rows in the store now  -  changes the query has not applied
+    rows with a key, as the query sees them  =  rows in the store now  -  changes the query has not applied
 
-Memory contains only a bounded cache of recently read keys and the changes of commits that the query has not
-applied. Both sides of the difference are read while no commit can become visible, so the result is exact for
-every version of the store.
+A look-up keeps in memory only a bounded cache of recently read keys, and the changes of commits that the
+query has not applied. The rows in the store and the unapplied changes are read while no commit can become
+visible, so the difference is exact for every version of the store.
 
-If the change of a commit is not known row by row (a bulk load, too many keys), a copy of the dataset before
-the commit replaces the store until the query applies that commit:
+If the changed rows of a commit are unknown (a bulk load, too many keys), the query reads a copy of the
+dataset before this commit until the query applies the commit:
 
     copy before version 5, minus unapplied changes | the store now, minus unapplied changes of 6, 7 ...
 """
@@ -34,11 +34,11 @@ from .table import Change, Table
 
 @dataclass(slots=True)
 class _Stretch:
-    """The versions between two commits whose changes are not known row by row.
+    """A range of store versions between two commits whose changed rows are unknown.
 
     Attributes:
-        reader: a copy of the newest of these versions; None for the current store.
-        ahead: changes that the reader includes and the query has not applied.
+        reader: a copy of the dataset at the newest version of the range; None for the current store.
+        ahead: the changes that the dataset of ``reader`` includes and the query has not applied.
     """
 
     reader: FrozenReader | None = None
@@ -46,18 +46,18 @@ class _Stretch:
 
 
 class KeyCache:
-    """A cache of the rows of recently used keys, for one set of key columns."""
+    """A cache of a static part's rows by recently used keys, for one set of key columns."""
 
     def __init__(self, lookup: Lookup, columns: tuple[int, ...]) -> None:
         self.columns = columns
-        # The rows by key, the most recently used key last.
+        # The dictionary maps keys to rows; the most recently used key is the last one.
         self.buckets: dict[Key, dict[IdRow, int]] = {}
         self.ahead: dict[Any, dict[Solution, int]] = {}
         self.size = 0
         self._lookup = lookup
 
     def get(self, key: Key, _: object = None) -> dict[IdRow, int]:
-        """Return the rows with a key and the number of occurrences of each row, reading them if necessary."""
+        """Return the rows with a key and their numbers of occurrences, from the cache or the store."""
         lookup = self._lookup
         lookup.asked += 1
         bucket = self.buckets.pop(key, None)
@@ -68,17 +68,17 @@ class KeyCache:
         return bucket
 
     def keep(self, key: Key, bucket: dict[IdRow, int]) -> None:
-        """Add the rows of a key to the cache."""
+        """Add a key and its rows to the cache."""
         self.buckets[key] = bucket
         self.size += len(bucket) + 1
 
     def forget_oldest(self) -> None:
-        """Evict the least recently used key."""
+        """Evict the least recently used key and its rows from the cache."""
         bucket = self.buckets.pop(next(iter(self.buckets)))
         self.size -= len(bucket) + 1
 
     def update(self, change: Delta) -> None:
-        """Apply a change of the part to the cached rows."""
+        """Apply a change of the static part to the cached rows."""
         for row, weight in change.items():
             bucket = self.buckets.get(key_getter(self.columns)(row))
             if bucket is not None:
@@ -87,7 +87,7 @@ class KeyCache:
                 self.size += len(bucket)
 
     def begin(self, ahead: Mapping[Solution, int]) -> None:
-        """Clear the cache and set the changes that the reader includes and the query has not applied."""
+        """Clear the cache and set the changes in the dataset that the query has not applied."""
         self.buckets.clear()
         self.ahead.clear()
         self.size = 0
@@ -95,16 +95,19 @@ class KeyCache:
 
 
 class Lookup(Arrangement):
-    """A join input that reads rows from the store. Used in the engine's thread; writers call `changed`."""
+    """A join input that reads rows of a static part from the store by key.
+
+    All methods are called in the engine's thread, except `changed`, which writers call.
+    """
 
     is_lookup = True
 
     def __init__(self, table: Table, store: QuadStore, order: threading.RLock, most: int) -> None:
-        """Create a look-up, which must be attached before use.
+        """Create a look-up, which is used only after a call of `attach`.
 
         Args:
-            table: the table of the part, which has changes but no rows.
-            store: the store to read from.
+            table: the table of the look-up part, which has changes but no rows.
+            store: the store that the rows are read from.
             order: the lock under which commits become visible.
             most: maximum number of cached rows and keys; the least recently used keys are evicted.
         """
@@ -116,11 +119,11 @@ class Lookup(Arrangement):
         self._order = order
         self._most = most
         self._caches: dict[tuple[int, ...], KeyCache] = {}
-        # The query reads from the first stretch; new commits are added to the last one.
+        # The query reads the dataset of the first range of versions; new commits are added to the last range.
         self._stretches = deque([_Stretch()])
 
     def attach(self) -> None:
-        """Begin at the table's version; later changes are recorded until the query applies them."""
+        """Start to record changes of the table after its current version, until the query applies them."""
         with self._order:
             if self.changed not in self.table.watchers.changed:
                 for waiting in self.table.waiting:
@@ -128,13 +131,13 @@ class Lookup(Arrangement):
                 self.table.watchers.changed.append(self.changed)
 
     def detach(self) -> None:
-        """Stop recording changes, because the query was dropped."""
+        """Stop recording changes of the table, because the query was dropped."""
         with self._order:
             if self.changed in self.table.watchers.changed:
                 self.table.watchers.changed.remove(self.changed)
 
     def check(self) -> None:
-        """Raise ConflictError if the change of a commit could not be computed."""
+        """Raise ConflictError if a commit's change of the static part could not be computed."""
         if self.table.reading.problem is not None:
             raise ConflictError(
                 f"a change of the static part {self.table.name} is not known: {self.table.reading.problem}",
@@ -142,7 +145,7 @@ class Lookup(Arrangement):
             )
 
     def changed(self, change: Change) -> None:
-        """Record a change that the query has not applied; called while no commit can become visible."""
+        """Record a commit's change that the query has not applied; the caller holds the lock of commits."""
         if change.before is not None:
             self._stretches[-1].reader = change.before
             self._stretches.append(_Stretch())
@@ -156,7 +159,7 @@ class Lookup(Arrangement):
                 add_to_index(cache.ahead, cache.columns, weights)
 
     def renew(self) -> None:
-        """Apply `renewals` commits whose changes are not known row by row, and clear all caches."""
+        """Apply as many commits with unknown changed rows as `renewals` counts, and clear all caches."""
         with self._order:
             for _ in range(self.renewals):
                 self._stretches.popleft()
@@ -164,10 +167,10 @@ class Lookup(Arrangement):
             for cache in self._caches.values():
                 cache.begin(self._stretches[0].ahead)
 
-    # --- as joins use it ------------------------------------------------------------------------
+    # --- methods that joins call ----------------------------------------------------------------
 
     def index(self, key: tuple[int, ...]) -> KeyCache:  # type: ignore[override]
-        """Return the cache for a set of key columns, which must be bound in every row."""
+        """Return the cache for these key columns, which must be bound in every row."""
         cache = self._caches.get(key)
         if cache is None:
             assert key, "a look-up needs a key"
@@ -177,7 +180,7 @@ class Lookup(Arrangement):
         return cache
 
     def retain(self, keys: Iterable[tuple[int, ...]]) -> None:
-        """Discard the caches of all sets of columns except ``keys``."""
+        """Delete the caches for all sets of key columns except ``keys``."""
         wanted = set(keys)
         for key in [each for each in self._caches if each not in wanted]:
             with self._order:
@@ -189,7 +192,7 @@ class Lookup(Arrangement):
         return 1.0 if cache is None or not cache.buckets else cache.size / len(cache.buckets)
 
     def update(self, change: Delta) -> None:
-        """Apply a change of the part to the query's view and to all caches."""
+        """Apply a change of the static part to the rows that the query sees, including all caches."""
         self.recent.extend(change)
         decode = self.table.terms.dictionary.decode
         rows = {tuple(map(decode, row)): -weight for row, weight in change.items()}
@@ -199,13 +202,13 @@ class Lookup(Arrangement):
             cache.update(change)
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
-        """Yield the cached rows."""
+        """Yield the cached rows with their numbers of occurrences."""
         for cache in self._caches.values():
             for bucket in cache.buckets.values():
                 yield from bucket.items()
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the cached rows, which a sweep must not delete; see `Arrangement.referenced_rows`."""
+        """Yield the cached rows, whose terms a sweep must not delete; see `Arrangement.referenced_rows`."""
         for cache in list(self._caches.values()):
             yield from chain.from_iterable(map(tuple, list(cache.buckets.values())))
 
@@ -223,7 +226,7 @@ class Lookup(Arrangement):
         return self.size - self.keys
 
     def read(self, cache: KeyCache, key: Key) -> dict[IdRow, int]:
-        """Read the rows of a key as the query must see them now, and add them to the cache."""
+        """Read the rows with a key from the store at the query's version, and add the rows to the cache."""
         self.check()
         places, terms = cache.columns, self.table.terms.dictionary.terms
         values = tuple([terms[each] for each in ((key,) if isinstance(key, int) else key)])

@@ -2,8 +2,8 @@
 
     rows, as a query sees them  =  rows of the table now  -  changes that the query has not applied
 
-A query stores only the unapplied changes. Usually there are none, and a join probes the table's index
-directly.
+A query stores only the changes that it has not applied. Usually a query has applied all changes, and its
+joins probe the table's indexes directly.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]
 _PIECE = 2_000
-"""Rows that are encoded or released at a time; other threads wait that long to plan or to add new terms."""
+"""Number of rows that are encoded or released at a time, while other threads wait to add terms."""
 _NO_TEXT = frozenset({type(None), Triple})
 _BETWEEN_S = 0.0002
-"""Seconds between two released pieces, so that a thread that waits for the lock can acquire it."""
+"""Pause in seconds between two released pieces of rows, so that waiting threads can acquire the lock."""
 
 
 def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
-    """Encode rows as term ids by the terms' texts, without caching the terms, because rows may be many."""
+    """Encode rows of terms as rows of term ids.
+
+    The dictionary finds the ids by the terms' texts and does not cache the terms, because rows may be many.
+    """
     ids, of_text, rows = dictionary.ids, dictionary.texts.__getitem__, list(rows)
     columns = [
         map(of_text, map(str, terms))
@@ -46,19 +49,20 @@ def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
 
 @dataclass(slots=True, eq=False)
 class SharedIndex:
-    """An index of rows by the values of some columns, updated with each change.
+    """An index of a table's rows by the values of some columns, which several queries probe.
 
-    The first user builds the index, in any thread. A key with one row that occurs once is stored as the row
-    itself, because a mapping with one entry takes three times as much memory.
+    The first user builds the index, in any thread; each change of the rows updates the index. For a key with
+    one row that occurs once, the index stores the row itself, because a dictionary with one entry takes three
+    times as much memory.
 
     Attributes:
         columns: the positions of the key columns.
-        users: the number of users of the index.
+        users: the number of join inputs that use the index.
         rows: the rows by key.
-        late: changes that arrived while the index was being built.
-        made: set when the index is built.
-        own: for a copied index, the keys whose rows are no longer shared with the original; None for all
-            keys.
+        late: changes of the table that arrived while the index was being built.
+        made: an event that is set when the index is complete.
+        own: for a copied index, the keys whose rows are no longer shared with the original index; None if no
+            rows are shared.
     """
 
     columns: Columns
@@ -77,11 +81,11 @@ class SharedIndex:
         return len(self.rows)
 
     def copy(self) -> SharedIndex:
-        """Return a copy for further changes, while suspended evaluations probe this index unchanged."""
+        """Return a copy of the index for further changes; suspended evaluations probe the original."""
         return SharedIndex(self.columns, self.users, dict(self.rows), self.late, self.made, set())
 
     def enter(self, change: Delta) -> None:
-        """Apply a change of the rows to the index."""
+        """Apply a change of the table's rows to the index."""
         rows, of = self.rows, key_getter(self.columns)
         if not SLICE.inside:
             self.own = None  # no suspended evaluation can probe the original index
@@ -105,17 +109,17 @@ class SharedIndex:
 
 
 class SharedRows:
-    """Id rows with pinned terms, and an index for each set of columns that some query probes.
+    """The id rows of a table, whose terms are pinned, and an index for each set of probed columns.
 
     Attributes:
-        terms: the engine's terms.
+        terms: the term dictionary of the engine.
         is_ordered: True if the order of the rows matters.
         rows: each row with its number of occurrences; changed in the engine's thread only.
-        listed: the rows in their order, for a query without windows with ORDER BY; ``rows`` is then empty.
-        count: the number of rows that exist or have been read so far.
-        lock: held while the rows change, and while they are copied to build an index.
-        indexes: the indexes in use, by their columns.
-        views: the join inputs of queries over these rows.
+        listed: the ordered rows of a query without windows that has ORDER BY; ``rows`` is then empty.
+        count: the number of rows in the table, or read so far for the table.
+        lock: the lock that is held while the rows change, and while they are copied to build an index.
+        indexes: the indexes in use, by their key columns.
+        views: the join inputs of the queries that read the rows.
     """
 
     def __init__(self, terms: EngineTerms, *, ordered: bool) -> None:
@@ -131,10 +135,10 @@ class SharedRows:
     # --- all rows, in any thread ----------------------------------------------------------------
 
     def encode(self, rows: Iterable[Solution], fresh: Delta | None = None) -> Delta:
-        """Encode rows as id rows, pin their terms, and add the rows to ``fresh``.
+        """Encode rows as id rows, pin their terms, and add the id rows to ``fresh``.
 
-        Rows are encoded in pieces, because reading them may take minutes. If reading fails, the terms of all
-        rows are unpinned.
+        Rows are encoded in pieces, because reading them may take minutes. If the iterator of rows raises an
+        error, the terms of all rows are unpinned.
         """
         found, dictionary = {} if fresh is None else fresh, self.terms.dictionary
         waiting = iter(rows)
@@ -162,7 +166,7 @@ class SharedRows:
         return old
 
     def give_back(self, rows: Delta) -> None:
-        """Unpin the terms of released rows, in pieces; ``rows`` is empty afterwards."""
+        """Unpin the terms of released rows, in pieces; the call empties ``rows``."""
         unpin = self.terms.dictionary.unpin
         while rows:
             unpin(chain.from_iterable([rows.popitem()[0] for _ in range(min(len(rows), _PIECE))]))
@@ -172,11 +176,11 @@ class SharedRows:
     # --- changes, in the engine's thread --------------------------------------------------------
 
     def encoded(self, weights: Mapping[Solution, int]) -> Delta:
-        """Encode a change of rows as id rows, without pinning the terms."""
+        """Encode a change of the table as id rows, without pinning the terms."""
         return dict(zip(ids_of(self.terms.dictionary, weights), weights.values(), strict=True))
 
     def change(self, delta: Delta) -> None:
-        """Apply a change, pinning the terms of new rows and unpinning the terms of deleted rows."""
+        """Apply a change of the rows; pin the terms of new rows and unpin the terms of deleted rows."""
         dictionary = self.terms.dictionary
         dictionary.pin(chain.from_iterable([row for row in delta if row not in self.rows]))
         dictionary.unpin(chain.from_iterable(self.change_by(delta)))
@@ -193,7 +197,10 @@ class SharedRows:
         return {row: weight for row, weight in before.items() if row not in rows}
 
     def change_to(self, fresh: Delta, listed: Sequence[Solution] | None, delta: Delta) -> Delta:
-        """Replace all rows by rows that differ by ``delta``; return the old rows, which are still pinned."""
+        """Replace all rows by ``fresh``; return the old rows, whose terms are still pinned.
+
+        The argument ``delta`` is the difference between the new and the old rows.
+        """
         with self.lock:
             old = self.load(fresh, listed)
             self._enter(delta)
@@ -213,9 +220,9 @@ class SharedRows:
                 view.apply_change(delta)
 
     def set_apart(self, views: Iterable[SharedArrangement]) -> None:
-        """Preserve the rows that suspended evaluations see through some views.
+        """Preserve the rows that suspended evaluations see through some join inputs.
 
-        Each index that the views use is copied once, and further changes apply to the copy.
+        Each index that the join inputs use is copied once, and further changes apply to the copy.
         """
         used = [index for view in views for index in view.set_apart()]
         with self.lock:
@@ -228,7 +235,7 @@ class SharedRows:
     # --- indexes, in any thread -----------------------------------------------------------------
 
     def acquire(self, columns: Columns) -> SharedIndex:
-        """Return the index by these columns for another user; build the index if it does not exist."""
+        """Return the index by these columns to another user; build the index if it does not exist."""
         copy: Delta | None = None
         with self.lock:
             found = self.indexes.get(columns)
@@ -246,7 +253,7 @@ class SharedRows:
         return found
 
     def release(self, columns: Columns) -> None:
-        """Release an index for one user; the index is deleted with its last user."""
+        """Release the index by these columns for one user; without users, the index is deleted."""
         with self.lock:
             index = self.indexes[columns]
             index.users -= 1
@@ -255,38 +262,39 @@ class SharedRows:
 
 
 class SharedArrangement(Arrangement):
-    """A join input over shared rows.
+    """A join input over the rows of a shared table.
 
-    The constructor and `prepare` may be called in any thread, all other methods in the engine's thread. The
-    rows never enter the join as a change: the query counts as having applied them when it begins, because
-    another input of the join is empty at that time.
+    The constructor and `prepare` may be called in any thread, all other methods in the engine's thread. A
+    beginning query does not process the existing rows as a change, because the result of the join is empty
+    anyway: another input of the join is empty when a query begins.
     """
 
     def __init__(self, shared: SharedRows) -> None:
-        """Create a join input over ``shared``, which records unapplied changes after `attach`."""
+        """Create a join input over ``shared``; after `attach`, the input records changes of the rows."""
         super().__init__()
         self.shared = shared
         self.now: dict[Columns, SharedIndex | LaggingIndex] = {}
         self._used: dict[Columns, SharedIndex] = {}
-        # Changes that the table includes and the query has not applied.
+        # The changes that the table has applied and the query has not.
         self._ahead = Arrangement()
-        # Changes of the table since an evaluation of the query was suspended; None if none is suspended.
+        # The changes of the table since an evaluation of the query was suspended; None without a suspended
+        # one.
         self._later: Delta | None = None
 
     def prepare(self, keys: Iterable[Columns]) -> None:
-        """Build the indexes by these columns, which may take seconds for large tables."""
+        """Build the indexes of the table by these columns, which may take seconds for large tables."""
         for key in keys:
             self.index(key)
 
     def attach(self, ahead: Delta = EMPTY) -> None:
-        """Begin at the table's current version minus the change ``ahead``."""
+        """Start to read the table; ``ahead`` is the change that only the table has applied so far."""
         if self not in self.shared.views:
             self.shared.views.append(self)
             self._ahead.update(ahead)
             self.follow()
 
     def detach(self) -> None:
-        """Stop probing the table and release its indexes; may be called in any thread."""
+        """Stop reading the table and release its indexes; may be called in any thread."""
         if self in self.shared.views:
             self.shared.views.remove(self)
         used, self._used = self._used, {}
@@ -294,7 +302,7 @@ class SharedArrangement(Arrangement):
             self.shared.release(columns)
 
     def ahead_by(self, delta: Delta) -> None:
-        """Record a change that the table has applied and the query has not."""
+        """Record a change that the table has applied and the query has not applied."""
         self._ahead.update(delta)
         if not len(self._ahead):
             self._ahead = Arrangement()
@@ -304,39 +312,39 @@ class SharedArrangement(Arrangement):
     # --- while an evaluation is suspended -------------------------------------------------------
 
     def apply_change(self, delta: Delta) -> None:
-        """Record a change of the table; during a suspended evaluation the change waits for `rejoin`."""
+        """Record a change of the table; while an evaluation is suspended, the change waits for `rejoin`."""
         if self._later is None:
             self.ahead_by(delta)
         else:
             merge(self._later, delta)
 
     def set_apart(self) -> list[SharedIndex]:
-        """Freeze the rows that the query sees until `rejoin`; return the indexes that must not change."""
+        """Freeze the rows that the query sees until `rejoin`; return the indexes that must stay unchanged."""
         if self._later is not None:
             return []
         self._later = {}
         return list(self._used.values())
 
     def rejoin(self) -> None:
-        """Probe the table's current indexes again after a suspended evaluation."""
+        """Use the table's current indexes again, because the suspended evaluation has ended."""
         later, self._later = self._later, None
         if later is not None:
-            # Indexes over the old arrangement may still be in use, so a new arrangement is built.
+            # Indexes of the old arrangement of unapplied changes may still be in use, so a new one is built.
             ahead, self._ahead = merge(dict(self._ahead.rows()), later), Arrangement()
             self._ahead.update(ahead)
             self.follow()
 
     def follow(self) -> None:
-        """Switch to the table's current indexes, unless the query's rows are frozen."""
+        """Switch to the table's current indexes, unless the rows that the query sees are frozen."""
         if self._later is None:
             for columns in self._used:
                 self._used[columns] = self.shared.indexes[columns]
                 self.index(columns)
 
-    # --- as joins use it ------------------------------------------------------------------------
+    # --- methods that joins call ----------------------------------------------------------------
 
     def index(self, key: Columns) -> SharedIndex | LaggingIndex:  # type: ignore[override]
-        """Return the index that finds rows by the values of some columns at the query's version."""
+        """Return the index by these columns, which finds the rows that the query sees."""
         used = self._used.get(key)
         if used is None:
             self.rejoin()
@@ -346,7 +354,7 @@ class SharedArrangement(Arrangement):
         return found
 
     def retain(self, keys: Iterable[Columns]) -> None:
-        """Acquire the indexes by ``keys`` and release all others."""
+        """Acquire the indexes by the columns ``keys`` and release all other indexes."""
         wanted = set(keys)
         self.prepare(wanted)
         for key in [each for each in self._used if each not in wanted]:
@@ -355,7 +363,7 @@ class SharedArrangement(Arrangement):
             self.now.pop(key, None)
 
     def fan_out(self, key: Columns) -> float:
-        """Return the average number of rows per key, estimated from a sample if there is no such index."""
+        """Return the average number of rows per key; without an index, estimate it from a sample of rows."""
         count = len(self)
         if not count:
             return 0.0
@@ -367,17 +375,17 @@ class SharedArrangement(Arrangement):
         return estimate_fan_out(some, key, count)
 
     def update(self, change: Delta) -> None:
-        """Apply a change of the part to the rows that the query sees."""
+        """Apply a change of the static part to the rows that the query sees."""
         self.recent.extend(change)
         self.ahead_by(negate(change))
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
-        """Return every row with its weight as the query sees the rows."""
+        """Return all rows that the query sees, with their numbers of occurrences."""
         ahead = merge(dict(self._ahead.rows()), self._later or EMPTY)
         return merge(dict(self.shared.rows), negate(ahead)).items()
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield rows that the table has released and the query may still see; the table pins its own rows."""
+        """Yield the changed rows that the query has not applied; the table pins the terms of its own rows."""
         return chain(self._ahead.referenced_rows(), list(self._later or ()))
 
     def __len__(self) -> int:
@@ -393,7 +401,7 @@ class LaggingIndex:
 
     @property
     def rows(self) -> Self:
-        """This index itself, so that ``rows.get(key)`` works as for a `SharedIndex`."""
+        """This index itself, so that the expression ``rows.get(key)`` works as for a `SharedIndex`."""
         return self
 
     def get(self, key: Key, _: object = None) -> Delta:

@@ -43,19 +43,25 @@ class EvaluationOptions:
     """The settings of one query that affect the meaning of its text and the reading of its static parts.
 
     Attributes:
-        name: the query's name, from which RAND, UUID, STRUUID, BNODE and CONSTRUCT's blank nodes derive.
-        window_default_graph: what a window's patterns outside GRAPH match: the ``union`` of all graphs of the
+        name: the query's name, from which the values of RAND, UUID, STRUUID and BNODE and the blank nodes of
+            CONSTRUCT are derived.
+        window_default_graph: the triples that a window's patterns outside GRAPH match: the ``union`` of all
+            graphs of the
             window's elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper).
-        strict_dataset: apply SPARQL's rule for FROM NAMED without FROM to CQELS-QL texts.
-        quoted_asserted: annotated triples count as asserted, on all streams or on the listed streams.
+        strict_dataset: True if a CQELS-QL query with FROM NAMED and without FROM has an empty default graph,
+            as
+            in SPARQL.
+        quoted_asserted: True if annotated triples count as asserted on all streams; or the streams on which
+            they
+            do.
         sources: the remote sources of the query.
         engines: the engines for static parts that are too large for the store.
-        static_engine: the engine that the query asks for; None lets ``engines`` choose.
+        static_engine: the engine that the client chose for static parts; None lets ``engines`` choose.
         static_tables: whether static parts are tables in memory or look-ups; None decides by the memory
             limits.
         uncertain_filters: when filters over uncertain values are evaluated.
         looked_up: the positions of parts that were look-ups before a restart, each with the reason, or None
-            if the query asked for a look-up; None if there was no restart.
+            if the client asked for a look-up; the whole value is None if there was no restart.
         limits: the limits of the query's evaluations.
     """
 
@@ -81,10 +87,11 @@ class EvaluationOptions:
 
 
 class StaticEvaluator:
-    """Evaluates static parts over the background dataset as one query sees it (algebra/graphs.py).
+    """An evaluator of one query's static parts over the graphs that the query reads (algebra/graphs.py).
 
     Attributes:
-        choices: by the name of a part, the engine of the last evaluation and the reason for the choice.
+        choices: by the name of a static part, the engine of its last evaluation and the reason for the
+            choice.
     """
 
     def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
@@ -99,36 +106,36 @@ class StaticEvaluator:
 
     @cached_property
     def _functions(self) -> Functions:
-        # Created on first use, because most evaluators only compute scopes and evaluate nothing.
+        # The functions are created on first use, because most evaluators never evaluate a static part.
         budget = Budget(self._options.limits)
         return Functions(self._options.name, custom_functions(), budget, may_grow(self._query))
 
     def scope(self, part: StaticPattern) -> Dataset:
-        """Return the graphs that a part reads; ``named`` is None for all named graphs."""
+        """Return the graphs that a static part reads; the field ``named`` is None for all named graphs."""
         if part.name == MERGED_PART:
             return Dataset(self._query.dataset.default or (DefaultGraph(),), ())
         return self._scope
 
     @property
     def signature(self) -> str:
-        """A key for everything besides the text that determines a pattern's meaning, such as the dataset.
+        """A text for everything except a pattern's text that determines the pattern's meaning.
 
-        The key includes the engine that a query asks for, so such a query shares no tables with other
-        queries.
+        Queries share tables only if their signatures are equal. The signature includes the engine that the
+        client chose, so a query with a chosen engine shares no tables with queries without.
         """
         meant = repr((self._query.dataset, self._lenient, self._query.base_iri))
         engine = self._options.static_engine
         return meant if engine is None else f"{meant} by {engine}"
 
-    # --- at one version -------------------------------------------------------------------------
+    # --- evaluation at one version --------------------------------------------------------------
 
     def evaluate(
         self, parts: Sequence[StaticPattern], since: int = -1, at: int | None = None
     ) -> tuple[int, list[list[Solution] | None]]:
-        """Evaluate parts at one version; return the version and each part's rows, in ORDER BY order.
+        """Evaluate static parts at one version; return the version, and the rows of each part in order.
 
-        None stands for a part that no commit after ``since`` can have changed. A replay passes the version to
-        read as ``at``, and a store that was rewound advances to this version.
+        The rows of a part are None if no commit after ``since`` can have changed the part. A replay passes
+        the version to read as ``at``; the store, which recovery has rewound, advances to this version.
         """
         if at is not None:
             self._store.committer.forward(at)
@@ -145,7 +152,10 @@ class StaticEvaluator:
     def _may_differ(
         self, part: StaticPattern, dataset: Dataset, commits: Sequence[Commit] | None, fetched: frozenset[str]
     ) -> bool:
-        """Return True if commits (None: unknown) or new remote contents may have changed a part's rows."""
+        """Return True if commits or fetched remote contents may have changed the rows of a static part.
+
+        If ``commits`` is None, the commits are unknown and the result is True.
+        """
         if commits is None:
             return True
         if isinstance(part.pattern, Service):
@@ -155,7 +165,7 @@ class StaticEvaluator:
         )
 
     def _commits(self, since: int, version: int) -> list[Commit] | None:
-        """Return every commit after ``since`` up to ``version``; None if the change log lacks some."""
+        """Return every commit after ``since`` up to ``version``; None if some are unknown or too many."""
         if since < 0:
             return None
         if since == version:
@@ -178,10 +188,10 @@ class StaticEvaluator:
     def columnar(
         self, snapshot: StoreReader, part: StaticPattern
     ) -> Callable[[], list[Solution] | None] | None:
-        """Return a function that reads a part by the columnar engine; None if the store has to evaluate it.
+        """Return a function that evaluates a static part by the columnar engine; None if the store must.
 
         The function reads the snapshot's version, even after the snapshot was closed. The function returns
-        None if the engine failed; then the store evaluates the part, so no query depends on the engine.
+        None if the engine failed; the caller must then evaluate the part by the store.
         """
         engine = self._options.engines.columnar
         if engine is None:
@@ -210,10 +220,10 @@ class StaticEvaluator:
 
         return rows
 
-    # --- by the store ---------------------------------------------------------------------------
+    # --- evaluation by the store ----------------------------------------------------------------
 
     def is_heavy(self, part: StaticPattern) -> bool:
-        """Return True if evaluating a part may buffer more rows than the memory limit allows."""
+        """Return True if evaluating a static part may buffer more rows than the memory limit allows."""
         bounded = self._options.engines.bounded
         if bounded is None:
             return False
@@ -225,9 +235,10 @@ class StaticEvaluator:
     def whole(
         self, reader: Reader, part: StaticPattern, check: Callable[[], None] = lambda: None
     ) -> Generator[Solution]:
-        """Yield all rows of a part, evaluated by the store; the caller must drain them in this thread.
+        """Return an iterator over all rows of a static part; the calling thread must read the iterator.
 
-        The rows are those of the version at the call, even if commits become visible while rows are read.
+        The rows are those of the store's version at the call, even if commits become visible while rows are
+        read.
         While a worker process evaluates the part, ``check`` is called regularly and may raise.
         """
         bounded = self._options.engines.bounded
@@ -239,10 +250,10 @@ class StaticEvaluator:
         return bounded.rows(pattern, part.vars, self._query.base_iri, dataset, check)
 
     def start(self, reader: Reader, part: StaticPattern, rows: Sequence[Sequence[Term]] = ()) -> QueryResult:
-        """Start a query for the rows of one part in the current store, to be drained in this thread.
+        """Start a store query for the rows of one static part; the calling thread must read the result.
 
-        A row may have columns after those of the part. ``rows`` is the inline data in the pattern; texts that
-        differ only in their inline data are checked once.
+        A row may have additional columns at the end. ``rows`` is the inline data in the pattern; query texts
+        that differ only in their inline data are checked once.
         """
         return self._start(reader, part, self._dataset(reader, part), rows)
 
@@ -265,7 +276,7 @@ class StaticEvaluator:
         )
 
     def _dataset(self, reader: Reader, part: StaticPattern) -> Dataset:
-        """Return the graphs of a part as arguments of a query to the store."""
+        """Return the graphs that a static part reads, as arguments of a query to the store."""
         if part.name != MERGED_PART and not self._query.dataset.default and not self._query.dataset.named:
             return Dataset(None, None)
         scope = self.scope(part)

@@ -1,4 +1,4 @@
-"""The static parts of one query: their rows at one version, and the steps to the next versions."""
+"""The static parts of one query: their rows at one version, and the changes to later versions."""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ class StaticInputs:
 
     All methods except the constructor, `open` and `open_next` are called in the engine's thread.
 
-    With a table registry the parts are shared tables that follow the store, and `steps` are the changes that
-    the tables have applied and the query has not. Without a registry, and for parts that cannot follow the
-    store, `refresh` evaluates the parts. With ``whole`` the only part is the whole query, whose rows may have
-    an order; ``earlier`` are previously computed canonical forms of parts, by name.
+    With a table registry, the parts are shared tables that follow the store's commits, and `steps` contains
+    the changes that the tables have applied and the query has not. Without a registry, and for parts that
+    cannot follow the store, the method `refresh` evaluates the parts. With ``whole``, the whole query is the
+    only part, and its rows may have an order. ``earlier`` contains previously computed canonical forms of
+    parts, by name.
 
     Attributes:
         parts: the static parts, with columns in the order that all equal parts share.
         tables: the table of each part.
         shares: True if the query uses a table registry.
         follows: True if some part follows the store commit by commit.
-        has_own: True if some part is evaluated only by `refresh`.
-        background: evaluates the parts that do not follow the store.
-        looked_up: the positions of look-up parts, each with the reason, or None if the query asked for it.
-        held_because: the positions of parts in memory although look-ups were asked for, with the reason.
-        arrangements: by position, the join inputs over rows that the query does not store.
+        has_own: True if some part does not follow the store and is evaluated only by `refresh`.
+        background: the evaluator of the parts that do not follow the store.
+        looked_up: the positions of look-up parts, each with the reason; None if the client asked for a look-
+            up. held_because: the positions of parts that are in memory although the client asked for look-
+            ups, each with
+            the reason.
+        arrangements: by position of the part, the join inputs that read shared tables or the store.
         begun: True once the query has begun and applies steps.
     """
 
@@ -54,7 +57,7 @@ class StaticInputs:
         whole: bool = False,
         earlier: Mapping[str, Arranged] | None = None,
     ) -> None:
-        """Arrange the static parts ``given``; their tables are opened later."""
+        """Bring the static parts ``given`` to canonical form; their tables are opened later."""
         self._options = options
         self._new_background = new_background
         self._terms = terms
@@ -64,8 +67,8 @@ class StaticInputs:
         self.held_because: dict[int, str] = {}
         self.arrangements: dict[int, list[Lookup | SharedArrangement]] = {}
         self.begun = False
-        # The least version to begin at, and the changes of look-up parts while the query waits for that
-        # version.
+        # The query begins at the version `_least` or later. `_passed` contains the changes of look-up parts
+        # while the query waits for that version.
         self._least: int | None = None
         self._passed: dict[int, TableChange] = {}
         known = earlier or {}
@@ -85,18 +88,18 @@ class StaticInputs:
         self.tables = self.steps.tables
 
     def open(self) -> None:
-        """Find or create the tables of all parts as `open_next` does; no part becomes a look-up."""
+        """Find or create the tables of all static parts; no part becomes a look-up."""
         for _ in self.parts:
             self.open_next("the query is evaluated anew each time")
 
     def open_next(self, held_because: str | None) -> None:
-        """Find or create the table of the next part; if that fails, the tables before are released.
+        """Find or create the table of the next static part; after an error, all tables are released.
 
         Args:
-            held_because: why the part cannot be a look-up; None if it can.
+            held_because: the reason why the part cannot be a look-up; None if the part can be one.
 
         Raises:
-            ReportedError: the part cannot be evaluated.
+            ReportedError: the static part cannot be evaluated.
         """
         place = len(self.tables)
         progress = active()
@@ -118,12 +121,12 @@ class StaticInputs:
 
     @property
     def may_be_looked_up(self) -> bool:
-        """True if the next part may become a look-up, or must report why it does not."""
+        """True if the next static part may become a look-up, or the client asked for look-ups."""
         wish, earlier = self._options.static_tables, self._options.looked_up
         return self.follows and (wish == "lookup" or earlier is None or len(self.tables) in earlier)
 
     def _open(self, place: int, form: Canonical, held_because: str | None) -> None:
-        """Open the table of a part that follows the store, and decide once whether the part is a look-up."""
+        """Open the table of a part that follows the store; decide whether the part becomes a look-up."""
         assert self._registry is not None
         wish, earlier = self._options.static_tables, self._options.looked_up
         part, background = self.parts[place], self._new_background
@@ -153,7 +156,7 @@ class StaticInputs:
         self.tables.append(self._registry.table(part, form, background, held=False))
 
     def arrangement(self, place: int) -> Lookup | SharedArrangement:
-        """Create a join input for a part that follows the store; called before the query begins."""
+        """Create a join input for a part that follows the store; the query must not have begun."""
         assert self._registry is not None
         table = self.tables[place]
         made = SharedArrangement(table) if table.is_held else self._registry.look_into(table)
@@ -164,13 +167,13 @@ class StaticInputs:
         return list(chain.from_iterable(self.arrangements.values()))
 
     def shared_by(self, tables: Collection[Table]) -> list[SharedArrangement]:
-        """Return the query's join inputs over the rows of some tables."""
+        """Return the query's join inputs that read some of these tables."""
         return [
             each for each in self._looks() if isinstance(each, SharedArrangement) and each.shared in tables
         ]
 
     def rejoin(self) -> None:
-        """Probe the current tables again after a suspended evaluation has ended."""
+        """Let the join inputs read the current tables again, because a suspended evaluation has ended."""
         for each in self._looks():
             if isinstance(each, SharedArrangement):
                 each.rejoin()
@@ -182,7 +185,7 @@ class StaticInputs:
         self.arrangements = {}
 
     def look_again(self) -> Changes:
-        """Attach all join inputs; return all rows of the parts that no join input probes."""
+        """Attach all join inputs to their tables; return all rows of the parts without a join input."""
         for place, found in self.arrangements.items():
             for each in found:
                 if isinstance(each, SharedArrangement):
@@ -190,14 +193,14 @@ class StaticInputs:
         return self.as_taken(but=self.arrangements)
 
     def abandon(self) -> None:
-        """Release the tables of a dropped query; may be called in any thread, even in a finalizer."""
+        """Request the release of a dropped query's tables; may be called in any thread or finalizer."""
         if self._registry is None:
             self.close()
         else:
             self._registry.commits.gone.append(self.close)
 
     def stop(self) -> None:
-        """Apply no further steps, because the query has failed; descriptions may still read the tables."""
+        """Stop recording changes of the tables, because the query has failed; the tables stay readable."""
         for each in self._looks():
             each.detach()
         for table in self.tables:
@@ -205,7 +208,7 @@ class StaticInputs:
                 table.readers.remove(self.steps)
 
     def close(self) -> None:
-        """Release all tables; called while no thread iterates over tables."""
+        """Release all tables of the query; called while no other thread iterates over tables."""
         self.stop()
         while self.tables:
             table = self.tables.pop()
@@ -215,17 +218,17 @@ class StaticInputs:
             else:
                 table.give_back(table.load({}, None))
 
-    # --- what it is -----------------------------------------------------------------------------
+    # --- version and rows -----------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        """The version of the store that the query's rows reflect."""
+        """The version of the store that the query's static rows reflect."""
         if self._registry is not None and not self.begun:
             return max([self.steps.frontier.version, *(each.version for each in self.tables if each.follows)])
         return self.steps.frontier.version
 
     def as_taken(self, but: Collection[int] = ()) -> Changes:
-        """Return all rows of the parts that follow the store at the query's version, except parts ``but``."""
+        """Return the rows at the query's version of all parts that follow the store, except parts ``but``."""
         return {
             place: TableChange(difference(table.rows, self.steps.untaken(place).delta), table.listed)
             for place, table in enumerate(self.tables)
@@ -233,12 +236,12 @@ class StaticInputs:
         }
 
     def own_rows(self) -> Changes:
-        """Return all rows of the parts that do not follow the store."""
+        """Return all rows of the static parts that do not follow the store."""
         tables = enumerate(self.tables)
         return {at: TableChange(dict(each.rows), each.listed) for at, each in tables if not each.follows}
 
     def rows(self, place: int) -> list[Solution]:
-        """Return the rows of a part in the column order of `parts`, including duplicates."""
+        """Return the rows of the part at position ``place``, with duplicates, in the table's column order."""
         table = self.tables[place]
         if table.listed is not None:
             return list(table.listed)
@@ -252,16 +255,17 @@ class StaticInputs:
         return tuple(map(self._terms.dictionary.decode, row))
 
     def arranged(self, place: int, row: Solution) -> Solution:
-        """Return a row of a part in the column order of the query's own text."""
+        """Return a row of a static part in the column order of the query's own text."""
         return tuple([row[column] for column in self._permutations[place]])
 
-    # --- moving on ------------------------------------------------------------------------------
+    # --- begin and refresh ----------------------------------------------------------------------
 
     def known(self, at: int | None = None) -> bool:
-        """Return True if the query can `begin`: all rows are known at ``at`` or the task's version.
+        """Return True if the query can `begin`, because its static rows are known at the required version.
 
-        While rows are read again, changes of the tables wait as steps, so the query begins at the version
-        that was read, however many large commits follow.
+        The required version is ``at``, or by default the version of the running task; a later version is
+        enough. While a table is read again, changes of the other tables wait, so the query can begin at the
+        version that was read even if further large commits follow.
         """
         if self.begun or self._registry is None:
             return True
@@ -285,7 +289,7 @@ class StaticInputs:
         return steps.frontier.version >= self._least
 
     def begin(self) -> Changes:
-        """Begin the query, which must be `known`; return all rows of parts without join inputs."""
+        """Begin the query after `known` has returned True; return all rows of parts without join inputs."""
         assert self._registry is not None
         assert self.known(), "the rows of a static part are read anew"
         changes = {**self.look_again(), **self._passed}
@@ -295,7 +299,7 @@ class StaticInputs:
         return changes
 
     def refresh(self, at: int | None = None) -> Changes:
-        """Evaluate the parts that do not follow the store at its newest version, or in a replay at ``at``.
+        """Evaluate the parts that do not follow the store, at the newest version or in a replay at ``at``.
 
         Returns the changes of these parts by position.
         """

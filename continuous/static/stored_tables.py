@@ -1,13 +1,13 @@
-"""Tables on disk: when tables are written, and which tables a start loads instead of evaluating them.
+"""Storage of tables on disk, so that a start of the server loads rows instead of evaluating them.
 
-Stored rows (`store/blobs/kept_rows.py`) are valid for a version of the store as follows:
+The rows of a table on disk (`store/blobs/kept_rows.py`) have a range of versions, ``since`` to ``until``:
 
     since ... until         the rows are valid
     after until             the rows are valid if the change log shows that no later commit can have changed
                             them, and if reading these commits costs less than evaluating the rows
     all other versions      the rows are invalid and evaluated again
 
-The rows are valid only for an equal pattern, dataset clause, program version and Oxigraph version.
+Rows on disk are used only for an equal pattern, dataset clause, program version and Oxigraph version.
 """
 
 from __future__ import annotations
@@ -35,23 +35,26 @@ log = logging.getLogger("quadrill.continuous")
 
 FORMAT = 2
 _AT_LEAST, _EACH_S = 100, 5e-6
-"""Minimum bound on change-log quads read for a table, and seconds of evaluation time per further quad."""
+"""Limits on the number of commits and quads of the change log that are checked for one table.
+
+`_AT_LEAST` is the minimum of the limit. Each `_EACH_S` seconds of the table's evaluation time allow one quad.
+"""
 
 
 class KeptTables:
-    """The tables of one engine on disk.
+    """The tables of one engine that are stored on disk.
 
     `keep` is called in the engine's thread; `find`, `unchanged` and `load` are called by threads that
     register queries.
     """
 
     def __init__(self, rows: KeptRows, store: QuadStore, limits: StaticLimits) -> None:
-        """Create the disk store, which skips tables with an evaluation time below ``limits.kept_s``."""
+        """Create the storage; tables that are evaluated in less than ``limits.kept_s`` are not stored."""
         self.rows = rows
         self._limits = limits
         self._commits = RememberedCommits(store.commits_after)
         self.taken = 0
-        """Number of tables that were read from disk since the start."""
+        """Number of tables that were read from disk since the start of the server."""
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -60,14 +63,15 @@ class KeptTables:
     ) -> None:
         """Write tables that have changed since they were last written; delete tables that no query uses.
 
-        A restart begins each query at the version of the query's last evaluation, so newer rows would be
-        useless; older rows remain on disk until the query has been evaluated with the newer ones.
+        After a restart each query begins at the version of its last evaluation, and newer rows could not be
+        used. Older rows therefore remain on disk until the query has been evaluated with the newer rows.
 
         Args:
             tables: the tables in memory.
             version: the version of the last commit whose task has run.
             evaluated: the version of the last evaluation of each query.
-            at_end: the engine stops, so write all tables now and wait for the writes.
+            at_end: True if the engine stops, so that all tables are written now and the call waits for the
+                writes.
         """
         self._commits.forget()
         if self.rows.busy and not at_end:
@@ -82,7 +86,7 @@ class KeptTables:
             if is_ready and table.reading.took_s < self._limits.kept_s:
                 continue
             if calls_extensions(table.part.pattern):
-                continue  # an extension function may give other values after a restart
+                continue  # an extension function may return other values after a restart
             key = _key(table)
             keys.add(key)
             if (
@@ -112,13 +116,14 @@ class KeptTables:
     # --- reading --------------------------------------------------------------------------------
 
     def find(self, table: Table) -> KeptFacts | None:
-        """Return the facts of a table's rows on disk; None if this store has none."""
+        """Return the metadata of a table's rows on disk; None if there are no usable rows on disk."""
         return self.rows.find(_key(table), table.name)
 
     def unchanged(self, table: Table, since: int, version: int, read_s: float) -> int:
-        """Return the newest version, up to ``version``, to which no commit after ``since`` changed the rows.
+        """Return the newest version up to which no commit after ``since`` can have changed a table's rows.
 
-        The search ends early when it costs more than evaluating the rows, which took ``read_s`` seconds.
+        The search ends at ``version``, or earlier if it would cost more than evaluating the rows, which took
+        ``read_s`` seconds.
         """
         if since >= version:
             return since
@@ -136,7 +141,7 @@ class KeptTables:
         return reached
 
     def load(self, table: Table, found: KeptFacts, version: int) -> bool:
-        """Load a table's rows from disk; if they are damaged, log that, delete them and return False."""
+        """Load a table's rows from disk; delete the rows and return False if they are damaged."""
         key = _key(table)
         try:
             _take(table, self.rows.read(key), version, found)
@@ -151,7 +156,7 @@ class KeptTables:
 
 
 def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> None:
-    """Set all rows of a table to the rows on disk, which are valid at ``version``."""
+    """Set the rows of a table to rows from disk, which are valid at ``version``."""
     if kept.width != len(table.part.vars):
         raise ValueError("the rows have another width")
     fresh: Delta = {}

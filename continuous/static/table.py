@@ -1,6 +1,7 @@
-"""Table of a static part, shared by queries, and the steps that one query has not applied.
+"""Tables of static parts, which queries share, and the steps that one query has not applied.
 
-commit -> a change waits for the commit's task -> the table applies it -> a step waits for the query
+commit -> a change waits for the task of the commit -> the table applies the change -> a step waits for the
+query
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class Change:
     """The change of one table by one commit.
 
     If none of ``weights``, ``all_rows`` and ``before`` is set, the change was too large to be computed at the
-    commit; the table retains its old rows until all rows have been read again.
+    commit. The table then keeps its old rows until all rows have been read again.
 
     Attributes:
         version: the version of the commit.
         at_ms: wall-clock time of the commit in milliseconds.
-        weights: how often each row is inserted (positive) or deleted (negative).
-        all_rows: all rows after the commit, in their order.
+        weights: the number of times that each row is inserted (positive) or deleted (negative).
+        all_rows: all rows of the table after the commit, in order.
         before: for a look-up part with an unknown change, a copy of the dataset before the commit.
     """
 
@@ -46,18 +47,20 @@ class Change:
 
     @property
     def is_known(self) -> bool:
-        """False if all rows of the table must be read again."""
+        """False if the change is unknown, so that all rows of the table must be read again."""
         return self.weights is not None or self.all_rows is not None or self.before is not None
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """The change of one table in the form that queries apply.
+    """The change of one table in encoded form, as queries apply it.
 
     Attributes:
         delta: the changed id rows with their weights.
         listed: for a table with ordered rows, all rows after the change, in order.
-        renewals: the number of commits with unknown changes of a look-up part; ``delta`` is the change since.
+        renewals: the number of commits whose changes of a look-up part are unknown; ``delta`` is the change
+            after
+            the last of these commits.
     """
 
     delta: Delta
@@ -68,7 +71,7 @@ class TableChange:
         return bool(self.delta) or self.listed is not None or bool(self.renewals)
 
     def then(self, later: TableChange) -> TableChange:
-        """Return this change and a later change as one change."""
+        """Return one change that combines this change and a later change."""
         if later.renewals:
             return TableChange(later.delta, later.listed, self.renewals + later.renewals)
         listed = self.listed if later.listed is None else later.listed
@@ -80,9 +83,9 @@ class ReloadedRows:
     """The encoded rows of a table after a reload, before they replace the table's current rows.
 
     Attributes:
-        rows: all rows if ``whole``, else only the new rows of ``delta``.
+        rows: all rows if ``whole`` is True, otherwise only the rows of ``delta`` that the table lacks.
         listed: for a table with ordered rows, all rows in order.
-        delta: the difference to the table's current rows; None if it is not computed yet.
+        delta: the difference from the table's current rows; None if the difference is not computed yet.
     """
 
     table: Table
@@ -98,10 +101,10 @@ Changes = Mapping[int, TableChange]
 
 @dataclass(slots=True)
 class CommitWatchers:
-    """The connection between commits and the look-ups of one part.
+    """The objects by which the look-ups of one static part observe commits.
 
     Attributes:
-        changed: callbacks that are called with each change of the part at its commit.
+        changed: callbacks that receive each change of the part at its commit.
         frozen: a copy of the dataset before a running bulk load; None if no bulk load is running.
     """
 
@@ -115,33 +118,34 @@ _NO_IDENTITY = PartIdentity()
 class Table(SharedRows):
     """The rows of a static part at one version of the store, and the changes after that version.
 
-    The writers' side (`waiting`, `blind`) is ahead of the engine's side (`rows`, `version`) by the commits
-    whose tasks have not run. A look-up part has a table without rows, which only carries the part's changes.
+    Writers change the attributes `waiting` and `blind`, the engine's thread changes `rows` and `version`. The
+    commits between the two states have tasks that have not run. The table of a look-up part has no rows; it
+    only passes on the changes of the part.
 
     Attributes:
         identity: the identity of the part, by which queries share the table.
-        name: a short name that is derived from the identity's key and stable across restarts.
+        name: a short hash of the identity's key, which stays the same across restarts.
         part: the pattern and columns under canonical names.
-        follows: True if commits change the table; False if its query refreshes the part by request or timer,
-            or if the part is a SERVICE call.
-        triggers: the quad patterns that a changed quad must match to change the table; empty if not
-            ``follows``.
-        background: evaluates the part for writers, one writer at a time.
-        new_background: creates further evaluators for other threads.
+        follows: True if commits change the table; False if only a refresh by request or timer changes the
+            table, or if the part is a SERVICE call.
+        triggers: the quad patterns, one of which a changed quad must match to change the table; empty if the
+            table does not follow commits.
+        background: the evaluator of the part for writers, of which one runs at a time.
+        new_background: a function that creates further evaluators for other threads.
         scope: the graphs that the part reads.
         is_held: True if the rows are in memory, False for a look-up part.
         version: the version of the store that the rows reflect.
-        since: the oldest version from which on the rows are known to be unchanged.
-        waiting: changes of commits whose tasks have not run, oldest first.
-        blind: True if commits are ignored, because all rows will be read again.
+        since: the oldest version since which the rows are known to be unchanged.
+        waiting: the changes of commits whose tasks have not run, oldest first.
+        blind: True if the changes of commits are not computed, because all rows will be read again.
         live: True if some query reads the table, so that the engine applies changes.
-        behind: the first version that the rows do not reflect although its task has run; None if there is
-            none.
-        reading: facts about the last reading of all rows.
-        readers: the pending steps of the queries that have begun.
+        behind: the first version whose task has run and whose change the rows lack; None if the rows lack no
+            change.
+        reading: information about the last reading of all rows.
+        readers: the pending steps of each query that reads the table.
         watchers: the look-ups of a look-up part.
         users: the number of queries that use the table, including queries that have not begun.
-        ready: set when the rows are available, or when reading them has failed.
+        ready: an event that is set when the rows are available or their reading has failed.
     """
 
     def __init__(
@@ -179,18 +183,18 @@ class Table(SharedRows):
 
     @property
     def is_awaited(self) -> bool:
-        """True while a query reads the table and the table's rows are being read again."""
+        """True while a query waits for rows of the table that are being read again."""
         return self.live and (self.blind or self.behind is not None)
 
     def begin_at(self, version: int, fresh: Delta, listed: Sequence[Solution] | None) -> None:
-        """Set all rows at a version; ``fresh`` are rows from `encode`."""
+        """Set all rows of the table at a version; ``fresh`` are rows that `encode` returned."""
         self.load(fresh, listed)
         self.version = self.since = version
 
-    # --- the engine's side ----------------------------------------------------------------------
+    # --- changes in the engine's thread ---------------------------------------------------------
 
     def catch_up(self, version: int) -> None:
-        """Apply the waiting changes up to a version one by one; stop at a change that is not known."""
+        """Apply the waiting changes up to a version one by one; stop at an unknown change."""
         while self.behind is None and self.waiting and self.waiting[0].version <= version:
             change = self.waiting.popleft()
             if change.version <= self.version:
@@ -207,7 +211,7 @@ class Table(SharedRows):
             self.version = max(self.version, version)
 
     def swap(self, fresh: ReloadedRows, version: int, at_ms: int) -> Delta:
-        """Replace the rows by rows read at a version; return the removed rows, which are still pinned."""
+        """Replace the rows by rows read at a version; return removed rows, whose terms are still pinned."""
         delta = difference(fresh.rows, self.rows) if fresh.delta is None else fresh.delta
         change = TableChange(delta, fresh.listed)
         old = self.change_to(fresh.rows, fresh.listed, delta) if fresh.whole else self.change_by(delta)
@@ -220,7 +224,7 @@ class Table(SharedRows):
         return old
 
     def replace(self, rows: Sequence[Solution]) -> TableChange:
-        """Replace the rows of a part that does not follow the store; return the change."""
+        """Replace the rows of a part that does not follow the store, and return the change."""
         before = self.listed
         fresh, listed = ({}, list(rows)) if self.is_ordered else (self.encode(rows), None)
         delta = difference(fresh, self.rows)
@@ -246,22 +250,22 @@ class Table(SharedRows):
         return TableChange(delta)
 
 
-# --- what one query has not taken ---------------------------------------------------------------
+# --- steps that one query has not applied -------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Frontier:
-    """The newest version of the store that rows reflect."""
+    """The newest version of the store that some rows reflect."""
 
     version: int
 
 
 @dataclass(slots=True)
 class TableFrontier(Frontier):
-    """The newest version whose task has run.
+    """The newest version of the store whose task has run.
 
     Attributes:
-        moved: the names of queries whose tables have changed and which have not been notified.
+        moved: the names of queries whose tables have changed and that have not been notified.
         place: the number of the running task in the engine's input order.
     """
 
@@ -275,10 +279,10 @@ class StaticStep:
 
     Attributes:
         version: the version after the step.
-        before: a version with the rows before the step.
+        before: a version at which the rows are those before the step.
         at_ms: wall-clock time of the commit in milliseconds.
-        changes: the changes of the static parts by position.
-        caught_up: while the step waits, the tables whose rows were not known at some version in between.
+        changes: the changes of the static parts by their positions in the query.
+        caught_up: the tables whose rows are unknown at some version within the step.
         place: the number of the task that completed the step.
     """
 
@@ -290,27 +294,28 @@ class StaticStep:
     place: int = 0
 
     def add(self, changes: Changes) -> None:
-        """Add later changes to the step without modifying the tables' change objects."""
+        """Add later changes of static parts to the step, without modifying the given change objects."""
         for place, change in changes.items():
             earlier = self.changes.get(place)
             self.changes[place] = change if earlier is None else earlier.then(change)
 
 
 class PendingSteps:
-    """The steps that one query has not applied; tables add steps in the engine's thread.
+    """The changes of static parts that one query has not applied; tables add them in the engine's thread.
 
-    A step waits while the rows of some table are not known at the step's version. Once the rows are known
-    again, the steps in between are merged into one, so a query never sees tables at different versions.
+    A step waits while the rows of some table of the query are unknown at the step's version. When the rows
+    are known again, the steps in between are merged into one step, so a query never sees tables at different
+    versions.
 
     Attributes:
         name: the name of the query.
         tables: the query's tables by the positions of its static parts.
-        frontier: the version that the query's rows reflect; the task frontier itself while no step waits.
-        task: the engine's task frontier.
-        own: the query's task frontier, which differs from the engine's while the query has a backlog.
-        held: True if steps are applied only at a refresh by request or timer.
+        frontier: the version that the query's rows reflect; the object `own` itself while no step waits.
+        task: the task frontier of the engine.
+        own: the task frontier of the query, which differs from the engine's while the query has a backlog.
+        held: True if the query applies steps only at a refresh by request or timer.
         ahead: the waiting steps by version.
-        unknown: for each table with unknown rows, the first version at which they are unknown.
+        unknown: for each table with unknown rows, the first version at which the rows are unknown.
     """
 
     def __init__(self, name: str, task: TableFrontier) -> None:
@@ -323,11 +328,11 @@ class PendingSteps:
         self.unknown: dict[Table, int] = {}
 
     def begin(self) -> None:
-        """Begin at the version of the running task."""
+        """Begin to apply steps after the version of the running task."""
         self.frontier = Frontier(self.own.version) if self.held else self.own
 
     def move(self, task: TableFrontier) -> None:
-        """Switch the query to a private task frontier for its backlog, or back to the engine's."""
+        """Switch the query to a separate task frontier for its backlog, or back to the engine's frontier."""
         quiet, self.own = self.is_quiet, task
         if quiet:
             self.frontier = task
@@ -336,17 +341,17 @@ class PendingSteps:
 
     @property
     def is_quiet(self) -> bool:
-        """True if no step waits or is being applied and the rows of all tables are known."""
+        """True if no step is waiting or being applied, and the rows of all tables are known."""
         return self.frontier is self.own
 
     def version_at(self, task: int) -> int:
-        """Return the version of the rows at an earlier task, if no step was applied since."""
+        """Return the version of the query's rows at an earlier task; no step may have been applied since."""
         return task if self.is_quiet else min(task, self.frontier.version)
 
-    # --- what tables tell -----------------------------------------------------------------------
+    # --- changes that tables report -------------------------------------------------------------
 
     def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
-        """Record that a table reached a version by the change of one commit or of a reload."""
+        """Record that a table reached a version by a change, which one commit or a reload caused."""
         self._part(version)
         self.task.moved[self.name] = None
         step = self.ahead.get(version) or StaticStep(version, version - 1, at_ms)
@@ -359,7 +364,7 @@ class PendingSteps:
         self.ahead[version] = step
 
     def fell_behind(self, table: Table, version: int) -> None:
-        """Record that the rows of a table are not known from a version on."""
+        """Record that the rows of a table are unknown from a version on."""
         self._part(version)
         self.unknown[table] = version
 
@@ -369,7 +374,7 @@ class PendingSteps:
             self.frontier = Frontier(min(self.own.version, version - 1))
 
     def _gathered(self, start: int, last: StaticStep) -> StaticStep:
-        """Merge the waiting steps from version ``start`` on with the step ``last``."""
+        """Merge the waiting steps from version ``start`` on with the later step ``last``."""
         earlier = [self.ahead.pop(each) for each in sorted(self.ahead) if start <= each < last.version]
         before = min(start - 1, last.before, *(each.before for each in earlier))
         found = StaticStep(last.version, before, last.at_ms)
@@ -378,22 +383,22 @@ class PendingSteps:
             found.caught_up += each.caught_up
         return found
 
-    # --- what waits -----------------------------------------------------------------------------
+    # --- waiting steps --------------------------------------------------------------------------
 
     @property
     def gaps(self) -> frozenset[tuple[int, int | None]]:
-        """The ranges of versions with unknown rows: the first version, and the end (exclusive) or None."""
+        """The ranges of versions with unknown rows: first version, and end (exclusive; None if unknown)."""
         late = {(step.before + 1, step.version) for step in self.ahead.values() if step.caught_up}
         return frozenset(late | {(start, None) for start in self.unknown.values()})
 
     @property
     def behind(self) -> frozenset[int]:
-        """The positions of parts whose rows are unknown at some version within `gaps`."""
+        """The positions of the parts whose rows are unknown at some version in `gaps`."""
         tables = [*self.unknown, *(table for step in self.ahead.values() for table in step.caught_up)]
         return frozenset(place for place, each in enumerate(self.tables) if each in tables)
 
     def untaken(self, place: int) -> TableChange:
-        """Return the change that a part's table has applied and the query has not."""
+        """Return the change that the table of a part has applied and the query has not."""
         found = TableChange({})
         for version in sorted(self.ahead):
             change = self.ahead[version].changes.get(place)
@@ -402,12 +407,12 @@ class PendingSteps:
         return found
 
     def rows_ahead(self, place: int) -> int:
-        """Return how many more rows a part's table has than the query sees; may be called in any thread."""
+        """Return a table's number of rows minus the number that the query sees; callable in any thread."""
         waiting = [step.changes[place] for step in list(self.ahead.values()) if place in step.changes]
         return sum(sum(change.delta.values()) for change in waiting)
 
     def waiting(self) -> Iterator[IdRow]:
-        """Yield the rows of all waiting steps, safely while steps are added and removed."""
+        """Yield the rows of all waiting steps; other threads may add and remove steps meanwhile."""
         for step in list(self.ahead.values()):
             for change in list(step.changes.values()):
                 yield from list(change.delta)
@@ -429,12 +434,12 @@ class PendingSteps:
             self._rest()
 
     def put_back(self, step: StaticStep) -> None:
-        """Make a step that could not be applied the next waiting step again."""
+        """Put a step that could not be applied back in front of the waiting steps."""
         self.ahead[step.version] = step
         self.frontier = Frontier(step.before)
 
     def _rest(self) -> None:
-        """Advance the frontier as far as possible after the last applicable step."""
+        """Advance the frontier to the newest version before the first waiting step or unknown row."""
         if not (self.held or self.ahead or self.unknown):
             self.frontier = self.own
         elif not self.is_quiet:

@@ -1,4 +1,4 @@
-"""Identity of a static part's table, and facts about the last reading of its rows, as plain values."""
+"""Identity of a static part's table, and information about the last reading of its rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..algebra.nodes import Term
 
 @dataclass(frozen=True, slots=True)
 class PartIdentity:
-    """The identity of a static part, for sharing tables between queries.
+    """The identity of a static part, by which queries share tables.
 
     Attributes:
-        key: static parts with equal keys share a table.
-        kind: equal for parts that differ only in constants.
-        lifted: the part with its constants replaced by variables; None if no constant can be replaced.
-        constants: the replaced constants, in the store's form.
+        key: a text; static parts with equal keys share a table.
+        kind: a text that is equal for static parts that differ only in constants.
+        lifted: the static part with its constants replaced by variables; None if no constant can be replaced.
+        constants: the replaced constants in the canonical form of the store.
     """
 
     key: str = ""
@@ -28,14 +28,14 @@ class PartIdentity:
 
 @dataclass(slots=True)
 class RowsReading:
-    """Facts about the last reading of all rows of a table.
+    """Information about the last reading of all rows of a table.
 
     Attributes:
-        took_s: seconds that the evaluation of all rows took.
+        took_s: the time in seconds that the evaluation of all rows took.
         from_disk: the version at which the rows were written to disk; None if the rows were evaluated.
         choice: the engine that evaluated the rows, and the reason; None without a columnar engine.
-        anew_because: why the rows had to be read again, with figures; None if they were read only once.
-        problem: why the last attempt to read the rows again failed; None after a success.
+        anew_because: the reason, with figures, why all rows had to be read again; None if they were read
+            once. problem: the reason why the last attempt to read all rows failed; None after a success.
     """
 
     took_s: float = 0.0
@@ -46,5 +46,5 @@ class RowsReading:
 
     @property
     def origin(self) -> str:
-        """The origin of the rows as text for a description."""
+        """The origin of the table's rows, as text for descriptions of queries."""
         return "evaluated" if self.from_disk is None else f"read from disk at version {self.from_disk}"

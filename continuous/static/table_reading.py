@@ -1,8 +1,9 @@
-"""Reading of all rows of tables, at a registration or again later, outside writers' and the engine's threads.
+"""Reading of all rows of tables, at the registration of a query or later, in separate threads.
 
-A reading reports its progress and can be cancelled. A registration reads at most as many rows as the limits
-allow (docs/decisions/0170-tables-that-follow-the-store.md): parts over the limits become look-ups, or the
-registration is rejected if a part cannot be a look-up. Existing tables may grow over the limits by commits.
+Reading at a registration reports its progress, can be cancelled, and obeys limits on the number of rows
+(docs/decisions/0170-tables-that-follow-the-store.md). A static part over the limits becomes a look-up; if the
+part cannot be a look-up, the registration is rejected. Commits may later let existing tables grow over the
+limits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _AT_ONCE = 5_000
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _TRIES = 3
-"""Attempts at a read without the lock, which a commit during the read makes invalid."""
+"""Number of attempts to read without the lock; a commit during an attempt makes its result invalid."""
 
 
 # --- progress and limits ------------------------------------------------------------------------
@@ -44,15 +45,15 @@ _TRIES = 3
 class Progress:
     """The progress of creating one query's tables, written by the creating thread and read by other threads.
 
-    The creating thread enters its progress as a context variable, so that the code that reads rows finds the
-    progress without a parameter in every call.
+    The creating thread stores its progress in a context variable, so that the functions that read rows need
+    no parameter for it.
 
     Attributes:
         limited: True if the limits of `StaticBudget` apply, because a client is registering the query.
         parts: the number of static parts of the query.
         ready: the number of parts whose tables are complete.
         rows: the number of rows read so far.
-        called_off: True after a cancellation; the creating thread stops at the next rows.
+        called_off: True after a cancellation; the creating thread then stops at the next rows that it reads.
     """
 
     limited: bool = False
@@ -71,13 +72,13 @@ _ACTIVE: ContextVar[Progress] = ContextVar("progress")
 
 
 def active() -> Progress:
-    """Return the progress that this thread has entered, or a new unused progress."""
+    """Return the progress that `entered` set in this thread, or a new object that nobody reads."""
     return _ACTIVE.get(None) or Progress()
 
 
 @contextlib.contextmanager
 def entered(progress: Progress) -> Iterator[None]:
-    """Report tables that this thread creates within the context to ``progress``."""
+    """Report to ``progress`` on the tables that this thread creates within the context."""
     token = _ACTIVE.set(progress)
     try:
         yield
@@ -90,8 +91,9 @@ class StaticBudget:
     """Limits on the rows of static parts in memory, where duplicate rows count.
 
     Attributes:
-        most: the maximum rows of all tables together, where a shared table counts once; 0 for no limit.
-        most_of_query: the maximum rows of the tables of one query, including shared tables; 0 for no limit.
+        most: the maximum number of rows of all tables, where a shared table counts once; 0 is no limit.
+        most_of_query: the maximum number of rows of one query's tables, including shared tables; 0 is no
+            limit.
     """
 
     most: int = 0
@@ -113,15 +115,15 @@ def _check_rows(rows: int, most: int, message: str, advice: str) -> None:
         raise LimitError(f"{message} {most}", limit=most, hint=f"Narrow the static parts, {advice}")
 
 
-# --- reading ------------------------------------------------------------------------------------
+# --- reading all rows of tables -----------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class CommitOrder:
-    """The order between commits and reads of tables.
+    """The lock that orders commits and reads of tables, and the time of the newest commit.
 
     Attributes:
-        lock: held while a commit becomes visible and its changes of tables are computed.
+        lock: the lock that is held while a commit becomes visible and its changes of tables are computed.
         made_at: wall-clock time of the newest commit in milliseconds, read and written under the lock.
     """
 
@@ -131,7 +133,7 @@ class CommitOrder:
 
 @dataclass(slots=True, eq=False)
 class ReloadTask(Task):
-    """A task that replaces the rows of tables by the rows of one version, committed at ``at_ms``."""
+    """A task that replaces rows of tables by rows read at ``version``, which was committed at ``at_ms``."""
 
     version: int
     at_ms: int
@@ -140,16 +142,16 @@ class ReloadTask(Task):
 
 @dataclass(eq=False)
 class Recomputer:
-    """Reads all rows of tables in a background thread, one request after the other.
+    """A reader of all rows of tables, which executes reload requests in a background thread.
 
     Attributes:
-        store: the store that is read.
-        order: the order between commits and reads.
-        tables: all tables of the engine, which share the ``budget``.
+        store: the store that the rows are read from.
+        order: the lock that orders commits and reads.
+        tables: all tables of the engine, whose rows count against the ``budget``.
         budget: the limits on rows in memory.
-        finished: called with each finished reload, in the reading thread.
+        finished: a callback that receives each finished reload, in the reading thread.
         rows_each: the number of rows between two checks of the budget.
-        threads: starts the background threads.
+        threads: the object that starts the background threads.
     """
 
     store: QuadStore
@@ -166,11 +168,11 @@ class Recomputer:
         self._failures: dict[Table, int] = {}
 
     def ask(self, tables: Sequence[Table]) -> None:
-        """Request a reload of tables at one version, after which commits change the tables again."""
+        """Request a reload of tables, all at one version; afterwards commits change the tables again."""
         self._background.do(self._attempt, tables)
 
     def dispose(self, table: Table, rows: Delta) -> None:
-        """Unpin the terms of released rows, in the background if the rows are many."""
+        """Unpin the terms of a table's released rows, in the background if the rows are many."""
         if len(rows) <= _AT_ONCE:
             table.give_back(rows)
         else:
@@ -182,10 +184,10 @@ class Recomputer:
         self._rubbish.close()
 
     def read(self, tables: Sequence[Table], *, limited: bool = False, behind: bool = False) -> ReloadTask:
-        """Read all rows of tables at the newest version; changes by later commits are computed again.
+        """Read all rows of tables at the newest version; commits then compute changes of the tables again.
 
         With ``limited``, raise LimitError if the rows exceed the budget. With ``behind``, read only the
-        changed rows of tables that fell behind if that is cheaper.
+        changed rows of tables that fell behind, if this is cheaper.
         """
         began = time.perf_counter()
         evaluators = [table.new_background() for table in tables]
@@ -209,7 +211,7 @@ class Recomputer:
         return ReloadTask(version, at_ms, fresh)
 
     def _changed(self, tables: Sequence[Table]) -> tuple[list[ChangedRows], int, int] | None:
-        """Read the changes of tables since they fell behind; None if reading all rows is better."""
+        """Read the changed rows of tables that fell behind; return None if reading all rows is better."""
         reads, begin = [], []
         for table in tables:
             if table.behind is None or table.is_ordered or table.background.is_heavy(table.part):
@@ -235,9 +237,10 @@ class Recomputer:
         return None
 
     def _drained(self, table: Table, rows: Iterable[Solution], *, limited: bool) -> ReloadedRows:
-        """Read all rows of a table, unless the registration was cancelled and no other query uses the table.
+        """Read and encode all rows of a table from an iterator.
 
-        With ``limited`` the rows count against the budget while they are read.
+        Raises ConflictError if the registration was cancelled and no other query uses the table. With
+        ``limited``, the rows count against the budget while they are read.
         """
         fresh = ReloadedRows(table, {}, [] if table.is_ordered else None)
         progress, waiting, number = active(), iter(rows), 0
@@ -270,7 +273,7 @@ class Recomputer:
     ) -> tuple[Sequence[Iterable[Solution]], int, int]:
         """Return the rows of each table, their version, and the wall-clock time of that version's commit."""
         both = list(zip(tables, evaluators, strict=True))
-        # Spark is slow for many small parts, so tables that differ only in constants are read by the store.
+        # Spark is slow for many small static parts, so the store reads tables that differ only in constants.
         if len({table.identity.kind for table in tables}) == len(tables):
             with self.order.lock, self.store.reader.snapshot_read() as snapshot:
                 asked = [evaluator.columnar(snapshot, table.part) for table, evaluator in both]
@@ -280,7 +283,8 @@ class Recomputer:
                     for each, (table, evaluator) in zip(asked, both, strict=True):
                         others += [] if each else [self._whole(table, evaluator)]
                         table.blind = False
-            # The columnar engine reads the snapshot's version, so commits may continue without the lock.
+            # The columnar engine reads the version of the snapshot, so the lock is released and commits
+            # continue.
             rest = iter(others)
             found = [each() if each else next(rest) for each in asked] if any(asked) else [None]
             if None not in found:
@@ -292,10 +296,11 @@ class Recomputer:
     def _begun(
         self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
     ) -> tuple[Sequence[Generator[Solution]], int, int]:
-        """Start reading the rows of tables, to be drained by the caller, and return version and commit time.
+        """Start to read the rows of tables; return an iterator per table, the version and its commit time.
 
-        Oxigraph groups and sorts before it returns the first row. To avoid that commits wait for that, the
-        start is tried without the lock first, and is valid if no commit became visible meanwhile.
+        Oxigraph executes GROUP BY and ORDER BY when a query starts. So that commits need not wait for this,
+        the queries are first started without the lock; the start is valid if no commit became visible
+        meanwhile.
         """
         both = list(zip(tables, evaluators, strict=True))
         for _ in range(_TRIES):
@@ -319,10 +324,10 @@ class Recomputer:
         return evaluator.whole(self.store.reader, table.part, partial(_check_wanted, table))
 
     def _attempt(self, asked: Sequence[Table]) -> None:
-        """Reload the tables that still need it, together with all other tables that their queries wait for.
+        """Reload the tables that still need a reload, with all other tables that their queries wait for.
 
-        Queries need all their tables at one version. Separate reloads might never reach a common version
-        during a series of large commits.
+        A query needs all its tables at one version. During a series of large commits, separate reloads might
+        never reach a common version.
         """
         due = [table for table in asked if table.users and table.blind]
         beside = chain.from_iterable(reader.tables for table in due for reader in list(table.readers))
@@ -333,8 +338,8 @@ class Recomputer:
     def _read_anew(self, tables: Sequence[Table]) -> None:
         try:
             swap = self.read(tables, behind=True)
-            # The rows of a table that is behind do not change, so the difference can be computed here, which
-            # saves the engine's thread the comparison.
+            # The rows of a table that is behind do not change, so this thread can compare old and new rows.
+            # The engine's thread then has less work.
             for each in swap.fresh:
                 if each.delta is None and each.table.behind is not None:
                     each.delta = difference(each.rows, each.table.rows)
@@ -364,16 +369,16 @@ def _check_wanted(table: Table) -> None:
         active().check()
 
 
-# --- again, after a crash -----------------------------------------------------------------------
+# --- replay after a crash -----------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
 class TableReplay:
-    """Repeats during a replay where tables fell behind, and were reloaded, before the crash.
+    """The commits at which tables fell behind and were reloaded before a crash, repeated by the replay.
 
     Attributes:
-        behind: the names of tables with the versions at which they fell behind.
-        swaps: the names of tables with the versions at which their rows were reloaded.
+        behind: pairs of a table name and a version at which the table fell behind.
+        swaps: pairs of a table name and a version at which the table was reloaded.
     """
 
     behind: set[tuple[str, int]]
@@ -382,25 +387,25 @@ class TableReplay:
     _fresh: dict[tuple[str, int], tuple[ReloadedRows, int]] = field(default_factory=dict)
 
     def fell_behind(self, version: int, tables: Iterable[Table]) -> list[Table]:
-        """Return the tables that fell behind at a version's commit, even if it did not affect them."""
+        """Return the tables that fell behind at the commit of a version before the crash."""
         if not self.behind:
             return []
         return [table for table in tables if not table.blind and (table.name, version) in self.behind]
 
     def read(self, version: int, tables: Iterable[Table]) -> None:
-        """Read the rows of those tables that were reloaded at this version before the crash."""
+        """Read all rows of the tables that were reloaded at this version before the crash."""
         for table in tables if self.swaps else ():
             if (table.name, version) in self.swaps and table.blind:
                 swap = self._recomputer.read([table])
                 self._fresh[table.name, version] = swap.fresh[0], swap.at_ms
 
     def swap(self, names: Sequence[str], version: int) -> ReloadTask:
-        """Return the task with the rows of the named tables that `read` read at a version."""
+        """Return a task with the rows of the named tables, which the method `read` has read at a version."""
         found = [each for name in names if (each := self._fresh.pop((name, version), None)) is not None]
         return ReloadTask(version, found[0][1] if found else 0, [fresh for fresh, _ in found])
 
     def close(self) -> None:
-        """Release rows that were read for reloads whose tasks are not in the journal."""
+        """Release the rows that were read for reloads whose tasks are not in the journal."""
         for fresh, _ in self._fresh.values():
             fresh.table.give_back(fresh.rows)
         self._fresh.clear()

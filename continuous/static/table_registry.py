@@ -1,4 +1,4 @@
-"""The table registry of one engine: tables are created once for all queries and follow the store."""
+"""The table registry of an engine, which creates each table once for all queries that read it."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _POLL_S = 0.02
 
 @dataclass(eq=False)
 class TableRegistry:
-    """All tables of an engine by their identities.
+    """A registry of all tables of an engine by their identities.
 
     `table` and `release` are called by threads that register and drop queries, `advance` and `swap` by the
     engine's thread.
 
     Attributes:
         store: the store that the tables follow.
-        terms: the engine's terms.
-        tasks: the engine's task queue; if None, reloaded rows replace the old rows immediately.
+        terms: the term dictionary of the engine.
+        tasks: the task queue of the engine; if None, reloaded rows replace the old rows immediately.
         budget: the limits on rows in memory.
-        kept: the tables on disk; None if tables are not stored.
-        limits: the limits on changes and look-ups.
-        threads: starts background threads.
+        kept: the storage of tables on disk; None if tables are not stored on disk.
+        limits: the limits on changes of tables and on look-ups.
+        threads: the object that starts background threads.
         commits: the commit watch, which computes the changes of tables in writers' threads.
-        recomputer: reads all rows of tables.
-        task: the newest version whose task has run, and the queries whose tables have changed since.
+        recomputer: the reader of all rows of tables.
+        task: the newest version whose task has run, and the queries whose tables have changed.
     """
 
     store: QuadStore
@@ -74,10 +74,10 @@ class TableRegistry:
         )
         self.task = TableFrontier(self.store.reader.version)
 
-    # --- what there is --------------------------------------------------------------------------
+    # --- tables and rows ------------------------------------------------------------------------
 
     def tables(self) -> list[Table]:
-        """Return all tables, including look-up parts."""
+        """Return all tables, including the tables of look-up parts."""
         return list(self._tables.values())
 
     def held(self) -> list[Table]:
@@ -85,28 +85,28 @@ class TableRegistry:
         return [table for table in self.tables() if table.is_held]
 
     def rows(self) -> int:
-        """Return the number of rows of all tables, including rows that are being read."""
+        """Return the total number of rows of all tables, including rows that are being read."""
         return sum(table.count for table in self.tables())
 
     @property
     def is_behind(self) -> bool:
-        """True while the rows of some table that a query reads are being read again."""
+        """True while a query waits for a table whose rows are being read again."""
         return any(table.is_awaited for table in self.tables())
 
     def wait_for_reloads(self, seconds: float) -> None:
-        """Wait until all reloaded rows have been applied, for at most `seconds`."""
+        """Wait for at most ``seconds`` until no query waits for a reload of a table."""
         until = time.monotonic() + seconds
         while self.threads.threaded and self.is_behind and time.monotonic() < until:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
-        """Stop reading tables and observing commits, and wait for writes to disk."""
+        """Stop to read tables and to observe commits, and wait for writes of tables to disk."""
         self.recomputer.close()
         if self.kept is not None:
             self.kept.rows.close()
         self.commits.stop()
 
-    # --- making and dropping --------------------------------------------------------------------
+    # --- creation and release of tables ---------------------------------------------------------
 
     def table(
         self,
@@ -118,20 +118,20 @@ class TableRegistry:
         held: bool = True,
         limited: bool = False,
     ) -> Table:
-        """Return the table of a part that follows the store; create and fill the table if there is none.
+        """Return the table of a static part that follows the store; create the table if there is none.
 
         Args:
             part: the static part.
-            form: the part in canonical form.
-            background: creates evaluators of the part.
+            form: the static part in canonical form.
+            background: a function that creates evaluators of the static part.
             ordered: True if the order of the rows matters.
-            held: True for rows in memory, False for a look-up.
-            limited: True if the rows must not exceed the budget.
+            held: True if the table has its rows in memory, False for a look-up.
+            limited: True if the number of rows must not exceed the budget.
 
         Raises:
             LimitError: the rows exceed the budget.
-            ReportedError: the part cannot be evaluated.
-            ConflictError: another query is reading the rows for too long.
+            ReportedError: the static part cannot be evaluated.
+            ConflictError: another registration reads the rows of the table and takes too long or has failed.
         """
         self.commits.start()
         self.commits.let_go()
@@ -149,7 +149,8 @@ class TableRegistry:
             table.ready.set()
             self.release(table)
             raise
-        # The task of the version that was read must be submitted before the task of the query.
+        # The task of the commit whose version was read must be submitted before the query's registration
+        # task.
         self.store.subscribers.wait_delivered(table.version, _READY_S)
         return table
 
@@ -180,7 +181,7 @@ class TableRegistry:
 
     @staticmethod
     def _wait_for(table: Table) -> None:
-        """Wait until another query has read the rows of a table for the first time."""
+        """Wait until another registration has read the rows of a new table."""
         until = time.monotonic() + _READY_S
         progress = active()
         known = table.ready.is_set()
@@ -194,10 +195,10 @@ class TableRegistry:
             )
 
     def _materialise(self, table: Table, *, limited: bool) -> None:
-        """Load all rows from disk or evaluate them; commits wait only until the rows' version is fixed."""
+        """Load all rows of a new table from disk or evaluate them, mostly while commits continue."""
         if not table.is_held:
             self.commits.look_up(table)
-        # A registration does not load rows from disk, because rows count against the budget while being read.
+        # A client's registration evaluates the rows, because the budget can stop an evaluation, but no load.
         elif active().limited or not self._take_up(table):
             with self._lock:
                 table.blind = True
@@ -208,18 +209,18 @@ class TableRegistry:
         table.ready.set()
 
     def _take_up(self, table: Table) -> bool:
-        """Load the rows on disk if they are valid for the current version; return False if not."""
+        """Load a table's rows from disk; return False if they are missing or not valid for this version."""
         kept = self.kept
         if kept is None or (found := kept.find(table)) is None:
             return False
-        # Most commits of the change log are checked without the lock. Only the few commits since are checked
-        # while writers wait.
+        # Most commits of the change log are checked without the lock. Writers wait only for the check of the
+        # few commits after that.
         reaches = kept.unchanged(table, found.until, self.store.reader.version, found.read_s)
         with self._lock:
             version = self.store.reader.version
             if not found.since <= version or kept.unchanged(table, reaches, version, found.read_s) < version:
                 return False
-            # The evaluation time is set before the table is in the index, because commits read the time.
+            # Commits use the evaluation time of tables in the index, so the time is set first.
             table.reading.took_s = found.read_s
             self.commits.index.add(table)
         if kept.load(table, found, version):
@@ -229,20 +230,21 @@ class TableRegistry:
         return False
 
     def look_into(self, table: Table) -> Lookup:
-        """Create one query's join input over a look-up part."""
+        """Create a join input of one query over the table of a look-up part."""
         return Lookup(table, self.store, self._lock, self.limits.remembered)
 
     def keep(self, evaluated: Mapping[str, int], *, at_end: bool = False) -> None:
         """Write changed tables to disk; called in the engine's thread between two tasks.
 
-        ``evaluated`` is the version from which each query continues after a restart; see `KeptTables.keep`.
+        ``evaluated`` contains, by query name, the version from which a query would continue after a restart;
+        see `KeptTables.keep`.
         """
         if self.kept is not None:
             self.commits.let_go()
             self.kept.keep(self.held(), self.task.version, evaluated, at_end=at_end)
 
     def release(self, table: Table) -> None:
-        """Release a table for one user; the table is removed with its last user."""
+        """Release a table for one user; remove the table if it has no other users."""
         with self._lock:
             table.users -= 1
             if table.users:
@@ -251,21 +253,21 @@ class TableRegistry:
             self.commits.index.remove(table)
         self.recomputer.dispose(table, table.load({}, None))
 
-    # --- the engine's side ----------------------------------------------------------------------
+    # --- methods for the engine's thread --------------------------------------------------------
 
     def begin_at(self, version: int) -> None:
-        """Set the version that the queries reflect when the engine starts."""
+        """Set the store version that the queries reflect when the engine starts."""
         self.task.version = version
         self.commits.due.clear()
 
     def advance(self, version: int) -> None:
-        """Apply the changes of a version's commit to the tables and add steps for their readers."""
+        """Apply a commit's changes to the tables, and add steps for the queries that read the tables."""
         self.task.version = max(self.task.version, version)
         self.commits.let_go()
         self._catch_up([table for table in self.commits.due.pop(version, ()) if table.live])
 
     def swap(self, swap: ReloadTask) -> None:
-        """Replace the rows of reloaded tables, and apply the changes that commits made since the reload."""
+        """Replace the rows of reloaded tables, and apply the changes of commits after the reload."""
         for each in swap.fresh:
             table = each.table
             if not table.users:
@@ -275,7 +277,7 @@ class TableRegistry:
         self._catch_up([each.table for each in swap.fresh if each.table.users])
 
     def bring_up(self, table: Table) -> None:
-        """Bring a table to the version of the running task, because a query begins to read it."""
+        """Bring a table to the version of the running task, because a query begins to read the table."""
         table.live = True
         self._catch_up([table])
 
@@ -285,7 +287,10 @@ class TableRegistry:
         return list(moved)
 
     def _catch_up(self, tables: Sequence[Table]) -> None:
-        """Bring tables to the running task's version; reload tables of one kind that fall behind together."""
+        """Bring tables to the version of the running task; request reloads of tables that fall behind.
+
+        Tables that differ only in constants and fall behind at the same commit are reloaded together.
+        """
         fallen: dict[tuple[int, str], list[Table]] = {}
         for table in tables:
             if table.behind is None:
@@ -301,7 +306,8 @@ class TableRegistry:
 
     def _finished(self, swap: ReloadTask) -> None:
         if self.threads.threaded:
-            # The task of the version that was read must be submitted before the task that swaps the rows.
+            # The task of the commit whose version was read must be submitted before the task that replaces
+            # the rows.
             self.store.subscribers.wait_delivered(swap.version, _READY_S)
         if self.tasks is None:
             self.swap(swap)
@@ -317,7 +323,7 @@ class TableRegistry:
         self.commits.replay = TableReplay(behind, swaps, self.recomputer)
 
     def swap_again(self, names: Sequence[str], version: int) -> ReloadTask:
-        """Return the task of a journalled reload, during a replay."""
+        """Return the task of a reload that the journal contains, during a replay."""
         assert self.commits.replay is not None
         return self.commits.replay.swap(names, version)
 

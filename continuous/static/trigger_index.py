@@ -1,11 +1,12 @@
-"""Trigger index: finds the tables that a commit may change by the predicates of the changed quads.
+"""The trigger index, which finds the tables that a commit may change by the predicates of changed quads.
 
-Tables whose parts differ only in constants form a group, for which the change of a commit is computed once.
+Tables whose parts differ only in constants form a group. A commit's change is computed once for the whole
+group.
 
     ?x :in :p1 . ?x :label ?l   }
     ?x :in :p2 . ?x :label ?l   }   ->   ?x :in ?k0 . ?x :label ?l,   divided among the tables by ?k0
 
-Each table stores its own rows. A group of one table uses that table's own pattern.
+Each table of a group stores its own rows. A group of one table uses the pattern of this table.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ Constants = tuple[Term | None, ...]
 
 
 class TableGroup:
-    """Tables of one kind, whose parts differ only in constants; modified while no commit can become visible.
+    """A group of tables whose static parts differ only in constants; modified while no commit is running.
 
     Attributes:
         tables: the tables of the group.
-        part: the common pattern; the constants in which the tables differ are further columns at the end.
-        triggers: the quad patterns that a changed quad must match to change the common pattern's rows.
-        keyed_s: seconds that the last evaluation of the rows that a commit may change took.
+        part: the common pattern, in which additional columns at the end stand for the constants in which the
+            tables differ.
+        triggers: the quad patterns, one of which a changed quad must match to change the common pattern's
+            rows. keyed_s: the seconds that the last evaluation of rows by key took, for one commit.
     """
 
     def __init__(self, first: Table) -> None:
@@ -43,28 +45,29 @@ class TableGroup:
         self.part: StaticPattern = first.part
         self.triggers: Sequence[Trigger] = first.triggers
         self.keyed_s = 0.0
-        # The positions of the constants in which the tables differ.
+        # The positions of the constants in which the tables of the group differ.
         self._places: tuple[int, ...] = ()
-        # The tables by their constants at these positions, and the counted constants by column name.
+        # `_by` maps the constants at these positions to tables, and `_asked` counts the constants of each
+        # column.
         self._by: dict[Constants, list[Table]] = {(): [first]}
         self._asked: dict[str, Counter[Term | None]] = {}
 
     @property
     def first(self) -> Table:
-        """A representative table, for properties that all tables of the group share."""
+        """The first table of the group, for properties that all tables of the group share."""
         return next(iter(self.tables))
 
     def seeing(self) -> Iterator[Table]:
-        """Yield the tables that are not waiting for a reload of all rows."""
+        """Yield the tables of the group that do not wait for a reload of all rows."""
         return (table for table in self.tables if not table.blind)
 
     @property
     def took_s(self) -> float:
-        """Total seconds that the last evaluations of all rows of the group's tables took."""
+        """The sum in seconds of the last evaluation times of all tables of the group."""
         return sum(table.reading.took_s for table in self.tables)
 
     def add(self, table: Table) -> None:
-        """Add a table; if its constants differ at new positions, the common pattern gets more variables."""
+        """Add a table to the group; new differences in constants add variables to the common pattern."""
         constants = self.first.identity.constants
         differing = {place for place, term in enumerate(table.identity.constants) if term != constants[place]}
         places = tuple(sorted(differing.union(self._places)))
@@ -93,11 +96,11 @@ class TableGroup:
             self._asked[name] -= Counter((term,))
 
     def asks_for(self, values: Mapping[str, Term]) -> bool:
-        """Return False if no table of the group has the constants among the values of a changed quad."""
+        """Return False if no table of the group has the constants that a changed quad would need."""
         return all(values[name] in terms for name, terms in self._asked.items() if name in values)
 
     def divided(self, weights: Mapping[Solution, int]) -> Mapping[Table, dict[Solution, int]]:
-        """Divide a change of the common pattern's rows among the tables; rows without a table are dropped."""
+        """Divide a change of the common pattern's rows among the tables, and drop rows without a table."""
         if not self._places:
             return {table: dict(weights) for table in self.tables}
         found: dict[Table, dict[Solution, int]] = {}
@@ -114,7 +117,7 @@ class TableGroup:
             self._asked.setdefault(name, Counter())[term] += 1
 
     def _key(self, table: Table) -> Constants:
-        """Return the constants of a table at the positions where the group's tables differ."""
+        """Return the constants of a table at the positions where the tables of the group differ."""
         return tuple([table.identity.constants[place] for place in self._places])
 
     @property
@@ -125,10 +128,10 @@ class TableGroup:
 
 @dataclass(slots=True)
 class AffectedRows:
-    """The rows of a group that a commit may have changed.
+    """The rows of a group of tables that a commit may have changed.
 
     Attributes:
-        keys: for each set of columns, the key values of rows that may have changed.
+        keys: by key columns, the values of these columns in rows that may have changed.
         whole: True if any row may have changed.
         cut: True if the search for keys was stopped at the limit, so that further keys exist.
     """
@@ -139,7 +142,7 @@ class AffectedRows:
 
     @property
     def size(self) -> int:
-        """The number of keys of rows that may have changed."""
+        """The number of key values of rows that may have changed."""
         return sum(map(len, self.keys.values()))
 
     def add(self, values: Mapping[str, Term]) -> None:
@@ -151,13 +154,16 @@ class AffectedRows:
             self.keys[key].add(tuple([values[name] for name in key]))
 
 
-_BLOCK = 1_000  # number of quads between two checks of the number of keys
+_BLOCK = 1_000  # number of changed quads between two checks of the limit on keys
 _Reader = tuple[TableGroup, Trigger, bool]
 """A group, one of its triggers, and True if the trigger reads every graph."""
 
 
 class TriggerIndex:
-    """The triggers of all groups by predicate: the cost of a quad does not depend on the number of tables."""
+    """The triggers of all groups of tables by predicate.
+
+    The time for a changed quad does not depend on the number of tables in its groups.
+    """
 
     def __init__(self) -> None:
         self._groups: dict[str, TableGroup] = {}
@@ -177,7 +183,7 @@ class TriggerIndex:
             self._list_of(trigger).append((group, trigger))
 
     def remove(self, table: Table) -> None:
-        """Remove a table from the index, if the index contains it."""
+        """Remove a table from the index, if the index contains the table."""
         group = self._groups.get(table.identity.kind)
         if group is not None and table in group.tables:
             group.remove(table)
@@ -190,10 +196,10 @@ class TriggerIndex:
         return [table for group in self._groups.values() for table in group.tables]
 
     def touched(self, commit: Commit, most: int | None) -> dict[TableGroup, AffectedRows]:
-        """Return the groups that a commit may change, with the affected rows.
+        """Return the groups of tables that a commit may change, with the affected rows.
 
-        Groups whose tables all wait for a reload are skipped. Collecting keys of a group stops soon after
-        ``most`` keys; None for no limit.
+        Groups whose tables all wait for a reload are omitted. The search for keys of a group stops soon after
+        ``most`` keys; None is no limit.
         """
         found: dict[TableGroup, AffectedRows] = defaultdict(AffectedRows)
         if not commit.exact:
@@ -221,7 +227,7 @@ class TriggerIndex:
         return found
 
     def _readers(self, predicate: NamedNode, found: Mapping[TableGroup, AffectedRows]) -> list[_Reader]:
-        """Return the triggers that match quads with this predicate; called once per commit and predicate."""
+        """Return the triggers that quads with this predicate may match; called once per predicate."""
         return [
             (group, trigger, trigger.graph is None and group.first.scope.default is None)
             for group, trigger in (*self._by_predicate.get(predicate, ()), *self._any_predicate)
@@ -243,7 +249,7 @@ class TriggerIndex:
         return self._by_predicate.setdefault(trigger.predicate, [])
 
     def _touch_by_load(self, commit: Commit, found: dict[TableGroup, AffectedRows]) -> None:
-        """Mark all rows of groups that read a changed graph, since a bulk load records no changed quads."""
+        """Mark all rows of the groups that read a graph changed by a commit without recorded quads."""
         names: list[GraphName] = [graph_of_key(key) for key in commit.graphs]
         if DEFAULT_GRAPH_KEY in commit.graphs:
             names.append(DefaultGraph())
@@ -256,14 +262,14 @@ class TriggerIndex:
 def _reading(
     known: Sequence[tuple[TableGroup, Trigger]], graph: GraphName
 ) -> Iterable[tuple[TableGroup, Trigger]]:
-    """Yield the triggers that read a graph, with their groups, except groups that wait for a reload."""
+    """Yield the triggers that read a graph, with their groups; omit groups that wait for a reload."""
     for group, trigger in known:
         if any(group.seeing()) and reads(group, trigger, graph):
             yield group, trigger
 
 
 def reads(group: TableGroup, trigger: Trigger, graph: GraphName) -> bool:
-    """Return True if the trigger's pattern is matched in this graph."""
+    """Return True if the pattern of a trigger reads this graph in the datasets of a group."""
     wanted, scope = trigger.graph, group.first.scope
     if wanted is None:
         return scope.default is None or graph in scope.default
