@@ -32,3 +32,41 @@ def test_no_machine_path_or_foreign_number_stands_in_a_tracked_text() -> None:
             if FORBIDDEN.search(line):
                 offenders.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
     assert offenders == []
+
+
+# docs/glossary.md, "Retired words". A word in `code`, such as a member of the HTTP interface, is no use of it.
+RETIRED = re.compile(
+    r"(?<![a-z])(told|telling|settle[sd]?|settling|anew|once more|whoever|beside|companions?|seats?"
+    r"|common[ _]plans?|let[ _](?:[a-z]+ )?go|lets (?:[a-z]+ )?go|letting (?:[a-z]+ )?go|so long(?! as)"
+    r"|work(?:s|ed|ing)?[ _](?:[a-z]+ )?off|goes on from|gone on with|(?:put|kept|laid)[ _]aside|taken[ _]back"
+    r"|(?:hold|holds|held|holding)[ _](?:[a-z]+ )?back|in line(?! \d| [A-Z`{])|crowd|patience|intake"
+    r"|short cuts?|plain requests?)(?![a-z])",
+    re.IGNORECASE,
+)
+# Places that still have retired words. Remove a row when its place has none; add none.
+UNREVISED = """
+@@
+""".split()
+
+
+def _retired_words(path: Path) -> list[str]:
+    text = re.sub(r"`[^`\n]*`", "", path.read_text("utf-8", errors="replace"))
+    return [match[0] for match in RETIRED.finditer(text)]
+
+
+def _place(path: Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    return "/".join(parts[:2]) if len(parts) > 2 else "/".join(parts)
+
+
+def test_no_retired_word_is_used_outside_of_the_listed_places() -> None:
+    used = {
+        _place(path)
+        for path in _tracked_files()
+        if path.suffix in {".py", ".md"}
+        and path.relative_to(ROOT).parts[0] in {"app", "continuous", "store", "docs", "README.md", "CONTRIBUTING.md"}
+        and path.name != "glossary.md"
+        and _retired_words(path)
+    }
+    assert sorted(used - set(UNREVISED)) == [], "docs/glossary.md says which words to use instead"
+    assert sorted(set(UNREVISED) - used) == [], "these places have no retired words any more"

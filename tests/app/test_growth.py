@@ -29,7 +29,7 @@ PEAK = """
 import resource
 from functools import partial
 from pathlib import Path
-from quadrill.app.evaluation.where_parts import Room, ServerWherePart
+from quadrill.app.evaluation.where_parts import BufferLimits, ServerWherePart
 from quadrill.continuous.analysis.corrections import corrected_text
 from quadrill.continuous.analysis.growth import counted, counting
 from quadrill.continuous.expressions.choices import LimitedCalls
@@ -137,7 +137,7 @@ def test_a_hostile_text_takes_little_memory(action: str) -> None:
         "update": (
             UPDATE,
             "store.writer.update(UpdateRequest("
-            "text, check=check, where_parts=partial(ServerWherePart, room=Room(lambda: 0), calls=calls)))",
+            "text, check=check, where_parts=partial(ServerWherePart, room=BufferLimits(lambda: 0), calls=calls)))",
         ),
     }[action]
     child = subprocess.run(

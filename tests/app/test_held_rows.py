@@ -224,7 +224,7 @@ def test_an_update_that_waits_for_another_can_be_stopped(
 )
 def test_what_holds_little_back_stays_within_the_server(where: str, quads: int, admitted: bool) -> None:
     if admitted:
-        ServerWherePart("", where, BufferLimits(lambda: quads)).admit(0)
+        ServerWherePart("", where, BufferLimits(lambda: quads)).require_in_process(0)
     else:
         with pytest.raises(BufferedRowsError):
-            ServerWherePart("", where, BufferLimits(lambda: quads)).admit(0)
+            ServerWherePart("", where, BufferLimits(lambda: quads)).require_in_process(0)

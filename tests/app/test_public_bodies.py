@@ -29,6 +29,8 @@ PUBLIC_ROUTES = {
     ("GET", "/openapi.json"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/connectors"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/demo"): PUBLIC_BODY_BYTES,
+    ("GET", "/ui/docs"): PUBLIC_BODY_BYTES,
+    ("GET", "/ui/docs/<path:filename>"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/jobs"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/processes"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/queries/<name>"): PUBLIC_BODY_BYTES,

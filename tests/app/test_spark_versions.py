@@ -116,7 +116,7 @@ def test_each_event_shows_the_rows_of_its_version_while_a_writer_goes_on(
             time.sleep(0.1)
         job_done(server, compact="true")  # the mirror goes on while Spark reads
         time.sleep(5)
-    server.services.engine.parts.statics.settle(300)
+    server.services.engine.parts.statics.wait_for_reloads(300)
     server.services.engine.sync()
     for name in TEXTS:
         parts = server.client.get(f"/queries/{name}").json()["static_parts"]

@@ -224,7 +224,7 @@ def test_queries_begin_although_large_commits_come_all_the_time(texts: list[str]
         finally:
             ended.set()
             writer.join()
-        one.engine.parts.statics.settle(10)
+        one.engine.parts.statics.wait_for_reloads(10)
 
 
 @pytest.mark.parametrize("first", [None, "spark", "oxigraph"])

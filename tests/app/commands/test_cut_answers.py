@@ -55,7 +55,7 @@ COMMANDS = [
     ["sink", "x"],
 ]
 """Commands that read answers of a server. Enter new ones here."""
-LOCAL = {"serve", "demo", "run", "restore", "check", "repair", "migrate", "token", "completion"}
+LOCAL = {"serve", "demo", "run", "restore", "check", "repair", "migrate", "token", "completion", "version"}
 """Commands that read none."""
 
 

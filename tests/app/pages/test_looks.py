@@ -23,7 +23,7 @@ VIEWS = {
     "jobs": "/ui/jobs",
     "running": "/ui/processes",
     "contents": "/ui/docs",
-    "document": "/ui/docs/page.md",
+    "document": "/ui/docs/tutorial.md",
 }
 TEXT = (
     PREFIX

@@ -186,7 +186,7 @@ def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
             assert (part["behind_since"], part["version"]) == (1, 0)
             assert any("read anew" in reason.text for reason in waiting_for(describe(engine, "q")))
             released(held[0])
-            statics.settle(10)
+            statics.wait_for_reloads(10)
             engine.sync()
             assert told(engine, "q") == [("insert", 2, sorted([*map(str, range(10)), "z"]))]
         finally:
@@ -390,7 +390,7 @@ def test_a_query_begins_although_a_large_commit_comes_in_each_reading(
         one.push(1, "a")
         commit(1)
         number = 40
-        one.engine.parts.statics.settle(10)
+        one.engine.parts.statics.wait_for_reloads(10)
         one.engine.sync()
         changes = told(one.engine, "q")
         versions = [version for _, version, _ in changes]

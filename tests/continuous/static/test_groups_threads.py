@@ -53,7 +53,7 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
     done.set()
     writer.join()
     statics = engine.parts.statics
-    statics.settle(10)
+    statics.wait_for_reloads(10)
     engine.sync()
     for place in (each for each in range(PLACES) if each != 3):
         running = engine.parts.catalogue.get(f"q{place}").running

@@ -203,7 +203,7 @@ def test_a_load_that_was_cut_off_after_its_commit_adds_nothing_twice(
 ) -> None:
     (tmp_path / "a.nt").write_text("_:a <urn:p> _:b .\n")
     with monkeypatch.context() as patch:
-        patch.setattr("quadrill.store.bulk.work.Work.close", lambda self, summary: 1 / 0)
+        patch.setattr("quadrill.store.bulk.work.LoadFolder.close", lambda self, summary: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             load(store, tmp_path, tmp_path / "a.nt")
     assert store.reader.quad_count == 1
