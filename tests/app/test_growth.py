@@ -137,7 +137,8 @@ def test_a_hostile_text_takes_little_memory(action: str) -> None:
         "update": (
             UPDATE,
             "store.writer.update(UpdateRequest("
-            "text, check=check, where_parts=partial(ServerWherePart, room=BufferLimits(lambda: 0), calls=calls)))",
+            "text, check=check, "
+            "where_parts=partial(ServerWherePart, room=BufferLimits(lambda: 0), calls=calls)))",
         ),
     }[action]
     child = subprocess.run(
