@@ -23,12 +23,13 @@ PARTS = {
     "report_peers",
     "report_server",
     "report_static",
+    "request_cost",
     "results",
     "speed",
     "taxi",
 }
 # Takes half an hour: `make soak`. Repeats parts of others: `make targets`. Two versions: `make ratios`.
-APART = {"ratios", "request_cost", "soak", "targets"}
+APART = {"ratios", "soak", "targets"}
 
 
 def names() -> list[str]:

@@ -17,7 +17,6 @@ import statistics
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
@@ -115,23 +114,16 @@ def prepared_server(command: str) -> Iterator[Server]:
         try:
             server.prepare()
             graph = "".join(f"<urn:s{number}> <urn:in> <urn:r{number % 50}> .\n" for number in range(SENSORS))
-            _put(server, "/store?graph=urn:rooms", "text/turtle", graph)
+            server.put("/store?graph=urn:rooms", "text/turtle", graph.encode())
             for stream in ("t", "g"):
-                _put(server, f"/streams/{stream}", "application/json", f'{{"iri": "urn:{stream}"}}')
+                server.put(f"/streams/{stream}", "application/json", f'{{"iri": "urn:{stream}"}}'.encode())
             for name, text in _QUERIES.items():
-                _put(server, f"/queries/{name}", "text/plain", _PREFIXES + text)
+                server.put(f"/queries/{name}", "text/plain", (_PREFIXES + text).encode())
             wait_until_idle(server)
             yield server
         finally:
             server.process.terminate()
             server.process.wait()
-
-
-def _put(server: Server, path: str, media_type: str, text: str) -> None:
-    headers = {"Content-Type": media_type}
-    urllib.request.urlopen(
-        urllib.request.Request(server.url + path, text.encode(), headers, method="PUT")
-    ).close()
 
 
 def main() -> int:

@@ -1,25 +1,17 @@
-"""CPU time of the server for one request, route by route, of two versions in alternation.
+"""CPU time of a server for one request, case by case; `benchmarks.ratios` compares two versions by it.
 
-    python -m benchmarks.request_cost OLD/bin/quadrill NEW/bin/quadrill --clients 8 --rounds 3
-
-Each version is the command of an environment in which it is installed. Both servers run at the same time; one
-after the other gets the requests of a route. The figure is the CPU time of the server's processes divided by
-the number of answers; the median of the rounds is printed, in microseconds.
+A server is the command of an environment in which a version is installed. The figure is the CPU time of the
+server's processes divided by the number of answers, in microseconds.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
-import statistics
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 import urllib.request
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,14 +85,15 @@ class Server:
                 if self.process.poll() is not None or time.monotonic() > until:
                     raise
                 time.sleep(0.1)
-        self._put("/streams/s", "application/json", b'{"iri": "urn:s"}')
-        self._put("/queries/q", "text/plain", _QUERY.encode())
+        self.put("/streams/s", "application/json", b'{"iri": "urn:s"}')
+        self.put("/queries/q", "text/plain", _QUERY.encode())
 
     def cpu_seconds(self) -> float:
         """CPU time of the server and of its children so far."""
         return sum(_cpu_seconds(number) for number in (self.process.pid, *_children(self.process.pid)))
 
-    def _put(self, path: str, media_type: str, body: bytes) -> None:
+    def put(self, path: str, media_type: str, body: bytes) -> None:
+        """Send a PUT request; raise HTTPError if the server refuses it."""
         request = urllib.request.Request(self.url + path, body, {"Content-Type": media_type}, method="PUT")
         urllib.request.urlopen(request).read()
 
@@ -162,38 +155,3 @@ def _read_answer(connection: socket.socket, *, head_only: bool) -> None:
     )
     while len(body) < length:
         body += connection.recv(1 << 16)
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("commands", nargs=2, metavar="QUADRILL")
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", help="cases with this text in their name")
-    options = parser.parse_args()
-    with ExitStack() as stack:
-        servers = []
-        for command in options.commands:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            server = Server(command, folder)
-            stack.callback(server.process.wait)
-            stack.callback(server.process.terminate)
-            server.prepare()
-            servers.append(server)
-        print(f"{'':24}{'first':>10}{'second':>10}{'less':>10}{'ratio':>8}")
-        for case in CASES:
-            if options.only not in case.name:
-                continue
-            found = [
-                [measure(server, case, options.clients, options.seconds) for server in servers]
-                for _ in range(options.rounds)
-            ]
-            old, new = (statistics.median(column) for column in zip(*found, strict=True))
-            print(f"{case.name:24}{old:10.0f}{new:10.0f}{old - new:10.0f}{new / old:8.2f}")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
