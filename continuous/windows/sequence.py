@@ -64,7 +64,7 @@ class SequenceWindow(WindowOperator):
         """Remove matches that completed before ``instant``, and find matches that time completes by then."""
         state, changed = self.state, False
         if instant > state.now:
-            changed = self._task(instant)
+            changed = self._move_to(instant)
         state.done = max(state.done, instant)
         if self._matches.waits:
             self._found = self._matches.completed_at(state.now)
@@ -82,7 +82,7 @@ class SequenceWindow(WindowOperator):
     def take(self, place: int, element: Element, instant: int) -> bool:
         """Add an element of the stream with index ``place``; return True if the content changed."""
         state, matches = self.state, self._matches
-        changed = instant > state.now and self._task(instant)
+        changed = instant > state.now and self._move_to(instant)
         if element.event_time < instant - matches.within:
             return changed
         newest = not matches.held or matches.held[-1].order < (element.event_time, place, element.seq)
@@ -113,7 +113,7 @@ class SequenceWindow(WindowOperator):
         self._found = self._matches.completed_at(self.state.now)
         self._shown = {match: self._element(match, bindings) for match, bindings in self._chosen().items()}
 
-    def _task(self, instant: int) -> bool:
+    def _move_to(self, instant: int) -> bool:
         """Move to a later instant, and remove the matches that completed before it."""
         state, left = self.state, list(self._shown.values())
         oldest = instant - self._matches.within
