@@ -80,10 +80,9 @@ class _TermsById(dict[int, Term]):
 class TermDictionary:
     """A two-way mapping between terms and ids, which forgets terms that no holder refers to.
 
-    A term is identified by its N-Quads text. ``texts``, ``ids`` and ``terms`` are plain mappings for hot
-    loops: ``texts[text]`` and ``ids[term]`` assign an id to a new term, in any thread; ``terms[id]`` creates
-        the term on
-    first use. While a slice of a sweep runs, every id in use must be named by a holder.
+    A term is identified by its N-Quads text. ``texts``, ``ids`` and ``terms`` are mappings for hot loops:
+    ``texts[text]`` and ``ids[term]`` assign an id to a new term in any thread; ``terms[id]`` creates a term
+    on first use. While a slice of a sweep runs, every id in use must be named by a holder.
 
     A component that stores ids across calls registers a *holder* (`sweep.Holder`) with `hold`; holders whose
     ids other holders copy are registered first. Ids of static tables are pinned, so that sweeps skip these

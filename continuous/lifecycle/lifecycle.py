@@ -133,8 +133,8 @@ class QueryLifecycle:
                 time of the registration's ``start``.
 
         Returns:
-            The task, whose result is a list with the number of retained elements that the query processed
-                first.
+            The task, whose result is a list with the number of retained elements that the query
+            processed first.
         """
         for iri in prepared.streams:
             self.open_stream(iri)

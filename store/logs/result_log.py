@@ -2,10 +2,9 @@
 
 An event is written to the result log before a subscriber receives the event. Events are not synced one by
 one: after a power failure, missing events are computed again from the durable input log. `sync` makes all
-    events durable before
-a checkpoint allows the input log to be trimmed. The result log is one SQLite file in WAL mode. ``feed`` is
-the number of a feed; a query that is deleted and registered again under the same name has a feed with another
-number.
+events durable before a checkpoint allows the input log to be trimmed. The result log is one SQLite file in
+WAL mode. ``feed`` is the number of a feed; a query that is deleted and registered again under the same name
+has a feed with another number.
 """
 
 from __future__ import annotations

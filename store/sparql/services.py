@@ -80,8 +80,7 @@ class ServiceCalls:
         """Return and remove the error that `require_success` would raise; None if no call failed.
 
         The error must not stay: a raised error refers to the evaluation, whose iterators must be freed in the
-            thread
-        that made them and not in the thread that runs the garbage collector.
+        thread that made them and not in the thread that runs the garbage collector.
         """
         failure, self._failure = self._failure, None
         return failure

@@ -400,8 +400,7 @@ class _Derivation:
         """Execute ADD, COPY or MOVE (SPARQL 1.1 Update 3.2.3 to 3.2.5).
 
         A missing source graph is an error, as in DROP: the specification leaves the choice, and COPY of a
-            missing
-        graph would empty the target. With SILENT, an operation with a missing source changes nothing.
+        missing graph would empty the target. With SILENT, an operation with a missing source changes nothing.
         """
         source, target = self._graph(action.source), self._graph(action.target)
         if source == target:
