@@ -26,7 +26,7 @@ _AGAIN = (408, 425, 429)
 _FINAL = (401, 403, 410)
 _LONGEST_WAIT_S = 300.0
 _MOST_ANSWER_BYTES = 64 << 10
-"""Bytes of an answer's body that are read, as they come; the connection is closed behind them."""
+"""Maximum number of bytes that are read of a receiver's response; the connection is closed after them."""
 
 
 class WebhookSink(Sink):
