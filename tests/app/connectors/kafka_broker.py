@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -137,9 +138,16 @@ transaction.state.log.min.isr=1
 
 
 def _free_ports(number: int) -> list[int]:
-    """So many ports that nobody listens at."""
-    probes = [socket.create_server((HOST, 0)) for _ in range(number)]
-    ports = [each.getsockname()[1] for each in probes]
-    for each in probes:
-        each.close()
-    return ports
+    """Return ports that are free now.
+
+    They are below the range from which the system gives ports to clients and to servers at port 0, because a
+    broker that is down for a while needs its ports again.
+    """
+    ports: list[int] = []
+    for port in random.sample(range(20_000, 32_000), 1_000):
+        with socket.socket() as probe:
+            if probe.connect_ex((HOST, port)) != 0:
+                ports.append(port)
+        if len(ports) == number:
+            return ports
+    raise AssertionError("no free ports")
