@@ -91,19 +91,22 @@ def described_kinds(role: ConnectorRole) -> list[dict[str, Any]]:
     A kind whose library is not installed has only ``needs``, the extra to install.
     """
     table, common = (_SOURCES, SOURCE_MEMBERS) if role == "source" else (_SINKS, SINK_MEMBERS)
-    described = []
+    descriptions = []
     load_built_in(BUILT_IN)
     for kind, registered in sorted(table.items()):
-        told: dict[str, Any] = {"kind": kind, "needs": None, "guarantee": None, "members": []}
+        description: dict[str, Any] = {"kind": kind, "needs": None, "guarantee": None, "members": []}
         try:
             found = source_kind(kind) if role == "source" else sink_kind(kind)
         except UnsupportedError:
-            told["needs"] = f"quadrill[{registered.extra}]"
+            description["needs"] = f"quadrill[{registered.extra}]"
         else:
             own = {each.name: each for each in (*common, *found.members) if each.name != "kind"}
-            told |= {"guarantee": found.guarantee, "members": [each.to_json() for each in own.values()]}
-        described.append(told)
-    return described
+            description |= {
+                "guarantee": found.guarantee,
+                "members": [each.to_json() for each in own.values()],
+            }
+        descriptions.append(description)
+    return descriptions
 
 
 def _register(table: _Table, name: str, kind: Kind) -> None:

@@ -15,12 +15,12 @@ def records_of(document: Mapping[str, Any], further: Mapping[str, Any]) -> Itera
 
     Raises: KeyError, TypeError if the document is no SPARQL result.
     """
-    beside = {**further, "at": document["at"]} if "at" in document else dict(further)
+    common = {**further, "at": document["at"]} if "at" in document else dict(further)
     if "boolean" in document:
-        yield {**beside, "boolean": document["boolean"]}
+        yield {**common, "boolean": document["boolean"]}
         return
     for binding in document["results"]["bindings"]:
-        yield {**beside, **{name: plain(term) for name, term in binding.items()}}
+        yield {**common, **{name: plain(term) for name, term in binding.items()}}
 
 
 def plain(term: Mapping[str, Any]) -> Any:

@@ -335,11 +335,11 @@ class SourceContext:
         self.figures.refused += 1
         self.letters.add(record, error, **members)
 
-    def lose(self, where: str, told: str, number: int = 1, **members: Any) -> None:
+    def lose(self, where: str, reason: str, number: int = 1, **members: Any) -> None:
         """Count records deleted before they were read, and store a dead letter on the loss."""
-        log.warning("the source %s: %s: %s", self.name, where, told)
+        log.warning("the source %s: %s: %s", self.name, where, reason)
         self.figures.lost += number
-        self.refuse(where.encode("utf-8", "backslashreplace"), told, **members)
+        self.refuse(where.encode("utf-8", "backslashreplace"), reason, **members)
 
     def _count(
         self, body: bytes, answer: Mapping[str, Any], origin: Callable[[int], Mapping[str, Any]]

@@ -242,8 +242,8 @@ class SparqlEndpoint:
         """Register an update; the returned function, called once, makes the update as one atomic commit.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
-        applied. Its text is read as long as a query may take. What could hold much back is worked out by a
-        worker, whose memory is limited; ``lane`` steps aside before that, as it takes long.
+        applied. Its text is read as long as a query may take. A worker process, whose memory is limited,
+        evaluates WHERE parts that may buffer many rows; ``lane`` is released before that.
 
         Raises:
             HttpError: 400 or 413 for a parameter that is wrong.
@@ -341,7 +341,7 @@ class SparqlEndpoint:
             try:
                 self._workers.run(wanted, sink, begin, process, scope.seconds)
             except QueryTextError as refused:
-                told_by_store(refused, asked, settings.base_iri)
+                raise_located(refused, asked, settings.base_iri)
 
         answer = self.stream(transcoded(body), scope.seconds, process, client, computed_here=False)
         return answer
@@ -373,7 +373,7 @@ class _InlineAnswer(EvaluatedAnswer):
             try:
                 result = endpoint.store.reader.query(request)
             except QueryTextError as refused:
-                told_by_store(refused, self.asked, endpoint.settings.base_iri)
+                raise_located(refused, self.asked, endpoint.settings.base_iri)
             try:
                 self._write(result, sink)
             except BaseException:
@@ -402,7 +402,7 @@ class _InlineAnswer(EvaluatedAnswer):
             transcoder.finish()
 
 
-def told_by_store(refused: QueryTextError, asked: AdmittedQuery, base_iri: str) -> NoReturn:
+def raise_located(refused: QueryTextError, asked: AdmittedQuery, base_iri: str) -> NoReturn:
     """Raise the error of a refused query, with its place in the text that the client sent."""
     if asked.extension is not None and asked.extension.text != asked.text:
         refused = refusal_of(asked.text, base_iri) or refused

@@ -192,8 +192,8 @@ class _PartTask(NamedTuple):
     def error(self, what: str, advice: str) -> HeavyPartError:
         """Return the error that names the static part, the exceeded limit and a remedy."""
         text = " ".join(static_text(self.pattern, self.columns, None).split())
-        told = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
-        return HeavyPartError(f"the static part {told} {what}", hint=f"Make the part narrower, or {advice}.")
+        shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
+        return HeavyPartError(f"the static part {shown} {what}", hint=f"Make the part narrower, or {advice}.")
 
 
 def as_evaluated(text: str, base_iri: str) -> Extended:

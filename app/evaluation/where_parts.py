@@ -105,7 +105,7 @@ class ServerWherePart(WherePart):
         if self._costly:
             raise BufferedRowsError("a WHERE part of the update calls a function that may take long")
         if self._room is not None and not self._room.has(self._known.shape.buffered_patterns, pending):
-            raise BufferedRowsError("a WHERE part of the update may hold back too many rows")
+            raise BufferedRowsError("a WHERE part of the update may buffer too many rows")
 
     def require_row_limit(self, rows: int) -> None:
         """Raise BufferedRowsError if ``rows``, the number of solutions of the part, is too large."""

@@ -287,7 +287,7 @@ class Fanout:
             )
         return self._writer
 
-    def told(self, kind: int, number: int, data: bytes) -> None:
+    def handle(self, kind: int, number: int, data: bytes) -> None:
         """Handle a message of the writer."""
         if kind == broadcast.FIGURES:
             self.figures.frames_sent, self.figures.buffered = FIGURES_HEAD.unpack_from(data)

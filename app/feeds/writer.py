@@ -29,7 +29,7 @@ class WriterOwner(Protocol):
     def pump(self, writer: StreamWriter) -> None:
         """Send the pending frames to the writer."""
 
-    def told(self, kind: int, number: int, data: bytes) -> None:
+    def handle(self, kind: int, number: int, data: bytes) -> None:
         """Handle a message of the writer."""
 
     def ended(self, writer: StreamWriter, lived_s: float) -> None:
@@ -208,7 +208,7 @@ class StreamWriter:
             if len(incoming) - begin < length:
                 break
             place = begin + length
-            self._owner.told(kind, number, bytes(incoming[begin:place]))
+            self._owner.handle(kind, number, bytes(incoming[begin:place]))
         del incoming[:place]
         return bool(data)
 

@@ -34,8 +34,8 @@ def xml_text(block: bytes, before: bytes = b"") -> bytes:
     joined = before + block
     if _NAMELESS in joined:
         start = joined.index(_NAMELESS)
-        told = _NAMESPACE.match(joined, start + len(_NAMELESS))
-        iri = f"<{unescape(told[1].decode())}> " if told else ""
+        declared = _NAMESPACE.match(joined, start + len(_NAMELESS))
+        iri = f"<{unescape(declared[1].decode())}> " if declared else ""
         raise NotExpressibleError(f"RDF/XML cannot express the predicate {iri}whose end is no XML name")
     found = _FORBIDDEN.search(joined)
     if found is not None:

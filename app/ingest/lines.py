@@ -128,7 +128,7 @@ class LinePush(LivePush):
             self.number = 0
             answer["durable"] = False
         if self._reply.acknowledges:
-            self._untold.append(acknowledgement(answer))
+            self._unacknowledged.append(acknowledgement(answer))
 
     def refused(self, message: PushMessage, error: Exception) -> None:
         """Handle an invalid line in a batch: push the lines before it one by one."""
@@ -156,7 +156,7 @@ class LinePush(LivePush):
         line = line_of(document)
         return b"%x\r\n%b\r\n" % (len(line), line)
 
-    def told(self) -> None:
+    def after_acknowledgements(self) -> None:
         """Send the final answer: the totals or the error, both with the counts of accepted elements."""
         if not self.ended or self._answered or self.lost:
             return
@@ -165,10 +165,10 @@ class LinePush(LivePush):
         status, headers = HTTPStatus.OK, {"Content-Type": "application/json"}
         if self._failure is not None:
             refusal = problem_answer(self._failure)
-            told = json.loads(refusal.body or b"{}")
-            if "line" in told:
-                _move(told, ("detail",), told["line"], self._done)
-            document, status = told | document, HTTPStatus(refusal.status)
+            problem = json.loads(refusal.body or b"{}")
+            if "line" in problem:
+                _move(problem, ("detail",), problem["line"], self._done)
+            document, status = problem | document, HTTPStatus(refusal.status)
             headers = refusal.headers
         if self._reply.acknowledges:
             self.unsent += self.framed(document) + b"0\r\n\r\n"
@@ -189,7 +189,7 @@ class LinePush(LivePush):
 
     def fail(self, error: BaseException) -> None:
         """End the push with an error; elements without an acknowledgement may not be durable."""
-        self._untold.clear()
+        self._unacknowledged.clear()
         self.totals.lose()
         self.number = 0
         self._fail(error)

@@ -3,9 +3,9 @@
     bytes received -> messages -> StreamService.take -> (durable) -> acknowledgement
 
 `read` passes received bytes as messages to the engine. The loop (loop.py) waits once until the input log has
-the messages of all its connections, and then calls each connection's `tell`. While the engine's queue is
-full, or the client does not read its acknowledgements, the server reads no bytes: the client blocks in its
-send.
+the messages of all its connections, and then calls `acknowledge` of each connection. While the engine's
+queue is full, or the client does not read its acknowledgements, the server reads no bytes, and the client
+blocks in its send.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class LivePush:
 
     Attributes:
         connection: the client's connection.
-        number: number of the input-log record that must be durable before `tell`; 0 for none.
+        number: number of the input-log record that must be durable before `acknowledge`; 0 for none.
         unsent: answer bytes that the client has not received yet.
         totals: the totals of all accepted pushes.
         ended: True if no bytes are read any more; the connection is returned after all answers are sent.
@@ -126,7 +126,7 @@ class LivePush:
         self._home = home
         self._streams = streams
         self._call = call
-        self._untold: list[dict[str, Any]] = []
+        self._unacknowledged: list[dict[str, Any]] = []
         self._held: PushMessage | None = None
         self._next_check = 0.0
 
@@ -180,13 +180,13 @@ class LivePush:
                 self.totals.add(answer)
         self.after_work()
 
-    def tell(self) -> None:
+    def acknowledge(self) -> None:
         """Acknowledge the accepted messages, which are durable."""
         self.number = 0
-        told, self._untold = self._untold, []
-        for document in told:
+        pending, self._unacknowledged = self._unacknowledged, []
+        for document in pending:
             self.unsent += self.framed(document)
-        self.told()
+        self.after_acknowledgements()
 
     def send(self) -> None:
         """Send pending answers; after the last answer of an ended push, return the connection."""
@@ -205,11 +205,10 @@ class LivePush:
         self.ended = self.lost = True
         self.resumes = 0.0
         self._held = None
-        self._untold.clear()
+        self._unacknowledged.clear()
         self.unsent.clear()
 
-    # --- implemented by the two kinds of pushes
-    # ------------------------------------------------------------------------------
+    # --- implemented by the two kinds of pushes ------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
         """Decode bytes of the client."""
@@ -234,7 +233,7 @@ class LivePush:
         """Encode a document for the client."""
         raise NotImplementedError
 
-    def told(self) -> None:
+    def after_acknowledgements(self) -> None:
         """Called after all accepted messages were acknowledged."""
 
     def cut_off(self) -> None:

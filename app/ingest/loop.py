@@ -128,7 +128,7 @@ class PushLoop:
         for push in busy:
             if failure is not None and push.number:
                 push.fail(failure)
-            push.tell()
+            push.acknowledge()
             push.send()
             if push.resumes:
                 self._paused.add(push)

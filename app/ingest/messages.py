@@ -110,19 +110,19 @@ class MessagePush(LivePush):
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
         """Queue the acknowledgement of a message that the engine accepted."""
         self._count_of_messages += 1
-        self._untold.append({**acknowledgement(answer), "message": self._count_of_messages})
+        self._unacknowledged.append({**acknowledgement(answer), "message": self._count_of_messages})
 
     def refused(self, message: PushMessage, error: Exception) -> None:
         """Send the error of a rejected message; the connection stays open."""
         self._count_of_messages += 1
-        self._untold.append({**problem(error), "message": self._count_of_messages})
+        self._unacknowledged.append({**problem(error), "message": self._count_of_messages})
 
     def after_work(self) -> None:
         """End the push after a close frame."""
         if self._goodbye is not None:
             self.ended = True
 
-    def told(self) -> None:
+    def after_acknowledgements(self) -> None:
         """Send the close frame after the answers to all earlier messages."""
         if self.ended and not self.lost and self._goodbye is not None:
             with contextlib.suppress(LocalProtocolError):  # the connection is already closed
@@ -142,7 +142,7 @@ class MessagePush(LivePush):
 
     def fail(self, error: BaseException) -> None:
         """Send a close frame with the reason, and end the push."""
-        self._untold.clear()
+        self._unacknowledged.clear()
         self.number = 0
         self.unsent += self.framed(problem(error))
         code = CloseReason.INTERNAL_ERROR
@@ -150,8 +150,8 @@ class MessagePush(LivePush):
             code = CloseReason.GOING_AWAY
         elif isinstance(error, RevokedError):
             code = CloseReason.POLICY_VIOLATION
-        told = isinstance(error, EndingError | RevokedError | StoreUnwritableError)
-        reason = str(error)[:120] if told else ""
+        named = isinstance(error, EndingError | RevokedError | StoreUnwritableError)
+        reason = str(error)[:120] if named else ""
         self.ended = True  # later bytes of the client are not read
         self._goodbye = None
         if self._frames.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):

@@ -124,13 +124,13 @@ class JobSource:
         else:
             records = [self._jobs.get(self._job_id)]
             self.finished = records[0].state in _FINAL
-        told = []
+        changed = []
         for record in records:
             shown = self._write("progress", json.dumps(describe(record), ensure_ascii=False), None)
             if shown != self._last.get(record.id):
                 self._last[record.id] = shown
-                told.append(shown)
-        return told
+                changed.append(shown)
+        return changed
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Start a thread that calls ``wake`` at each change of a job, and at least once a second."""

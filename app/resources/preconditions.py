@@ -71,6 +71,6 @@ def _failed(message: str, current: int) -> HttpError:
         412,
         message,
         code="precondition-failed",
-        hint="Read it again and decide anew.",
+        hint="Read the resource again, and send its new version.",
         version=current,
     )

@@ -177,12 +177,12 @@ def map_records(services: Services, request: Request) -> WholeAnswer:
         missing = [each for each in ("mapping", "records") if each not in members]
         unknown = sorted(set(members) - {"mapping", "records"})
         if missing or unknown:
-            told = (
+            fault = (
                 f"has no {' and no '.join(missing)}" if missing else f"has {unknown[0]!r}, which is no member"
             )
             raise HttpError(
                 400,
-                f"the request names no stream, and its body {told}",
+                f"the request names no stream, and its body {fault}",
                 code="parameter",
                 hint='Use ?iri= with records as the body, or send {"mapping": {…}, "records": […]}.',
             )

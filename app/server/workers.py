@@ -207,6 +207,7 @@ class Workers:
             if now - since < CUT_SECONDS:
                 return
             log.warning(
-                "a client at %s keeps a worker waiting and is cut: others are in line", slowest.client
+                "the connection of a slow client at %s is cut, because other requests wait for a worker",
+                slowest.client,
             )
             slowest.cut()

@@ -230,9 +230,9 @@ def _unpacked(archive: Path, folder: Path) -> Iterator[Path]:
                 unpack(iter(lambda: file.read(_PIECE), b""), target)
             check(target)
         except (ArchiveError, RestoreError) as error:
-            told = f": {error}" if isinstance(error, ArchiveError) else ""
+            detail = f": {error}" if isinstance(error, ArchiveError) else ""
             raise RestoreError(
-                f"{archive} is not a backup of Quadrill{told}",
+                f"{archive} is not a backup of Quadrill{detail}",
                 hint="Give the archive as the server sent it, or unpack it and give the folder.",
             ) from error
         yield target

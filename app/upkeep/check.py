@@ -73,7 +73,7 @@ class Findings:
         return not any(each.faults for each in self.findings)
 
     def of(self, file: str) -> Finding | None:
-        """Return the result of one file, created if missing."""
+        """Return the result of one file; None if the check found no such file."""
         return next((each for each in self.findings if each.file == file), None)
 
 
@@ -164,9 +164,9 @@ def _quads(folder: Path, changes: Finding) -> Finding:
         facts = changes.facts
         if not changes.faults and facts["version"] == facts["checkpoint"]:
             with reading(folder / changes.file) as db:
-                (told,) = db.execute("SELECT coalesce(sum(quads), 0) FROM counts").fetchone()
-            if told != number:
-                finding.faults.append(f"there are {number} quads, the change log counts {told}")
+                (counted,) = db.execute("SELECT coalesce(sum(quads), 0) FROM counts").fetchone()
+            if counted != number:
+                finding.faults.append(f"there are {number} quads, the change log counts {counted}")
     except ReportedError as error:
         finding.faults.append(error.message)
     except (OSError, RuntimeError, ValueError, SyntaxError) as error:
@@ -291,7 +291,7 @@ def _sources(folder: Path) -> Iterator[Finding]:
     """Check the documents fetched from other servers, each stored under the digest of its content."""
     for path in sorted((folder / "engine" / "sources").glob("*")):
         if path.suffix != ".new":
-            finding = Finding(path.relative_to(folder).as_posix(), "what another server told")
+            finding = Finding(path.relative_to(folder).as_posix(), "a document fetched from another server")
             if hashlib.sha256(path.read_bytes()).hexdigest() != path.name:
                 finding.faults.append("its content is not what was fetched")
             yield finding

@@ -59,8 +59,8 @@ def loads_of(
                 figures = state.plan.figures
                 steps, timed = figures.steps, figures.timed_steps
                 mean = sum(figures.spent) / timed / 1000 if timed else None
-        ahead, told = running.group.count_offset, running.emission.counts
-        rows = told.rows_inserted + told.rows_deleted
+        ahead, counts = running.group.count_offset, running.emission.counts
+        rows = counts.rows_inserted + counts.rows_deleted
         load = _made((taken + ahead[0], late + ahead[1], running.feed.events, rows, held, steps, mean))
         found.append((entry.name, load))
     return found

@@ -50,32 +50,32 @@ class Repair:
     """One repair of a data folder that no process uses.
 
     Attributes:
-        told: sentences on the repairs and losses.
+        report: sentences on the repairs and losses.
     """
 
     def __init__(self, folder: Path, registry_url: str) -> None:
         self._folder = folder
         self._registry_url = registry_url
         self._aside = folder / "damaged" / time.strftime("%Y%m%dT%H%M%S")
-        self.told: list[str] = []
+        self.report: list[str] = []
 
     def run(self) -> Findings:
         """Drop the damaged parts; return the results of a check afterwards."""
         found = check(self._folder, self._registry_url)
         if found.whole:
-            self.told.append("nothing is damaged")
+            self.report.append("nothing is damaged")
             return found
         damaged = [each.file for each in found.findings if each.faults]
         if "FORMAT" in damaged:
-            self._put_aside("FORMAT")
+            self._move_away("FORMAT")
             write_format(self._folder)
         for file in damaged:
             if file.startswith("engine/") and not file.startswith("engine/input"):
                 if file != "engine/checkpoint" or found.checkpoint is None:
-                    self._put_aside(file, f"{file}-wal", f"{file}-shm")
+                    self._move_away(file, f"{file}-wal", f"{file}-shm")
         if "engine/results.sqlite" in damaged:
             ResultLog(self._folder / "engine" / "results.sqlite").close()
-            self.told.append("the history of feeds is lost: who resumes gets a reset")
+            self.report.append("the history of feeds is lost: a subscriber that resumes gets a reset")
         if any(file.startswith("engine/input") or file == "engine/checkpoint" for file in damaged):
             self._repair_journal(found.checkpoint)
         if "changes.sqlite" in damaged or self._version() < self._newest(found.checkpoint):
@@ -86,7 +86,7 @@ class Repair:
             self._repair_registry(found.checkpoint)
         return check(self._folder, self._registry_url)
 
-    def _put_aside(self, *files: str) -> None:
+    def _move_away(self, *files: str) -> None:
         """Move files into the folder of this repair, under their relative paths."""
         for file in files:
             path = self._folder / file
@@ -94,7 +94,7 @@ class Repair:
                 target = self._aside / file
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 shutil.move(path, target)
-                self.told.append(f"{file} is now {target}")
+                self.report.append(f"{file} is now {target}")
 
     # --- the journal ----------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Repair:
                 if missing and end not in kept:  # cut off: the lost records had more bytes than remain
                     lost_bytes += _UNKNOWN_BYTES
                 if missing or damaged_bytes:
-                    self._put_aside(path.relative_to(self._folder).as_posix())
+                    self._move_away(path.relative_to(self._folder).as_posix())
                     target = log / f"{expected:020d}.log"
                     write_records(target, {number: LOST for number in missing} | kept)
                     lost += missing
@@ -131,7 +131,7 @@ class Repair:
                 write_records(log / f"{first:020d}.log", dict.fromkeys(lost, LOST))
                 expected = newest + 1
             if lost:
-                self.told.append(f"records of the journal lost: {_ranges(lost)}")
+                self.report.append(f"records of the journal lost: {_ranges(lost)}")
                 if checkpoint is None or lost[-1] > checkpoint.last:
                     skipped = (lost_bytes or _UNKNOWN_BYTES) // _ELEMENT_BYTES + 1
                     expected += self._skip_seqs(sorted(log.glob("*.log"))[-1], expected, figures, skipped)
@@ -144,7 +144,7 @@ class Repair:
             ahead = [*each[:3], each[3] + skipped, *each[4:]]
             note = {"kind": "input", "stream": stream, "elements": [], "figures": ahead}
             notes[number + place] = json.dumps(note, separators=(",", ":")).encode() + b"\n"
-            self.told.append(f"seqs of the stream {stream} go on at {ahead[3]}")
+            self.report.append(f"seqs of the stream {stream} continue at {ahead[3]}")
         if notes:
             write_records(path, {at: payload for at, payload, _ in records(path)} | notes)
         return len(notes)
@@ -170,11 +170,11 @@ class Repair:
     def _repair_changes(self, found: Findings) -> None:
         quads = found.of("quads")
         if quads is not None and any("gone" in fault or "read" in fault for fault in quads.faults):
-            self.told.append("neither the change log nor the quads can be read: restore a backup")
+            self.report.append("neither the change log nor the quads can be read: restore a backup")
             return
         version = self._newest(found.checkpoint) + 1
         path = self._folder / "changes.sqlite"
-        self._put_aside(*(f"changes.sqlite{suffix}" for suffix in ("", "-wal", "-shm", ".mark")))
+        self._move_away(*(f"changes.sqlite{suffix}" for suffix in ("", "-wal", "-shm", ".mark")))
         store = Store(str(self._folder / "quads"))
         counts = keys_of_counts(count_store(store))
         del store
@@ -184,9 +184,9 @@ class Repair:
         with closing(log):
             log.append([commit or Commit(version, now, exact=False)], counts)
             log.mark_checkpoint(version)
-        self.told.append(
-            f"the change log begins anew at version {version} with {sum(counts.values())} quads: changes "
-            "before it are not told any more, and the newest of them may be lost"
+        self.report.append(
+            f"the change log starts again at version {version} with {sum(counts.values())} quads: earlier "
+            "changes cannot be read any more, and the newest of them may be lost"
         )
 
     def _repair_quads(self) -> None:
@@ -194,25 +194,25 @@ class Repair:
         with reading(path) as db:
             whole = db.execute("SELECT min(version) = 1 AND min(exact) = 1 FROM commits").fetchone()[0]
         if not whole:
-            self.told.append("the quads cannot be made again from the change log: restore a backup")
+            self.report.append("the quads cannot be rebuilt from the change log: restore a backup")
             return
-        self._put_aside("quads", "quads.mark")
+        self._move_away("quads", "quads.mark")
         Store(str(self._folder / "quads")).flush()
         log = SqliteChangeLog(path, durable=True, retention=Retention())
         with closing(log):
             log.mark_checkpoint(0)
-        self.told.append("the quads are made again from the change log at the next start")
+        self.report.append("the quads are rebuilt from the change log at the next start")
 
     # --- the registry ---------------------------------------------------------------------------
 
     def _repair_registry(self, checkpoint: EngineSnapshot | None) -> None:
-        self._put_aside(*(f"{REGISTRY}{suffix}" for suffix in ("", "-wal", "-shm", ".mark")))
+        self._move_away(*(f"{REGISTRY}{suffix}" for suffix in ("", "-wal", "-shm", ".mark")))
         aside = self._aside / REGISTRY
         with Registry.open(default_url(self._folder)) as registry:
             if aside.exists():
                 with closing(Database(default_url(self._folder))) as database:
                     kept, lost = integrity.salvage(aside, database)
-                self.told.append(
+                self.report.append(
                     f"of the registry {kept} rows are kept, {lost} were damaged or cannot be read"
                 )
             known = {record.name for record in registry.queries.all()}
@@ -223,7 +223,7 @@ class Repair:
                     registry.queries.add(
                         QueryRecord(name=name, text=members["text"], dialect=members["dialect"], **options)
                     )
-                    self.told.append(f"the query {name} is registered again from the journal")
+                    self.report.append(f"the query {name} is registered again from the journal")
 
 
 def _readable(path: Path) -> tuple[dict[int, bytes], int]:
@@ -290,10 +290,10 @@ def repair(folder: Path, registry_url: str = "") -> tuple[Findings, list[str]]:
     try:
         found = work.run()
     except (OSError, RuntimeError, sqlite3.Error) as error:
-        done = "; ".join(work.told) or "nothing was changed"
+        done = "; ".join(work.report) or "nothing was changed"
         raise StoreFormatError(
             f"{folder} cannot be repaired: {error} ({done})", hint="restore the folder from a backup"
         ) from error
     except ReportedError as error:
         raise StoreFormatError(f"{folder} cannot be repaired: {error.message}", hint=error.hint) from error
-    return found, work.told
+    return found, work.report

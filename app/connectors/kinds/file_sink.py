@@ -204,18 +204,18 @@ def _write_parquet(part: Path, made: Path) -> None:
         for line in lines:
             event = json.loads(line)
             data = event["data"]
-            beside = {"id": event["id"], "event": event["event"]}
-            beside |= {name: data.get(name) for name in ("at", "version")}
+            common = {"id": event["id"], "event": event["event"]}
+            common |= {name: data.get(name) for name in ("at", "version")}
             if "results" in data:
                 names = data["head"]["vars"]
                 for binding in data["results"]["bindings"]:
-                    values = {f"?{name}" if name in beside else name: binding.get(name) for name in names}
+                    values = {f"?{name}" if name in common else name: binding.get(name) for name in names}
                     rows.append(
-                        beside | {name: term and _text(term["value"]) for name, term in values.items()}
+                        common | {name: term and _text(term["value"]) for name, term in values.items()}
                     )
             else:
                 rest = {key: data[key] for key in ("boolean", "quads", "error") if key in data}
-                rows.append(beside | {key: str(value) for key, value in rest.items()})
+                rows.append(common | {key: str(value) for key, value in rest.items()})
     columns = list(dict.fromkeys(name for row in rows for name in row)) or ["id", "event", "at", "version"]
     types = {"id": arrow.int64(), "at": arrow.timestamp("ms", tz="UTC"), "version": arrow.int64()}
     arrays = {

@@ -72,8 +72,8 @@ class FileSource(Source):
         """Raise HttpError 403 for a path outside of ``folders``, InputError for a path of unknown format."""
         require_below(given["path"], folders)
         if given["format"] is None and _format_of(given["path"]) is None:
-            told = f"the name {given['path']} does not tell its format"
-            raise InputError(told, code="member", hint="Declare the member format")
+            message = f"the name {given['path']} does not show the format of the file"
+            raise InputError(message, code="member", hint="Declare the member format")
 
     def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
         super().__init__(given, context)
@@ -160,7 +160,7 @@ class FileSource(Source):
         made.first = {each for each in self._rotated if each.startswith(name)}
         return made
 
-    def _tell_left(self, names: Sequence[str]) -> None:
+    def _report_unread(self, names: Sequence[str]) -> None:
         """Store a dead letter for each finished file that has changed since the last check."""
         done = self._open.done or ""
         now = {name: state_of(name) for name in names if name <= done and name not in self._open}
@@ -170,10 +170,10 @@ class FileSource(Source):
         for name, state in now.items():
             known = before.get(name, ends.get(name))
             if known != state and state[1]:
-                told = "what was written here is not read: the source is at a file whose name comes later"
-                self.context.refuse(os.fsencode(name), told)
+                reason = "new lines of this file are not read: the source already reads a later file"
+                self.context.refuse(os.fsencode(name), reason)
 
-    def _tell_errors(self) -> None:
+    def _report_errors(self) -> None:
         """Report unreadable files; the source continues with other files if each file has its own event time.
 
         Raises:
@@ -201,7 +201,7 @@ class FileSource(Source):
         for _ in range(_TURNS):
             began = self._open.open_next(names, self.given["files"] if self._partitioned else 1)
             self._open.look(names, self._outside)
-            self._tell_errors()
+            self._report_errors()
             # Partitions are declared before the first new line is pushed, so that a file that was idle delays
             # the watermark again.
             times = self._declare(names)
@@ -211,7 +211,7 @@ class FileSource(Source):
                 brought = True
             elif not began:
                 break
-        self._tell_left(names)
+        self._report_unread(names)
         if not brought:
             self._keep_place()
         return brought
@@ -242,8 +242,8 @@ class FileSource(Source):
     def _type_of(self, name: str) -> str:
         return self.given["format"] or _format_of(name) or ""
 
-    def _lost(self, name: str, told: str) -> None:
-        self.context.lose(name, told)
+    def _lost(self, name: str, reason: str) -> None:
+        self.context.lose(name, reason)
 
     # --- positions ------------------------------------------------------------------------------
 

@@ -130,8 +130,8 @@ class TailReader:
         return Block(self, lines_of(came[:end]), header, seen, start, first, stat.st_mtime_ns)
 
     def _too_long(self) -> ConnectorFailedError:
-        told = f"a line of {self.file.path} is longer than {self.longest:,} bytes (max_line)"
-        return ConnectorFailedError(told)
+        message = f"a line of {self.file.path} is longer than {self.longest:,} bytes (max_line)"
+        return ConnectorFailedError(message)
 
 
 @dataclass(eq=False)
@@ -253,8 +253,8 @@ class FileTail:
         elif mark.offset:
             self.lost(
                 self.name,
-                f"its content was replaced after byte {mark.offset:,}; what was written there since is lost, "
-                "as no rotated file beside it begins with what was read",
+                f"its content was replaced after byte {mark.offset:,}; later lines of "
+                "that file are lost, because no rotated file next to it begins with the lines already read",
             )
         self.earlier = [*self.earlier, mark][-_MOST_EARLIER:]
         return self._after(behind, live)

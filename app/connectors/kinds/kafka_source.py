@@ -120,20 +120,20 @@ class KafkaSource(Source):
         self._admin = AdminClient(configuration(given, context.name, self._troubles))
         self._next: dict[Place, int] = places_of(context.position)
         self._ids = ids_of(context.position)
-        self._tells_ids = True
+        self._has_ids = True
         self._assigned: set[Place] = set()
         context.figures.lag = None
         try:
-            refreshed = told = float("-inf")
+            refreshed = reported = float("-inf")
             while True:
                 now = time.monotonic()
                 if now - refreshed >= min(_ASK_EVERY_S, given["refresh"] / 1000):
                     self._assign()
                     refreshed = now
                     context.connected()
-                if now - told >= _LAG_EVERY_S:
-                    self._tell_lag()
-                    told = now
+                if now - reported >= _LAG_EVERY_S:
+                    self._measure_lag()
+                    reported = now
                 self._take()
                 context.sleep(0)
         except KafkaException as error:
@@ -168,7 +168,7 @@ class KafkaSource(Source):
 
     def _check_ids(self) -> None:
         """Restart at the beginning of topics that were deleted and created again."""
-        if not self._tells_ids:
+        if not self._has_ids:
             return
         topics = TopicCollection(list(dict.fromkeys(self.given["topic"])))
         for topic, answer in self._admin.describe_topics(topics, request_timeout=_IDS_S).items():
@@ -176,14 +176,14 @@ class KafkaSource(Source):
                 found = str(answer.result().topic_id)
             except KafkaException as error:
                 # A broker that does not know the request lets it time out.
-                self._tells_ids = error.args[0].code() != KafkaError._TIMED_OUT
+                self._has_ids = error.args[0].code() != KafkaError._TIMED_OUT
                 continue
             before = self._ids.get(topic)
             self._ids = {**self._ids, topic: found}
             if before not in (None, found):
-                self._begin_anew(topic)
+                self._restart(topic)
 
-    def _begin_anew(self, topic: str) -> None:
+    def _restart(self, topic: str) -> None:
         """Report lost records of a deleted topic, and read the new topic of that name from its start."""
         gone = [each for each in self._next if each[0] == topic]
         # Read the watermarks before the loss is reported, because a broker may refuse them for a new topic.
@@ -191,14 +191,16 @@ class KafkaSource(Source):
         for place in gone:
             end, offset = self._ends.pop(place, None), self._next.pop(place)
             unread = None if end is None else max(0, end - offset)
-            told = (
-                "how many records were not read is not known" if unread is None else f"{unread} were not read"
+            loss = (
+                "the number of unread records is not known"
+                if unread is None
+                else f"{unread} records were not read"
             )
             if unread != 0:
                 self.context.lose(
                     f"{topic}[{place[1]}]",
-                    f"the topic was deleted and made anew: its old records from offset {offset} on are gone, "
-                    f"{told}; it goes on at the start of the new topic",
+                    f"the topic was deleted and created again: its old records from offset {offset} on are "
+                    f"gone, {loss}; the source continues at the start of the new topic",
                     unread or 1,
                     **_origin(place, offset),
                 )
@@ -253,7 +255,7 @@ class KafkaSource(Source):
         times = self.context.declare_partitions({_name(each): unread for each, unread in waiting.items()})
         self._partitioned = times is not None
 
-    def _tell_lag(self) -> None:
+    def _measure_lag(self) -> None:
         """Update the lag: the known number of unread records at the brokers."""
         for place in self._assigned:
             known = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
@@ -339,11 +341,11 @@ class KafkaSource(Source):
             return  # the partition belongs to a topic that was created again
         gone, begin = self._next[place], self._watermarks(place)[0]
         number = max(0, begin - gone)
-        told = f"{number} records are gone" if number else "the log was cut before it"
+        loss = f"{number} records are gone" if number else "the log was cut before this offset"
         self.context.lose(
             f"{place[0]}[{place[1]}]",
-            f"offset {gone} of {_name(place)} is not there any more, it goes on at {begin}, the log's start; "
-            f"{told}",
+            f"offset {gone} of {_name(place)} is gone, the source continues at {begin}, the log's start; "
+            f"{loss}",
             number or 1,
             **_origin(place, gone),
             gone=number,

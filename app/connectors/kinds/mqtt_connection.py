@@ -203,13 +203,13 @@ class MqttConnection:
         """Raise ConnectorError if the connection has ended, ConnectorFailedError after a permanent reason."""
         if self._lost is None:
             return
-        told = str(self._lost)
+        reason = str(self._lost)
         if self._lost.value in (_TAKEN_OVER, _UNSPECIFIED):
             # Some brokers give no reason when they disconnect a client because another client has the same
             # id.
-            told = f"it was lost, or another client has come as {self._client_id!r}"
+            reason = f"it was lost, or another client has connected as {self._client_id!r}"
         kind = ConnectorFailedError if self._lost.value in _FINAL else ConnectorError
-        raise kind(f"<{self._url}> the connection has ended: {told}")
+        raise kind(f"<{self._url}> the connection has ended: {reason}")
 
     def wait(self, done: threading.Event, sleep: Sleep, what: str) -> None:
         """Wait for an answer of the broker; raise ConnectorError if no answer arrives in time."""

@@ -87,8 +87,8 @@ class FileCursor:
         except ConnectorFailedError as error:
             self._fail(error.message, began, failed=True)
 
-    def _fail(self, told: str, began: float, *, failed: bool = False) -> None:
-        self.ended, self.error, self.failed = False, told, failed
+    def _fail(self, reason: str, began: float, *, failed: bool = False) -> None:
+        self.ended, self.error, self.failed = False, reason, failed
         now = time.monotonic()
         self._again = now + max(_WAIT_S, _WAIT_TIMES * (now - began))
 

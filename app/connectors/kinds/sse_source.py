@@ -78,8 +78,8 @@ class SseSource(Source):
         except ExchangeStoppedError:
             raise StoppedError from None
         except (httpx.HTTPError, EventTooLongError, UnpackError) as error:
-            told = str(error) or type(error).__name__
-            raise ConnectorError(f"<{url}> could not be followed: {told}") from error
+            reason = str(error) or type(error).__name__
+            raise ConnectorError(f"<{url}> could not be followed: {reason}") from error
         raise ConnectorError(f"<{url}> has ended the connection")
 
     def _chunks(self, answer: httpx.Response) -> Iterator[bytes]:
@@ -113,10 +113,10 @@ class SseSource(Source):
 
 def _messages_of(event: ServerEvent, asked: str) -> list[Message]:
     """The records of an event in a format; raises ValueError and its like for what is not of it."""
-    beside = {"_event": event.kind, "_id": event.id}
+    extra = {"_event": event.kind, "_id": event.id}
     if asked == JSON:
-        return [Message(event.data.encode(), beside)]
+        return [Message(event.data.encode(), extra)]
     document = json.loads(event.data)
     if asked == RESULTS:
-        return [Message(json.dumps(each).encode()) for each in records_of(document, beside)]
+        return [Message(json.dumps(each).encode()) for each in records_of(document, extra)]
     return [Message(document["quads"].encode(), at=document.get("at"))] if "quads" in document else []

@@ -94,30 +94,30 @@ class WebhookSink(Sink):
         except ExchangeStoppedError:
             raise StoppedError from None
         except httpx.TimeoutException:
-            told, answer = f"<{url}> has not answered within {seconds:g} seconds", None
+            failure, answer = f"<{url}> has not answered within {seconds:g} seconds", None
         except httpx.HTTPError as error:
-            told, answer = f"<{url}> cannot be reached: {error or type(error).__name__}", None
+            failure, answer = f"<{url}> cannot be reached: {error or type(error).__name__}", None
         else:
             if answer.is_success:
                 self._tried = (0, "")
                 self.context.connected()
                 return
-            told = f"<{url}> answered with status {answer.status_code}"
+            failure = f"<{url}> answered with status {answer.status_code}"
             if answer.status_code in _FINAL:
-                raise ConnectorFailedError(told)
+                raise ConnectorFailedError(failure)
             if answer.status_code < 500 and answer.status_code not in _AGAIN:
-                self._give_up(events, told)
+                self._give_up(events, failure)
                 return
         key = headers["Idempotency-Key"]
         tries = self._tried[0] + 1 if self._tried[1] == key else 1
         self._tried = (tries, key)
         if tries >= self.given["tries"]:
-            self._give_up(events, f"{told}, in each of {tries} tries")
+            self._give_up(events, f"{failure}, in each of {tries} tries")
             return
         if answer is not None and (wait := _retry_after(answer)):
-            self.context.figures.state, self.context.figures.error = "waiting", shown_message(told)
+            self.context.figures.state, self.context.figures.error = "waiting", shown_message(failure)
             self.context.sleep(wait)
-        raise ConnectorError(told)
+        raise ConnectorError(failure)
 
     def _give_up(self, events: Sequence[StoredEvent], why: str) -> None:
         for event in events:

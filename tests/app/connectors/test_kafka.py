@@ -201,7 +201,7 @@ def test_an_offset_that_is_gone_is_told(start_server: Start, cluster: Cluster, t
     # Partitions are read side by side: the element may come before what is told of another one.
     until(lambda: 4 in subjects(server) and server.client.get("/sources/it/dead-letters").json()["letters"])
     letters = server.client.get("/sources/it/dead-letters").json()["letters"]
-    assert letters and "is not there any more, it goes on at 0" in letters[0]["error"]
+    assert letters and "is gone, the source continues at 0" in letters[0]["error"]
 
 
 def test_a_cluster_that_is_away_and_a_topic_that_is_not_there(start_server: Start, cluster: Cluster) -> None:

@@ -203,7 +203,7 @@ def test_a_topic_made_anew_is_read_from_its_start(
     assert sorted(subjects(again)) == list(range(350))
     letter = next(each for each in letters(again) if each["partition"] == 0)
     assert (letter["topic"], letter["offset"]) == ("anew", 100)
-    assert "made anew" in letter["error"] and "is not known" in letter["error"]
+    assert "created again" in letter["error"] and "is not known" in letter["error"]
 
 
 @pytest.mark.parametrize("begin", ["latest", pytest.param("earliest", marks=pytest.mark.slow)])
