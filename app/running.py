@@ -60,7 +60,7 @@ def serve(
     Raises:
         EngineStoppedError: the start was cancelled.
         AddressError: the address is in use or not allowed.
-        TokenRequiredError: the address is not loopback and no token exists.
+        TokenRequiredError: the address is not loopback and no token exists, or the token is too short.
         ReportedError: the data folder or the registry cannot be opened.
     """
     with ExitStack() as stack:

@@ -10,8 +10,8 @@ Without tokens the server accepts requests from this machine only: the ``Host`` 
 web page cannot reach the server under another name (DNS rebinding), and a write whose ``Origin`` is another
 site is rejected, so that a web page cannot post to the server. A request with headers of a proxy is rejected
 unless the setting ``trusted_proxies`` names the proxy, because the client may be on any machine. With tokens
-every request needs a token, in ``Authorization: Bearer`` or as the cookie that ``POST /login`` sets, since
-EventSource cannot send headers.
+every request except public ones, such as the login and health, needs a token, in ``Authorization: Bearer`` or
+as the cookie that ``POST /login`` sets, since EventSource cannot send headers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MOST_MISSED = 10_000
 
 
 class TokenRequiredError(ReportedError):
-    """Error that the server would listen beyond loopback without any token."""
+    """Error that the server would listen beyond loopback without a token, or that its token is too short."""
 
     code = "token-required"
 
@@ -63,7 +63,7 @@ def new_token() -> str:
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """Return True for ``localhost`` and the loopback addresses of IPv4 and IPv6."""
+    """Return True for ``localhost``, names below it, and the loopback addresses of IPv4 and IPv6."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -123,15 +123,15 @@ class Security:
             )
 
     def has_tokens(self) -> bool:
-        """True if every request needs a token."""
+        """Return True if every request except the public ones needs a token."""
         return self._any_tokens
 
     def authorise(self, needed: str, request: Request) -> None:
         """Authenticate a request and check that its sender has the role ``needed``.
 
-        Raises: HttpError 401 without a valid token, 403 if the role is insufficient or if the request writes
-            to a
-            read-only server, 429 if the token or address exceeds a limit.
+        Raises: HttpError 401 without a valid token; 403 if the role is insufficient, if the request writes to
+            a read-only server, or if it comes from another site or, without tokens, from another machine; 429
+            if the token or address exceeds a limit.
         """
         if needed in _CHANGING:
             refuse_when_read_only(self._settings)
@@ -202,8 +202,9 @@ class Security:
     def _shown(self, digest: str, address: str) -> Caller | None:
         """Return the identity of a token that a client at an address sent.
 
-        The limit per address rejects wrong tokens only, because many clients may share one address. The limit
-        slows down the guessing of tokens chosen by users; tokens of 256 random bits cannot be guessed.
+        The limit per address rejects only tokens that are not cached, because many clients may share one
+        address. The limit slows down the guessing of tokens chosen by users; tokens of 256 random bits cannot
+        be guessed.
         """
         found = self._of_hash(digest)
         if found is None:

@@ -120,7 +120,8 @@ class RemoteClient:
     ) -> Fetched | None:
         """Fetch an RDF document; return None if the document with that ETag or date is unchanged.
 
-        ``headers`` replace the default Accept header, and are not sent to other hosts after a redirect.
+        ``headers`` replace the default Accept header. After a redirect to another host or from https to http,
+        only Accept is sent.
 
         Raises:
             NetworkRefusedError: the host, or the host of a redirect, is not allowed.
@@ -225,6 +226,7 @@ def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:
 
     Raises:
         FetchError: it cannot be fetched, or its format is not known.
+        NetworkRefusedError, LimitError: as of `RemoteClient.get`.
         RdfSyntaxError: it is malformed.
     """
     return rdf_of(fetcher(iri))
@@ -341,7 +343,7 @@ class HttpFetcher:
 
 
 def without_secrets(iri: str) -> str:
-    """An IRI without its query and its user, in which passwords and tokens stand."""
+    """Return an IRI without its user, query and fragment, which may contain passwords and tokens."""
     scheme, slashes, rest = iri.partition("?")[0].partition("#")[0].partition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"

@@ -76,13 +76,16 @@ class Answer:
         return pandas.DataFrame(self.rows(), columns=self.variables)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the solutions as a polars data frame; columns of mixed types become strings."""
+        """Return the solutions as a polars data frame.
+
+        A column of ints and floats becomes floats; any other column of mixed types becomes strings.
+        """
         import polars
 
         return polars.DataFrame(self._columns())
 
     def to_arrow(self) -> pyarrow.Table:
-        """Return the solutions as an Arrow table; columns of mixed types become strings."""
+        """Return the solutions as an Arrow table; columns of mixed types are converted as in `to_polars`."""
         import pyarrow
 
         return pyarrow.table(self._columns())

@@ -16,11 +16,10 @@ def body_of(data: Any, media_type: str | None = None) -> tuple[bytes, str]:
 
     Args:
         data: graph or dataset of rdflib, quads or triples of pyoxigraph, one record or several records
-            (dicts,
-            for a mapped stream), or text or bytes, which need ``media_type``.
+            (dicts, for a mapped stream), or text or bytes, which need ``media_type``.
         media_type: media type of text or bytes.
 
-    Raises: TypeError for data of any other type.
+    Raises: TypeError for data of any other type, and for text or bytes without ``media_type``.
     """
     if isinstance(data, str | bytes | bytearray):
         if media_type is None:

@@ -84,7 +84,10 @@ def push(
     wait: bool,
     key: str | None,
 ) -> HttpCall:
-    """Build the request that pushes elements to a stream."""
+    """Build the request that pushes elements to a stream.
+
+    Raises: TypeError for data that cannot be pushed, or a text without its media type.
+    """
     content, kind = body_of(data, media_type)
     found = stream("POST", name)
     params = dict(found.params)
@@ -99,7 +102,9 @@ def trial(
 ) -> HttpCall:
     """Build the request that tries a mapping: the mapping of a stream, or a mapping in the request.
 
-    Raises: ValueError unless exactly one of stream and mapping is given.
+    Raises:
+        ValueError: not exactly one of stream and mapping is given.
+        TypeError: the records are of a type that cannot be sent, or a text lacks its media type.
     """
     if (to is None) == (mapping is None):
         raise ValueError("map needs a stream or a mapping")
@@ -156,7 +161,7 @@ def answer_of(media_type: str, text: str, document: Any) -> Answer:
 
 
 def problem(status: int, reason: str, document: Any) -> QuadrillError:
-    """Build the exception for an error response with a problem document."""
+    """Build the exception for an error response; ``document`` is its problem document, or None."""
     if isinstance(document, dict) and "detail" in document:
         return QuadrillError(str(document["detail"]), status=status, problem=document)
     return QuadrillError(f"the server answered {status} {reason}", status=status)

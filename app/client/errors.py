@@ -11,7 +11,8 @@ class QuadrillError(Exception):
 
     Attributes:
         status: HTTP status; None without a response.
-        code: error code of the server (docs/errors.md), or ``unreachable`` without a response.
+        code: error code of the server (docs/errors.md), ``unreachable`` without a response, or ``error`` for
+            a response without an error code.
         message: description of the error in one sentence.
         hint: advice how to correct the request, or None.
         retry_after: seconds before a retry as the server requests, or None if the server names no time.

@@ -29,7 +29,7 @@ class FeedPlace:
         self._failures = 0
 
     def take(self, event: ServerEvent) -> FeedEvent:
-        """Record an event from the server and return it as a FeedEvent."""
+        """Record an event from the server, reset the failure count, and return the event as a FeedEvent."""
         self._failures = 0
         if event.retry is not None:
             self._retry_s = event.retry / 1000
@@ -47,5 +47,5 @@ class FeedPlace:
 
     @property
     def failures(self) -> int:
-        """Number of consecutive lost connections without an event in between."""
+        """Number of attempts and connections that failed since the last successful connection or event."""
         return self._failures

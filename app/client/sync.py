@@ -88,7 +88,8 @@ class _Sender:
 class Client:
     """Client of one server; every method may be called from any thread.
 
-    Methods raise QuadrillError if the server rejects a request or cannot be reached.
+    Methods raise QuadrillError if the server rejects a request or cannot be reached. `push` and `map` raise
+    TypeError for data that cannot be sent.
 
     Attributes:
         url: address of the server.
@@ -177,7 +178,8 @@ class Client:
             at: event time of elements without an event time, in milliseconds or as xsd:dateTime.
             each: ``triple`` turns each triple into one element.
             partial: accept valid elements and list invalid elements in the response.
-            wait: respond only after the results of the push are in the feeds.
+            wait: respond only after the results of the push are in the feeds; if that takes too long, the
+                member ``waited`` of the response is False.
             idempotency_key: key by which the server ignores a repetition of this push.
         """
         return self._sender.json(

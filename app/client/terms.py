@@ -40,7 +40,10 @@ def rdflib_term(term: Mapping[str, Any]) -> Node:
 
 
 def plain_value(term: Mapping[str, Any]) -> Any:
-    """Convert a term to int, float or bool by its datatype; all other terms become strings."""
+    """Convert a term to int, float, Decimal or bool by its datatype; all other terms become strings.
+
+    A quoted triple becomes a dict of its three converted terms.
+    """
     value, datatype = term["value"], term.get("datatype", "")
     if term["type"] == "triple":
         return {part: plain_value(each) for part, each in value.items()}

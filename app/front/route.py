@@ -89,7 +89,7 @@ class RouteMatch(NamedTuple):
     Attributes:
         route: the route; None if no route has the path and the method.
         names: the values of the placeholders in the path.
-        label: the label of the path in metrics.
+        label: the label of the path in metrics; ``none`` without a route, except for OPTIONS of a known path.
         needed: the role that the request needs, or a function that derives the role from the request.
         methods: the methods that the path supports; empty for an unknown path.
     """

@@ -48,7 +48,7 @@ def log_out() -> Response:
 def _form_token(message: Request) -> str:
     """Return the field ``token`` of a login form, urlencoded or multipart.
 
-    Raises: HttpError 413 when a multipart form has too many parts.
+    Raises: HttpError 413 when the form is too large, or a multipart form has too many parts.
     """
     body = message.read(PUBLIC_BODY_BYTES, "the login")
     parser = FormDataParser(max_form_parts=_MOST_PARTS)

@@ -1,8 +1,8 @@
 """Views of the web page: HTML with initial data, whose scripts use only the public HTTP interface.
 
 ``GET /`` returns the list of queries to browsers, and the SPARQL service description to clients that ask for
-RDF. All other views are below ``/ui/``. The Content-Security-Policy allows only scripts and styles from this
-server: no inline code, no code of other servers, no frames.
+RDF. ``GET /login`` returns the login form; all other views are below ``/ui/``. The Content-Security-Policy
+allows only scripts and styles from this server: no inline code, no code of other servers, no frames.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def jobs() -> AnyResponse:
 
 @blueprint.get("/ui/processes")
 def processes() -> AnyResponse:
-    """Return the view of the running one-shot queries."""
+    """Return the view of the running one-shot queries, updates and graph dumps."""
     return _page("processes", "processes.html")
 
 

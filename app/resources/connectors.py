@@ -50,7 +50,10 @@ class ConnectorResources:
         return json_answer({"dropped": letters.clear()})
 
     def put(self, services: Services, request: Request) -> WholeAnswer:
-        """Declare or change a connector and start it; with ``?dry_run=true``, only return the change."""
+        """Declare or change a connector and start it; with ``?dry_run=true``, only return the change.
+
+        A declaration equal to the present one changes nothing and starts nothing.
+        """
         request.arguments.check({"dry_run"})
         members = request.json(services.settings.max_query_bytes, "the declaration")
         name = request.name

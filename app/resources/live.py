@@ -41,7 +41,7 @@ def lines(services: Services, request: Request, body: BodyStream) -> LongPush:
 def messages(services: Services, request: Request) -> LongPush:
     """Return a WebSocket whose messages are pushes to the stream in the path or in ``?iri=``.
 
-    Raises: HttpError 400 for an invalid handshake or parameter.
+    Raises: HttpError 400 for an invalid handshake or parameter, 426 for another version of the protocol.
     """
     call = messages_call(request)
     head = websocket.handshake(request.headers, method=request.method, body_length=request.fields.body_length)

@@ -52,7 +52,7 @@ def _part(request: Request) -> listing.QuerySelection:
 
 
 def register(services: Services, request: Request) -> WholeAnswer:
-    """Register a query under the name that the request or its text gives."""
+    """Register a query under the name that the request or its text gives, else under a generated name."""
     request.arguments.check({"name"})
     return _register(services, request, request.arguments.get("name"), replace=False)
 

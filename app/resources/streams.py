@@ -134,7 +134,7 @@ def reset_time(services: Services, request: Request) -> WholeAnswer:
 
 
 def drop(services: Services, request: Request) -> WholeAnswer:
-    """Drop the stream in the path or in ``?iri=``; 409 while a query reads the stream."""
+    """Drop the stream in the path or in ``?iri=``; 409 while a query reads or produces the stream."""
     services.engine.streams.drop(_name_or_iri(request))
     return no_content()
 

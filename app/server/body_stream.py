@@ -11,7 +11,7 @@ from .chunked import ChunkedBody
 from .refused import RefusedError
 
 SLOWEST_BYTES_PER_SECOND = 64 << 10
-"""Minimum upload rate of a client that occupies a worker, beyond the request time-out."""
+"""Minimum rate at which a client that occupies a worker sends or receives, beyond the request time-out."""
 _RECEIVED_AT_ONCE = 64 << 10
 
 
@@ -29,8 +29,9 @@ class BodyStream(io.RawIOBase):
     """The body of one request, as a readable stream.
 
     Attributes:
-        received: number of received bytes of the body.
-        chunks: the decoder of a chunked body.
+        received: number of bytes of the body that were read so far; of a chunked body, the number of encoded
+            bytes that were received since the stream was made.
+        chunks: the decoder of a chunked body; None for any other body.
         lines: True if single lines may be processed as they arrive.
         finished: True after the end of the body; further received bytes belong to the next request.
     """

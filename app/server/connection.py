@@ -35,7 +35,8 @@ class Timeouts:
 
     Attributes:
         header: seconds for a request head, from its first byte.
-        request: seconds for a request (a large body gets more), and for a pause in an answer.
+        request: seconds for a request (a large body gets more), for a pause in an answer, and without a
+            request on an open connection.
         header_bytes: maximum size of a request head.
     """
 

@@ -4,7 +4,8 @@
 
 A client that sends slowly, or nothing, costs a socket and its received bytes; no worker waits for a request
 head. The numbers of connections and of incomplete requests are limited, in total and for each address. Over a
-limit, the connection that has waited longest is closed.
+limit, the connection that has waited longest is closed if it has waited for a second; otherwise a new
+connection is rejected with 503, while an incomplete request stays.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ log = logging.getLogger("quadrill.server")
 LOOK_SECONDS = 0.25
 """Seconds between two checks for connections whose deadline has passed."""
 BUSY_SECONDS = 0.05
-"""Maximum seconds that the connection loop sleeps while requests wait for a worker."""
+"""Maximum seconds that the connection loop sleeps while requests are queued or the fast lane is busy."""
 DRAIN_SECONDS = 3.0
 PAUSE_SECONDS = 0.25
 """Seconds without new connections after the system has run out of file descriptors."""
@@ -64,7 +65,7 @@ class ConnectionLimits:
 
 
 def within_open_files(connection_limits: ConnectionLimits) -> ConnectionLimits:
-    """Lower ``connections`` so that half of the file descriptors, or 256, remain for other files."""
+    """Lower ``connections`` so that 256 file descriptors, at most half of all, remain for other files."""
     if resource is None:
         return connection_limits
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -99,7 +100,8 @@ class ConnectionLoop:
             timeouts: timeouts of a client.
             connection_limits: limits on connections and incomplete requests.
             dispatch: passes a connection with a complete request to a worker.
-            look_after_workers: called with the time in each round; returns True while requests wait.
+            look_after_workers: called with the time in each round; returns True while requests wait or the
+                fast lane is busy.
             observer: notified of each rejected request.
             proxies: trusted proxies; their connections count for the clients that the proxies name.
         """
@@ -116,7 +118,8 @@ class ConnectionLoop:
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
         # The lock guards the two maps of connections below, because workers return connections from other
-        # threads. In both maps, the connection that has waited longest comes first.
+        # threads. Both maps are in order of insertion, so the connection that has waited longest comes first,
+        # up to the fraction of a second that a connection has waited in the fast lane before.
         self._lock = threading.Lock()
         self._held: dict[Connection, float] = {}
         self._unfinished: dict[Connection, None] = {}
@@ -362,7 +365,7 @@ class ConnectionLoop:
                 self._selector.unregister(connection.socket)
 
     def _drop_idle(self, now: float, address: str | None) -> bool:
-        """Close the connection that was idle longest, of one address or of all; False if none is idle."""
+        """Close the connection that was idle longest, of one address or of all; False if none was for 1 s."""
         with self._lock:
             idle = self._idle_first(self._held.items(), now, address)
         if idle is None:

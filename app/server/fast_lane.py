@@ -41,8 +41,8 @@ _FURTHER = 8
 Later: TypeAlias = Callable[[], bool]
 """Completes an answer after a wait for the journal; returns True if the connection stays open."""
 Answer: TypeAlias = Callable[[Connection, Request], "bool | Later | None"]
-"""Answers a short request. Returns True if the connection stays open, False if it is closed, a function that
-completes the answer later, or None for a request that is not short."""
+"""Answers a short request. Returns True if the connection stays open, False if it is closed or has another
+owner, a function that completes the answer later, or None for a request that is not short."""
 
 
 class FastLane:
@@ -80,7 +80,7 @@ class FastLane:
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        # The lock guards the attributes below and the registrations of the selector.
+        # The lock guards the two collections below, the end of the pause, and the selector's registrations.
         self._lock = threading.Lock()
         self._waits: dict[Connection, float] = {}
         self._owed: deque[tuple[Connection, Later]] = deque()

@@ -2,8 +2,8 @@
 
 A worker may wait for a slow client, for a worker process or for the engine. If no request leaves the queue
 for 50 ms, the server adds threads, up to a limit; the limit is higher while workers wait for clients. At the
-limit, the server disconnects the clients that have kept workers waiting longest, at most one for each queued
-request. Additional threads end when they are idle.
+limit, the server disconnects the clients that have kept workers waiting longest, after a second at the
+earliest, and at most one for each queued request. Additional threads end when they are idle.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Workers:
         Args:
             name: the name of the threads.
             threads: number of permanent threads.
-            most: maximum number of threads while all threads wait.
+            most: maximum number of threads without those of ``most_for_clients``.
             most_for_clients: maximum number of further threads, which replace threads that wait for a client
                 to send or to receive.
             work: called with the pool and a connection; answers the request and passes the connection on.
@@ -131,7 +131,7 @@ class Workers:
         return True
 
     def stop(self) -> None:
-        """Make each thread end after its current request."""
+        """Make the threads end after their current requests and the requests queued so far."""
         with self._lock:
             self._ending = True
             count = len(self._threads)

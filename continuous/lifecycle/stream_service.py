@@ -330,6 +330,7 @@ class StreamService:
 
         Raises:
             InputError: the time is too far in the future.
+            ConflictError: a query produces the stream.
         """
         self.parts.tasks.require_ready()
         while True:

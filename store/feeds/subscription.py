@@ -62,7 +62,8 @@ class Subscription:
 
         ``leave`` detaches the subscription from its feed.
 
-        The initial events, and a batch that arrives at an empty queue, do not count towards the limit.
+        The initial events do not count towards the limit, and a batch that arrives at an empty queue counts
+        as one event.
         """
         self._leave = leave
         self._limit = limit

@@ -5,7 +5,7 @@
 A commit is in the log before any reader sees the commit. The quad store (RocksDB without sync) survives a
 killed process but may lose its newest commits in a power failure. Opening the store therefore applies every
 commit after the checkpoint again, in order; a commit that the quad store already has changes nothing
-(`store.recovery`). The log is one SQLite file in WAL mode, and ``synchronous=FULL`` costs one fsync per group
+(`committer`). The log is one SQLite file in WAL mode, and ``synchronous=FULL`` costs one fsync per group
 of commits. A group usually writes only the rows of its commits; sizes and counts of graphs follow from the
 rows and are written less often. Commits that recovery may need are never trimmed.
 

@@ -128,8 +128,8 @@ class SegmentedLog:
         Args:
             folder: the folder of the files, created if missing.
             sync: ``always`` is one fsync per group at once; ``interval`` waits for half as many records as
-                waited before, at most ``interval_ms`` from one fsync to the next; ``off`` leaves it to the
-                operating system: a killed process loses nothing, a power cut may.
+                threads waited before, at most ``interval_ms`` from one fsync to the next; ``off`` leaves it
+                to the operating system: a killed process loses no written record, a power cut may.
             interval_ms: the maximum wait with ``interval``, in milliseconds.
             segment_bytes: the size in bytes from which a new file follows.
             marked: write the durable record numbers to a mark next to the folder, unless ``sync`` is ``off``;

@@ -4,6 +4,7 @@
         input/*.log         the journal's records (input_log.py)
         results.sqlite      the events of all feeds (result_log.py)
         tables.sqlite       rows of static parts (store/blobs/blob_store.py)
+        sources/            documents and answers of remote sources (store/payloads.py)
         grammars            the parsers of the dialects, as built by the library lark
         analyses            the analyses of query texts
         checkpoint          the engine's state after one record (checkpoint_file.py)

@@ -26,7 +26,7 @@ _SHARED_S = 5.0
 """Age in seconds from which a look-up without an answer is repeated for new callers."""
 
 Check: TypeAlias = Callable[[], object]
-"""Raises an error when the caller has to stop; called several times a second, also by other threads."""
+"""Raises an error when the caller has to stop; called several times a second, in the waiting thread."""
 Address: TypeAlias = tuple[int, int, int, str, Any]
 """An item of what ``socket.getaddrinfo`` returns."""
 
@@ -169,7 +169,7 @@ class _Lookups:
         return lookup
 
     def wait(self, seconds: float) -> None:
-        """Wait until a look-up ends."""
+        """Wait until a look-up ends, for at most ``seconds``."""
         with self._changed:
             self._changed.wait(seconds)
 

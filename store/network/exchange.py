@@ -106,7 +106,7 @@ def blocks(answer: httpx.Response, most: int) -> Iterator[bytes]:
 
     Raises:
         BodyTooLongError: the compressed or decompressed body exceeds ``most`` bytes; 0 is no limit.
-        UnpackError: the body is not compressed as its header says.
+        UnpackError: the body is not compressed as its header says, or has an encoding that was not accepted.
         httpx.HTTPError, ExchangeStoppedError: for the reasons given in `Exchanges.exchange`.
     """
     encoding = answer.headers.get("content-encoding", "").strip().lower()

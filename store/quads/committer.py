@@ -369,7 +369,8 @@ class Committer:
 
         Raises:
             ConflictError: an observer refuses the load.
-            StoreError: the load failed; a commit counts the quads that Oxigraph has loaded nevertheless.
+            Exception: ``load`` or the flush raised this error; a commit counts the quads that Oxigraph has
+                loaded nevertheless.
         """
         failure: Exception | None = None
         with self.lock, ExitStack() as stack:

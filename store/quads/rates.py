@@ -1,8 +1,8 @@
 """Change rates of graphs: commits per hour and quads per commit, estimated from recent commits.
 
 The weight of a commit halves every hour, so that the estimate follows recent activity. The estimate allows
-for the age
-of a young graph: one commit a minute is 60 commits an hour both after an hour and after ten minutes.
+for the age of a young graph: one commit a minute is 60 commits an hour both after an hour and after ten
+minutes.
 """
 
 from __future__ import annotations

@@ -123,7 +123,8 @@ class Subscribers:
         with self._lock:
             if self._delivering_thread == threading.get_ident():
                 return
-            # No thread delivers after an observer has failed; the next commit then delivers the missing ones.
+            # After an observer has failed, a visible commit may be missing in the queue. No thread delivers
+            # that commit.
             if not self._state.wait_for(
                 lambda: self._delivering_thread is None or self.delivered >= acknowledged, timeout_s
             ):

@@ -119,6 +119,7 @@ class WriteQueue:
             OwnedGraphError: the request changes a graph that another view owns.
             StoreUnwritableError: the log cannot be written; nothing changed.
             ApplyError: the commit is logged but not yet applied.
+            Exception: ``derive`` of the request raised this error; nothing changed.
         """
         with self._committer.lock:
             while not request.done:

@@ -56,7 +56,9 @@ class StoreWriter:
         Returns:
             A function that makes the commit, to be called once; ``changed`` is False when the update had no
             effect. It raises UpdateError if an operation failed and nothing was applied, BufferedRowsError if
-            the update may buffer too many rows, PreconditionError if the dataset is not at ``expected``.
+            the update may buffer too many rows, PreconditionError if the dataset is not at ``expected``,
+            QueryTextError if the braces of a single INSERT DATA or DELETE DATA have a syntax error, and the
+            errors of `WriteQueue.finish`.
 
         Raises:
             QueryTextError: the text is invalid; the error has the position.

@@ -61,7 +61,7 @@ class Registry:
         return self._database.shown_url
 
     def revision(self) -> str | None:
-        """Read the schema's revision from the database; also serves as a health check."""
+        """Read the schema's revision from the database; None for a database without a schema."""
         with self._database.connection() as connection:
             return current_revision(connection)
 

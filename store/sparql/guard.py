@@ -2,8 +2,7 @@
 
 Oxigraph's parser and evaluator recurse: a text of 10 KB with 2,300 nested braces overflows a thread's 8 MB
 stack and ends the process, and so do long chains of UNION, OPTIONAL or ``||`` (Oxigraph nests them to one
-side).
-The guard therefore measures the height of a text: the depth of its syntax tree. A text higher than
+side). The guard therefore measures the height of a text: the depth of its syntax tree. A text higher than
 `TextLimits.inline_height` is evaluated in a thread with a big stack, a text higher than `TextLimits.height`
 is refused. By default Oxigraph's SERVICE reaches any host, so the guard finds SERVICE tokens. Quadrill's
 tokeniser and Oxigraph's grammar may read a text differently (`tokens.is_doubtful`); then the more dangerous

@@ -69,7 +69,8 @@ class QueryRequest(NamedTuple):
         custom_functions: extension functions by their IRIs.
         custom_aggregates: extension aggregates: factories of objects with ``accumulate`` and ``finish``.
         text_facts: the guard's findings about the text, if known (`scan.SimilarTexts`).
-        check: called at each row and at the end; raises the error that a custom function could not raise.
+        check: called at the start, at each row that `QueryResult.rows` yields, and at the end; raises the
+            error that a custom function could not raise.
         ended: returns True if the evaluation was stopped, so that SERVICE calls end; called in other threads.
     """
 
@@ -247,6 +248,7 @@ class Querier:
             LimitError: the text is too long or nests too deeply.
             NetworkRefusedError: SERVICE names a host that is not allowed.
             QueryFailedError: the evaluation failed before the first row.
+            FetchError: a SERVICE call without SILENT failed before the first row.
         """
         facts = request.text_facts or inspect_text(request.text, self._limits)
         calls: ServiceCalls | None = None

@@ -39,6 +39,7 @@ def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lamb
     Raises:
         LimitError: the text is too long or nests too deeply.
         UnsupportedError: SERVICE has a variable, so that its host cannot be checked.
+        QueryTextError: Oxigraph would read a SERVICE call inside a longer word.
         NetworkRefusedError: the text may hide a SERVICE or LOAD call from the guard.
     """
     if needs_no_scan(text, limits):
@@ -51,7 +52,7 @@ def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lamb
 
 
 def needs_no_scan(text: str, limits: TextLimits) -> bool:
-    """Return True for a text without SERVICE and LOAD that is shorter than the height limits.
+    """Return True for a text without SERVICE and LOAD that has no more characters than levels are allowed.
 
     Each level of height needs at least one character, so a short text cannot be too high.
     """
@@ -158,7 +159,7 @@ class SimilarTexts:
             rows: the rows of inline data as the text has them, joined by single spaces.
 
         Raises:
-            LimitError, UnsupportedError, NetworkRefusedError: the errors of `inspect_text`.
+            LimitError, UnsupportedError, QueryTextError, NetworkRefusedError: the errors of `inspect_text`.
         """
         if not rows or len(text) > self._limits.characters or not all(map(_ROW.fullmatch, rows)):
             return None

@@ -72,8 +72,8 @@ class SplitText(NamedTuple):
 def split_constants(text: str) -> SplitText:
     """Split a SPARQL text into its skeleton and its constants.
 
-    >>> split_constants('BASE <http://e/> ASK { <http://e/a> ex:p "c"@en }')
-    Cut(prologue='BASE <http://e/> ', body='ASK { <> ex: ""@en }', constants=('<http://e/a>', ':p', '"c"'))
+    >>> split_constants('BASE <http://e/> ASK { <urn:a> e:p "c"@en }')
+    SplitText(prologue='BASE <http://e/> ', body='ASK { <> e: ""@en }', constants=('<urn:a>', ':p', '"c"'))
     """
     return SplitText("", text, ()) if len(text) > MOST_CHARACTERS else _split_constants(text)
 

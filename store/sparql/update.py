@@ -66,6 +66,10 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
     Raises:
         UpdateError: an operation failed, for instance CREATE of an existing graph or DROP of a missing graph.
         QueryTextError: Oxigraph refuses the text.
+        UnsupportedError: the text calls an unknown function.
+        BufferedRowsError: a WHERE part may need more memory or time than this process allows.
+        FetchError, NetworkRefusedError, LimitError, RdfSyntaxError: a LOAD or SERVICE call without SILENT
+            failed.
     """
     engine = UpdateEngine(plan.request, store)
     for operation in plan.operations:

@@ -259,8 +259,7 @@ class UpdateEngine:
         """Return Oxigraph's syntax error of an operation, with its position in the whole text.
 
         ``inserted`` is the number of characters that were put before the operation. With 0 the evaluated text
-        was a
-        rewritten one, whose positions are wrong: the original operation is parsed again.
+        was a rewritten one, whose positions are wrong: the original operation is parsed again.
         """
         message = str(error.msg or error)
         if not inserted:
