@@ -98,6 +98,7 @@ class Engine:
 
         Raises:
             EngineStoppedError: the start was cancelled, see `StartupState`.
+            OlderFormatError, StoreFormatError: for the reasons given in `Recovery.recover`.
         """
         parts = self.parts
         if parts.tasks.open:
@@ -232,7 +233,7 @@ class Engine:
         """Wait until all accepted inputs are processed and their results are in the feeds and views.
 
         Raises:
-            TimeoutError: the wait took longer than ``timeout`` seconds.
+            TimeoutError: the wait took longer than ``timeout`` seconds, or than an hour if it is None.
         """
         parts = self.parts
         deadline = time.monotonic() + (timeout or 3600.0)

@@ -60,8 +60,8 @@ class Fiber(greenlet):
 
     Attributes:
         inside: True while the fiber is suspended in the middle of an evaluation.
-        waiting: the engine's task queue; a queued task ends the slice of a resumed fiber early. None in a
-            first slice.
+        waiting: the engine's task queue; a queued task ends the slice of a fiber that works on a backlog
+            early. None for work that runs in its task.
         hurry_from: the monotonic time from which a queued task ends the slice early.
         until: the monotonic time at which the slice ends.
         began: the CPU time of the thread when the running job began, in seconds.

@@ -186,7 +186,7 @@ class LazySortKey:
     __hash__ = None  # type: ignore[assignment]  # it is compared only
 
 
-# # --- descending order -------------------------------------------------------------------------
+# --- descending order -------------------------------------------------------------------------
 
 
 def descending_key(key: Key) -> Key:

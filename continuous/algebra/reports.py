@@ -12,7 +12,7 @@ Cause = OneOf["elements", "time", "tick", "late"]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The bounds of one window of a grid, in milliseconds of event time."""
+    """The bounds of one window of a grid, or of one session, in milliseconds of event time."""
 
     open: int
     close: int

@@ -2,9 +2,9 @@
 
 An error or an unbound value makes SUM, AVG, MIN, MAX, GROUP_CONCAT and the statistical functions an error
 (unbound); SAMPLE and COUNT pass over it. An empty group gives SUM and AVG 0, GROUP_CONCAT the empty
-string, the others no value. Sums and means of doubles are correctly rounded (`math.fsum`), those of
-integers and decimals exact; a quotient of decimals keeps 18 digits after the point and an integer 64 bits,
-as in the store. SAMPLE is the least term, GROUP_CONCAT works in term order. Numbers are written as the store
+string, the others no value. Sums of doubles are correctly rounded (`math.fsum`), those of integers and
+decimals exact, and a mean is the sum divided by the number of values; a quotient of decimals keeps 18 digits
+after the point and an integer 64 bits, as in the store. SAMPLE is the least term, GROUP_CONCAT works in term order. Numbers are written as the store
 writes them: shortest digits, never an exponent.
 
 MEDIAN is the middle value in value order, or the mean of the two middle ones; PERCENTILE with parameter p
@@ -375,7 +375,11 @@ class CustomAccumulator:
 
 
 def percentile_parameter(aggregate: Aggregate) -> float | None:
-    """Return PERCENTILE's constant; raises QueryTextError unless it is a number from 0 to 100."""
+    """Return PERCENTILE's constant, and None for other functions.
+
+    Raises:
+        QueryTextError: the constant is not a number from 0 to 100.
+    """
     if aggregate.name != "PERCENTILE":
         return None
     try:

@@ -98,7 +98,8 @@ class TaskQueue:
         until: the monotonic time after which a closed queue hands out no more tasks; the journal has the
             rest.
         waiting: the queued tasks; a new task wakes the engine's thread.
-        delayed: deferrable tasks, which are enqueued together with the next other task.
+        delayed: deferrable tasks, which are enqueued together with the next other task, or once there are
+            more than 64.
         stages: statistics of the time that tasks wait and take.
         number: the journal record of the running task; 0 between tasks and without a journal.
         at: the time of the running or last task, in milliseconds.
@@ -205,7 +206,7 @@ class TaskQueue:
             raise StoreUnwritableError(trouble, hint=SPACE)
 
     def require_room(self, number: int, most: int) -> None:
-        """Raise BackPressureError if ``number`` further elements would exceed ``most`` queued elements."""
+        """Raise BackPressureError if ``number`` more elements would exceed ``most``; never if none is queued."""
         weight = self.weight
         if weight and weight + number > most:
             raise BackPressureError(f"{weight} elements wait for the engine, the limit is {most}")
@@ -213,7 +214,8 @@ class TaskQueue:
     def require_pace(self, stream: str, number: int, most: int) -> None:
         """Raise BackPressureError if with ``number`` more elements all readers of a stream lag too far.
 
-        ``most`` is the limit for the elements of the stream that wait for every reader.
+        ``most`` is the limit for the elements of the stream that wait for every reader. While some reader has
+        no backlog, nothing is raised.
         """
         lag = self.lag
         weight = 0 if lag is None else lag(stream)

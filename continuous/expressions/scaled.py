@@ -87,8 +87,8 @@ class Chain:
     """The generated lines of one chain.
 
     Attributes:
-        lines: the lines that compute the chain. result: the source text of the chain's value, empty if the
-            expression is no chain.
+        lines: the lines that compute the chain.
+        result: the source text of the chain's value, empty if the expression is no chain.
         variables: for each variable of the chain, the local that the caller must set to the variable's value.
     """
 

@@ -36,7 +36,7 @@ class QueryGroup:
         inputs: counts the elements that the group has processed.
         evaluated_at: the instant of the last evaluation; None before the first evaluation.
         members: the member queries in the order of joining, each with its plan slot or None.
-        spent: seconds of the engine's time that the group has used.
+        spent: CPU seconds of the engine's thread that the group has used.
         leaving: members that ended while the group was suspended; they are removed at the next step.
     """
 

@@ -282,11 +282,11 @@ class SharedPlan:
             slot.running.set_answer(self._answers.change(label))
 
     def _enter(self, slots: Collection[MemberSlot]) -> None:
-        """Queries join; nobody is told the rows that they have."""
+        """Add the rows of new members to the plan, without events for these rows."""
         for slot in slots:
             native = slot.native
             constants = [canonical(native.analysis.skeleton.constants[place]) for place in self.varying]
-            # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
+            # No sweep may run during the look-up of terms, because it would delete ids without a holder.
             with self._terms.planning:
                 self._constants[slot.label] = tuple(self._terms.dictionary.ids[term] for term in constants)
             ask = native.query.form == "ask"

@@ -64,7 +64,10 @@ class _CheckpointCut:
 
 
 class Checkpointer:
-    """Writes the checkpoints of one engine. Public methods run in the engine's thread, or before it starts.
+    """Writes the checkpoints of one engine.
+
+    Public methods run in the engine's thread, before it starts or after it has ended; any thread may read the
+    attributes and `age_s`.
 
     Attributes:
         stopped_s: the seconds for which the last checkpoint stopped the queries.

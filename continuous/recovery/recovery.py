@@ -94,6 +94,7 @@ class Recovery:
             OlderFormatError: the checkpoint has an older format.
             StoreFormatError: the journal is damaged before its end, or journal or store lack data that the
                 checkpoint needs.
+            EngineStoppedError: the start was cancelled.
         """
         began = time.monotonic()
         parts, journal, replay = self._parts, self._journal, self._replay

@@ -26,7 +26,10 @@ from .task_kinds import AttachTask
 
 @dataclass(slots=True, eq=False)
 class Attachments:
-    """Begins and ends queries. The sequencer calls all methods within a task.
+    """Begins and ends queries.
+
+    The sequencer or a replay calls the methods; `new_pending` and `read_sources` are also called by threads
+    that register queries.
 
     Attributes:
         last_retained_read: the journal record of the newest task that read the retained elements of streams.

@@ -37,9 +37,9 @@ T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
 
 _BATCH = 64
-"""Maximum number of tasks between two flushes and two checks of the clock, so that timers run under load;
-also the maximum number of elements of queued inputs that queries get together, unless one push has
-more."""
+"""Number of tasks after which results are flushed and the clock is checked, so that timers run under load;
+also the number of elements of queued inputs after which no further input is passed to queries with
+them."""
 _BATCH_S = 0.25
 """Upper bound in seconds for one batch of inputs, estimated from the recent cost per task, because a stop
 has to wait for a running batch."""
@@ -73,7 +73,7 @@ class Sequencer:
     _last_timeout: float = 0.0
     _pace: float = 0.0  # seconds per task in the last batch
 
-    # --- working off ----------------------------------------------------------------------------
+    # --- execution ------------------------------------------------------------------------------
 
     @property
     def inside(self) -> bool:
@@ -143,6 +143,7 @@ class Sequencer:
         """Wait until a task is executed and durable; return its result, or None at once within a task.
 
         Raises:
+            TimeoutError: the task was not executed within ``timeout`` seconds.
             StoreUnwritableError: the task is executed, and becomes durable once the disk has space again.
             Exception: the error of the task.
         """
@@ -191,6 +192,8 @@ class Sequencer:
 
         Raises:
             TimeoutError: the wait took longer than ``timeout`` seconds.
+            EngineStoppedError: the engine is stopped.
+            Exception: the error of ``work``.
         """
         return self._queue(kinds.CallTask(work), timeout)
 
@@ -308,7 +311,7 @@ class Sequencer:
                 return task.work()
         return None
 
-    # --- settling -------------------------------------------------------------------------------
+    # --- flushing -------------------------------------------------------------------------------
 
     def _complete(self, done: list[Task], failure: Exception | None = None) -> None:
         """Flush the results of some tasks, let views follow, and wake the threads that wait for the tasks."""

@@ -57,8 +57,8 @@ class AttachTask(Task):
         reset: True if the feed of an earlier query continues, with a reset event.
         replay_from: the event time from which the query processes retained elements first; None takes the
             time of the registration's ``start``.
-        kept: the retained inputs of all streams when the task was enqueued; None reads them when the task is
-            executed.
+        kept: the retained inputs of all pushed streams when the task was enqueued; None reads them when the
+            task is executed.
     """
 
     running: RunningQuery

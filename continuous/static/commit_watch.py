@@ -41,8 +41,9 @@ class CommitWatch:
         order: the lock that is held while a commit becomes visible and its changes are computed.
         index: the triggers of all tables whose changes are computed at commits.
         gone: callbacks that release the tables of dropped queries, called while no thread iterates over
-            tables. due: by version, the tables changed by commits whose tasks have not run. replay: the
-            object that determines, during a replay, which tables fall behind at which commit; None
+            tables.
+        due: by version, the tables changed by commits whose tasks have not run.
+        replay: the object that determines, during a replay, which tables fall behind at which commit; None
             outside a replay.
     """
 

@@ -97,7 +97,8 @@ class KeyCache:
 class Lookup(Arrangement):
     """A join input that reads rows of a static part from the store by key.
 
-    All methods are called in the engine's thread, except `changed`, which writers call.
+    All methods are called in the engine's thread, except `changed`, which writers call, and `detach` and the
+    properties, which any thread may use.
     """
 
     is_lookup = True
@@ -187,7 +188,7 @@ class Lookup(Arrangement):
                 del self._caches[key]
 
     def fan_out(self, key: tuple[int, ...]) -> float:
-        """Return the average number of rows per key, estimated from the cached rows."""
+        """Return the average number of rows of a cached key, plus 1; without cached keys, return 1."""
         cache = self._caches.get(key)
         return 1.0 if cache is None or not cache.buckets else cache.size / len(cache.buckets)
 

@@ -26,7 +26,7 @@ from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]
 _PIECE = 2_000
-"""Number of rows that are encoded or released at a time, while other threads wait to add terms."""
+"""Maximum number of rows that are encoded or released at a time, while other threads wait to add terms."""
 _NO_TEXT = frozenset({type(None), Triple})
 _BETWEEN_S = 0.0002
 """Pause in seconds between two released pieces of rows, so that waiting threads can acquire the lock."""
@@ -264,7 +264,8 @@ class SharedRows:
 class SharedArrangement(Arrangement):
     """A join input over the rows of a shared table.
 
-    The constructor and `prepare` may be called in any thread, all other methods in the engine's thread. A
+    The constructor, `prepare` and `detach` may be called in any thread, all other methods in the engine's
+    thread. A
     beginning query does not process the existing rows as a change, because the result of the join is empty
     anyway: another input of the join is empty when a query begins.
     """

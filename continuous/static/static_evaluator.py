@@ -46,14 +46,12 @@ class EvaluationOptions:
         name: the query's name, from which the values of RAND, UUID, STRUUID and BNODE and the blank nodes of
             CONSTRUCT are derived.
         window_default_graph: the triples that a window's patterns outside GRAPH match: the ``union`` of all
-            graphs of the
-            window's elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper).
+            graphs of the window's elements, or their ``default`` graph (Definition 16.5 of the RSP-QL*
+            paper).
         strict_dataset: True if a CQELS-QL query with FROM NAMED and without FROM has an empty default graph,
-            as
-            in SPARQL.
+            as in SPARQL.
         quoted_asserted: True if annotated triples count as asserted on all streams; or the streams on which
-            they
-            do.
+            they do.
         sources: the remote sources of the query.
         engines: the engines for static parts that are too large for the store.
         static_engine: the engine that the client chose for static parts; None lets ``engines`` choose.

@@ -23,7 +23,8 @@ from .table_registry import TableRegistry
 class StaticInputs:
     """The static parts of one query; `open` or `open_next` create their tables.
 
-    All methods except the constructor, `open` and `open_next` are called in the engine's thread.
+    The constructor, `open` and `open_next` are called by threads that register queries, `abandon` and `close`
+    by any thread, all other methods in the engine's thread.
 
     With a table registry, the parts are shared tables that follow the store's commits, and `steps` contains
     the changes that the tables have applied and the query has not. Without a registry, and for parts that
@@ -38,10 +39,10 @@ class StaticInputs:
         follows: True if some part follows the store commit by commit.
         has_own: True if some part does not follow the store and is evaluated only by `refresh`.
         background: the evaluator of the parts that do not follow the store.
-        looked_up: the positions of look-up parts, each with the reason; None if the client asked for a look-
-            up. held_because: the positions of parts that are in memory although the client asked for look-
-            ups, each with
-            the reason.
+        looked_up: the positions of look-up parts, each with the reason; None if the client asked for a
+            look-up.
+        held_because: the positions of parts that are in memory although the client asked for look-ups, each
+            with the reason.
         arrangements: by position of the part, the join inputs that read shared tables or the store.
         begun: True once the query has begun and applies steps.
     """

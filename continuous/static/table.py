@@ -59,8 +59,7 @@ class TableChange:
         delta: the changed id rows with their weights.
         listed: for a table with ordered rows, all rows after the change, in order.
         renewals: the number of commits whose changes of a look-up part are unknown; ``delta`` is the change
-            after
-            the last of these commits.
+            after the last of these commits.
     """
 
     delta: Delta

@@ -35,8 +35,8 @@ _POLL_S = 0.02
 class TableRegistry:
     """A registry of all tables of an engine by their identities.
 
-    `table` and `release` are called by threads that register and drop queries, `advance` and `swap` by the
-    engine's thread.
+    `table` is called by threads that register queries, `advance` and `swap` by the engine's thread, and
+    `release` by any thread, for example by a writer that finds dropped queries.
 
     Attributes:
         store: the store that the tables follow.
@@ -131,7 +131,8 @@ class TableRegistry:
         Raises:
             LimitError: the rows exceed the budget.
             ReportedError: the static part cannot be evaluated.
-            ConflictError: another registration reads the rows of the table and takes too long or has failed.
+            ConflictError: another registration reads the rows of the table and takes too long or has failed,
+                or this registration was cancelled.
         """
         self.commits.start()
         self.commits.let_go()

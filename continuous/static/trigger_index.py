@@ -37,7 +37,8 @@ class TableGroup:
         part: the common pattern, in which additional columns at the end stand for the constants in which the
             tables differ.
         triggers: the quad patterns, one of which a changed quad must match to change the common pattern's
-            rows. keyed_s: the seconds that the last evaluation of rows by key took, for one commit.
+            rows.
+        keyed_s: the seconds that the last evaluation of rows by key took, for one commit.
     """
 
     def __init__(self, first: Table) -> None:

@@ -43,7 +43,8 @@ class StreamCounts:
         derived: accepted elements that a query produced; all other accepted elements were pushed.
         late: elements whose event time was below the watermark of the stream.
         dropped: late elements that did not enter the stream.
-        refused: elements of pushes that failed the checks of the stream.
+        refused: elements that failed the checks of the stream, in pushes that accept the good elements
+            (`PushCall.partial`).
         missed: late elements that were admitted but that no reading query could apply any more.
     """
 
@@ -81,7 +82,7 @@ class RetainedInputs:
     def add(self, order: int, event: StreamInput) -> int:
         """Retain an input, evict inputs that are out of retention, and return the weight of the new input.
 
-        A push that alone exceeds the bound on weight is still retained while it is the oldest input.
+        A push that alone exceeds the bound on weight is retained until the next push.
         """
         inputs, weight = self.inputs, 0
         if type(event) is Arrival:

@@ -80,7 +80,8 @@ class DeadLetters:
     """The dead letters of one stream, oldest first. Guarded by the lock of the input order.
 
     Attributes:
-        watchers: callbacks that are called after a letter was added or removed.
+        watchers: callbacks that are called after a letter was added, retried or deleted, but not after an
+            eviction.
     """
 
     _most: int

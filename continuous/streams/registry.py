@@ -81,7 +81,8 @@ class StreamRegistry:
 
         Raises:
             InputError: an option is wrong, or neither name nor IRI is given.
-            ConflictError: name and IRI belong to different streams.
+            ConflictError: name and IRI belong to different streams, the stream already has elements of the
+                other kind of stamping, or a derived stream would get an ``idle_timeout``.
         """
         with self._lock:
             found, record = self.declared(iri, name, options)

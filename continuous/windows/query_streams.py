@@ -297,9 +297,9 @@ class InputOrder:
     """The streams of one query, in text order, and the elements that wait for the query's watermark.
 
     ``late`` counts dropped late elements, ``behind`` counts elements that were behind other streams.
-    ``missed`` has admitted late elements that no window could add, until the router has counted them as
-    dropped. The ``heap`` has the waiting elements as (event time, index of the stream, seq, push, element); a
-    push is identified by the seq of its first element.
+    ``missed`` has admitted late elements that no window could add, until the router has counted them. The
+    ``heap`` has the waiting elements as (event time, index of the stream, seq, push, element); a push is
+    identified by the seq of its first element.
     """
 
     views: dict[str, StreamView] = field(default_factory=dict)

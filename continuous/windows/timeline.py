@@ -152,7 +152,7 @@ class QueryTimeline:
         return other
 
     def next_due(self) -> int | None:
-        """Return the next instant at which time alone causes an event; None if nothing is due."""
+        """Return the next instant at which time or a waiting element causes an event; None without one."""
         waiting, due = self.inputs.next_at, sum(self._next_time_event())
         due = due if waiting is None else min(due, waiting)
         return None if due == _NOT_DUE[0] else due

@@ -143,8 +143,9 @@ class FileTail:
         mark: the mark of the current file; None before the first file.
         earlier: the marks of files that were rotated earlier, oldest first.
         listed: names of files that the source follows separately, and that are not rotated forms of this
-            file. first: names of the rotated files to read before the file itself. since_ns: rotated files
-            changed at or after this time are also read before the file itself.
+            file.
+        first: names of the rotated files to read before the file itself.
+        since_ns: rotated files changed at or after this time are also read before the file itself.
     """
 
     name: str

@@ -116,8 +116,8 @@ class OpenFiles:
 
     Attributes:
         done: files with names up to this name are finished, except open files; None before the first
-            finished file. grace_s: seconds without a change after which a last line without a line end is
-            read.
+            finished file.
+        grace_s: seconds without a change after which a last line without a line end is read.
     """
 
     def __init__(self, follow: Callable[[str], FileTail]) -> None:
