@@ -4,8 +4,8 @@ An error or an unbound value makes SUM, AVG, MIN, MAX, GROUP_CONCAT and the stat
 (unbound); SAMPLE and COUNT pass over it. An empty group gives SUM and AVG 0, GROUP_CONCAT the empty
 string, the others no value. Sums of doubles are correctly rounded (`math.fsum`), those of integers and
 decimals exact, and a mean is the sum divided by the number of values; a quotient of decimals keeps 18 digits
-after the point and an integer 64 bits, as in the store. SAMPLE is the least term, GROUP_CONCAT works in term order. Numbers are written as the store
-writes them: shortest digits, never an exponent.
+after the point and an integer 64 bits, as in the store. SAMPLE is the least term, GROUP_CONCAT works in term
+order. Numbers are written as the store writes them: shortest digits, never an exponent.
 
 MEDIAN is the middle value in value order, or the mean of the two middle ones; PERCENTILE with parameter p
 interpolates linearly at rank p/100 * (n - 1), so that PERCENTILE 50 equals MEDIAN. VARIANCE and STDDEV

@@ -113,8 +113,8 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
     """Return the query with a `TableNode` in the place of each static part, and the parts.
 
     ``keep`` are the variables that the caller reads from the solutions of the root. Raises UnsupportedError
-    for a volatile function inside SERVICE or inside a sub-query in ``GRAPH ?g``, and for SERVICE inside GRAPH or
-    inside an EXISTS that depends on the tested solution.
+    for a volatile function inside SERVICE or inside a sub-query in ``GRAPH ?g``, and for SERVICE inside GRAPH
+    or inside an EXISTS that depends on the tested solution.
     """
     splitter = _Splitter()
     rest = splitter.split(root, _SplitContext())

@@ -227,8 +227,8 @@ def greatest_of(times: Sequence[Var]) -> Expr:
 def read_timestamps(root: Algebra) -> Algebra:
     """The query with each ``timestamp(?v)`` read from the triples that its windows matched.
 
-    Raises UnsupportedError if the triples that bind ?v are unknown: ?v bound by a property path or in a
-    sub-query that groups.
+    Raises UnsupportedError if the triples that bind ?v are unknown: ?v bound by a property path, in a
+    sub-query with GROUP BY or DISTINCT, or in a window whose name or stream is a variable.
 
     It is the greatest event time among the window triples that bind ?v in a solution. Each basic graph
     pattern of a window that has ?v is extended by the time of its matched triples, and the call becomes the

@@ -206,7 +206,7 @@ class TaskQueue:
             raise StoreUnwritableError(trouble, hint=SPACE)
 
     def require_room(self, number: int, most: int) -> None:
-        """Raise BackPressureError if ``number`` more elements would exceed ``most``; never if none is queued."""
+        """Raise BackPressureError if some are queued and ``number`` more elements would exceed ``most``."""
         weight = self.weight
         if weight and weight + number > most:
             raise BackPressureError(f"{weight} elements wait for the engine, the limit is {most}")

@@ -131,7 +131,7 @@ class LimitedCalls:
 
 
 class Functions:
-    """The custom functions of one query; also the `Choices` by which the query's texts are written.
+    """The custom functions of one query; also the `algebra.text.FunctionNames` of the query's texts.
 
     `begin` sets the instant of an evaluation. NOW() returns this instant. RAND, UUID, STRUUID and BNODE
     derive from the query's name, the instant, the call's position in the text, the row, and the number of
@@ -182,7 +182,7 @@ class Functions:
         self._times = times
         self._seen.clear()
 
-    # --- Choices -------------------------------------------------------------------------------
+    # --- names of functions --------------------------------------------------------------------
 
     value_order = _VALUE_ORDER
     total_order = _TOTAL_ORDER

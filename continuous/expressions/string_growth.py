@@ -1,7 +1,7 @@
 """Built-ins that can make long values from short ones (CONCAT, REPLACE, ENCODE_FOR_URI), within a budget.
 
 A value doubles with each CONCAT: 25 calls turn one letter into 32 MB. Values with more than `LONG` characters
-are counted in the evaluation's budget after they are built; REPLACE checks the limit of one value before.
+are counted in the evaluation's budget; REPLACE checks the limit of one value before the value is built.
 """
 
 from __future__ import annotations

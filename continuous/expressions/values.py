@@ -7,7 +7,8 @@
 
 None stands for an error (SPARQL 1.1, section 17.2) and for an unbound variable. The rules (64-bit integers,
 decimals of 18 places in 128 bits, conditions for errors) are those of Oxigraph's crate oxsdatatypes, because
-tests compare every answer with a recomputation by Oxigraph.
+tests compare every answer with a recomputation by Oxigraph. Products and quotients of decimals are an
+exception (docs/decisions/0092-expressions.md).
 """
 
 from __future__ import annotations
