@@ -169,10 +169,10 @@ Expr: TypeAlias = Var | Constant | Call | FunctionCall | Exists
 class Aggregate:
     """A set function (section 18.5.1) or one of Quadrill's extension aggregates.
 
-    ``name`` in upper case: COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT MEDIAN STDDEV VARIANCE PERCENTILE; for an
-    aggregate of an extension, its IRI in angle brackets.
-    ``expr`` is None for ``COUNT(*)``. ``separator`` belongs to GROUP_CONCAT, ``parameter`` to PERCENTILE (the
-    requested percentile, a constant between 0 and 100).
+    ``name`` in upper case: COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT MEDIAN STDDEV VARIANCE PERCENTILE. An
+    aggregate of an extension has its IRI in angle brackets as name. ``expr`` is None for ``COUNT(*)``.
+    ``separator`` belongs to GROUP_CONCAT, ``parameter`` to PERCENTILE (the requested percentile, a constant
+    between 0 and 100).
     """
 
     name: str

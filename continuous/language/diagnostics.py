@@ -103,7 +103,7 @@ def _describe(text: str, fault: TextFault) -> dict[str, Any]:
 
 
 def explain(context: Context, grammar: Lark) -> None:
-    """Record every syntax fault of a text that the grammar rejects, and every undeclared prefix."""
+    """Record up to ten syntax faults of a text that the grammar rejects, and every undeclared prefix."""
     recovery = SyntaxRecovery(grammar, context.text)
 
     def report(error: UnexpectedInput, at: int) -> None:

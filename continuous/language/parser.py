@@ -104,8 +104,8 @@ def parse(
         The algebra of the query with its windows, dataset and registration clauses.
 
     Raises:
-        QueryTextError: the text is wrong, or over a limit (``code`` is then ``limit``); every
-            independent fault is listed in ``faults``.
+        QueryTextError: the text is wrong, or over a limit (``code`` is then ``limit``); ``faults`` lists up to
+            ten independent faults of syntax, or up to a hundred other faults.
         UnsupportedError: the text is correct and uses a construct that is not implemented.
     """
     context = Context(
@@ -162,7 +162,7 @@ def _translated(context: Context, dialect: Dialect | None) -> ContinuousQuery:
 
 
 def parse_syntax(context: Context) -> s.Unit:
-    """Parse a text to a syntax tree; raises QueryTextError with every independent syntax fault."""
+    """Parse a text to a syntax tree; raises QueryTextError with up to ten independent syntax faults."""
     grammar = grammar_of(context.dialect)
     try:
         if len(context.text) > _REMEMBERED_CHARACTERS:

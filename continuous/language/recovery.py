@@ -1,4 +1,4 @@
-"""Error recovery of the parser, so that one error message lists every independent syntax fault."""
+"""Error recovery of the parser, so that one error lists up to ten independent syntax faults."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class SyntaxRecovery:
         return {name for name in choices if name in self._names or name == "$END"}
 
     def run(self, report: Callable[[UnexpectedInput, int], None]) -> None:
-        """Call ``report`` for each syntax fault, while the parser is in the state of the fault."""
+        """Call ``report`` for at most ten syntax faults, while the parser is in the state of the fault."""
         for _ in range(_MOST_FAULTS):
             error = self._advance()
             if error is None:

@@ -79,7 +79,7 @@ class AskedCosts:
 
     Attributes:
         memory: quads that the query's windows may hold.
-        max_rows: rows that one evaluation may make.
+        max_rows: rows that one evaluation may make, and rows of the answer.
         max_time: milliseconds that one evaluation may take.
         max_rows_per_minute, max_cpu_per_minute, max_bytes_per_minute: rows, milliseconds of CPU time and
             emitted bytes over a sliding minute.
