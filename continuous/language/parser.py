@@ -104,8 +104,8 @@ def parse(
         The algebra of the query with its windows, dataset and registration clauses.
 
     Raises:
-        QueryTextError: the text is wrong, or over a limit (``code`` is then ``limit``); ``faults`` lists up to
-            ten independent faults of syntax, or up to a hundred other faults.
+        QueryTextError: the text is wrong, or over a limit (``code`` is then ``limit``); ``faults`` lists up
+            to ten independent faults of syntax, or up to a hundred other faults.
         UnsupportedError: the text is correct and uses a construct that is not implemented.
     """
     context = Context(
