@@ -48,7 +48,7 @@ RETIRED = re.compile(
 UNREVISED = """
 app/cli.py app/commands app/config.py app/demo app/describing
 app/metrics.py app/setting_values.py
-continuous/groups continuous/language continuous/plan continuous/recovery continuous/scheduler
+continuous/groups continuous/language continuous/plan continuous/recovery
 continuous/spark continuous/static continuous/streams continuous/windows docs/commands.md docs/cookbook
 docs/decisions docs/http-api.md docs/performance.md docs/settings.md store/blobs store/bulk
 store/dictionary.py store/documents store/folder.py store/logs store/pushes store/quads store/remote.py
