@@ -137,8 +137,7 @@ class _Holes:
 
     Attributes:
         tables: the number of occurrences of each static part where its rows may have the member's number as
-            an
-            additional column.
+            an additional column.
     """
 
     def __init__(self, change: Callable[[Term], Var | None]) -> None:

@@ -121,7 +121,7 @@ class KeptRows:
         return found
 
     def read(self, key: str) -> PackedRows:
-        """Return the rows of an item; raises StoreFormatError if the rows are damaged."""
+        """Return the rows of an item; raises StoreFormatError or ValueError if the rows are damaged."""
         return PackedRows(self.shelf.read(key))
 
     def forget(self, key: str) -> None:

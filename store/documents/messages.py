@@ -68,8 +68,8 @@ class MessageText(NamedTuple):
 def split_messages(text: str) -> list[MessageText]:
     """Cut a document of N-Triples, N-Quads, Turtle or TriG at its delimiters.
 
-    Empty messages are kept, except that a delimiter at the end opens none. VERSION announcements of message
-    labels are removed, because a parser of plain RDF refuses them.
+    Empty messages are kept, except that a delimiter at the end opens none. VERSION announcements are removed,
+    because a parser of plain RDF refuses the labels of messages.
 
     Raises:
         RdfSyntaxError: a delimiter inside a statement, a graph block or without its dot.

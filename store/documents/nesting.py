@@ -74,7 +74,10 @@ def _deep_line(document: str | bytes, source: str, limit: int) -> int | None:
 
 
 def _signs(document: str | bytes, source: str) -> Iterable[Any]:
-    """Return the brackets and the text between them; a list for short documents, where it is faster."""
+    """Return the brackets, and the strings and other tokens in which brackets do not count.
+
+    The result is a list for short documents, where a list is faster.
+    """
     if len(document) > _LISTED:
         return map(itemgetter(0), _matches(document, source))
     if isinstance(document, str):

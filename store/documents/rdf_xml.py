@@ -57,8 +57,7 @@ class XmlLimits:
         namespaces: maximum number of namespaces declared by an element and its ancestors.
         entities: maximum number of declared entities.
         entity_growth: maximum length of all expanded entities in bytes, as a multiple of the document's
-            length;
-            a million bytes are always allowed.
+            length; a million bytes are always allowed.
     """
 
     depth: int = 1_000

@@ -68,12 +68,15 @@ def parse_instant(text: str) -> int | None:
 
 
 def instant_ms(value: Any, what: str) -> int:
-    """Return an instant in milliseconds from integer milliseconds or an xsd:dateTime; UTC without a zone.
+    """Return an instant in milliseconds from integer milliseconds, an xsd:dateTime or an xsd:date.
+
+    A time without a zone is in UTC.
 
     Fractions of a millisecond are cut off.
 
     Raises:
-        InputError: the value is neither, or outside of the years 1 to 9999; ``what`` names it in the message.
+        InputError: the value is none of these, or outside of the years 1 to 9999; ``what`` names it in the
+            message.
     """
     if isinstance(value, str):
         milliseconds = parse_instant(value.strip())

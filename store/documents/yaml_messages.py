@@ -32,7 +32,8 @@ def split_yaml_messages(text: str, most: int = _MOST, deepest: int = 100) -> lis
 
     Raises:
         MediaTypeError: PyYAML is not installed.
-        RdfSyntaxError: the text is not YAML, or has values that JSON cannot express.
+        RdfSyntaxError: the text is not YAML, or has aliases, tags or values that JSON cannot express.
+        InputError: the text has a directive other than ``%YAML``.
         LimitError: the text has more characters than ``most``, or nests deeper than ``deepest``.
     """
     try:

@@ -166,10 +166,10 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> DecodedPush:
 
     Raises:
         MediaTypeError: the media type is not one of the formats of this module.
-        RdfSyntaxError: malformed RDF or JSON, with line and column; not for lines
-            and messages of a partial push, which are listed as invalid elements.
-        InputError: a time is not an instant, or an element has several times.
-        LimitError: the body nests deeper than ``max_nesting`` or has too many quads.
+        RdfSyntaxError: malformed RDF or JSON, with line and column; not for lines and messages of a partial
+            push, which are listed as invalid elements.
+        InputError: a time is not an instant, an element has several times, or a line has the wrong members.
+        LimitError: the body nests deeper than ``max_nesting``, or has too many quads or invalid elements.
     """
     name, rdf_format = media_type, _FORMATS.get(media_type)
     parameters: dict[str, str] = {}
@@ -411,7 +411,7 @@ def _parse(
     part: TextPosition = WHOLE,
     at: int | None = None,
 ) -> Content:
-    """Parse one text of the push; its elements have the time ``at`` if they have no time of their own."""
+    """Parse one text of the push; ``at`` is the time of its elements, None if the text may contain it."""
     known = at if at is not None else options.at
     content = read_content(
         text,
