@@ -229,15 +229,15 @@ class SqliteChangeLog:
     def close(self) -> None:
         """Close all idle database connections; a connection in use is closed after its read."""
         self._db.close()
-        # Closing SQLite's last connection moves the write-ahead log to the main file and syncs that file, so
-        # the newest version is durable for every sync setting.
-        self._mark.note(self.version)
-        self._mark.close()
         with self._readers_lock:
             self._closed = True
             for reader in self._readers:
                 reader.close()
             self._readers.clear()
+        # Closing SQLite's last connection moves the write-ahead log to the main file and syncs that file, so
+        # the newest version is durable for every sync setting.
+        self._mark.note(self.version)
+        self._mark.close()
 
     def _has_older(self, at_ms: int) -> bool:
         if self._oldest_ms is None:
