@@ -94,10 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build_parser(asked: str) -> argparse.ArgumentParser:
-    """Build a parser for the module of the command ``asked``, or for all modules if no such command exists.
+    """Build a parser with the commands of one module: the module of the command ``asked``.
 
-    A command imports its dependencies when the command runs: a client command needs neither the store nor the
-    engine, and importing these two packages takes longer than the work of a client command.
+    If there is no command ``asked``, the parser has all commands. A command imports its dependencies when it
+    runs, because a client command needs neither store nor engine, whose import takes longer than its request.
     """
     parser = argparse.ArgumentParser(
         prog="quadrill",
@@ -120,7 +120,7 @@ def build_parser(asked: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Option that prints the version; the version is read from the distribution metadata only then."""
+    """Option that prints the version, which it reads from the distribution metadata when it is given."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **further: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **further)
@@ -139,7 +139,7 @@ def _overview(commands: Any) -> str:
         lines.append(f"{group}:")
         lines += [f"    {name:10}  {commands.choices[name].get_default('summary')}" for name in names]
         lines.append("")
-    lines.append("quadrill COMMAND --help tells the options of a command, with examples.")
+    lines.append("quadrill COMMAND --help lists the options of a command, with examples.")
     lines.append("A server shows the documentation at /ui/docs.")
     return "\n".join(lines)
 
@@ -149,7 +149,7 @@ def _refuse(parser: argparse.ArgumentParser, asked: str) -> NoReturn:
     near = get_close_matches(asked, _MODULES, n=2, cutoff=0.5)
     meant = f"Did you mean {' or '.join(near)}? " if near else ""
     print(
-        f"quadrill: {f'there is no command {asked}' if asked else 'which command is not said'}",
+        f"quadrill: {f'there is no command {asked}' if asked else 'no command is given'}",
         file=sys.stderr,
     )
     print(f"Hint: {meant}quadrill --help lists all.", file=sys.stderr)
@@ -157,6 +157,7 @@ def _refuse(parser: argparse.ArgumentParser, asked: str) -> NoReturn:
 
 
 def _fail(error: ReportedError) -> int:
+    """Print each fault of an error with its place, excerpt and hint, and return the exit code."""
     faults = getattr(error, "faults", None) or (
         {"message": error.message, "hint": error.hint}
         | {name: getattr(error, name, None) for name in ("line", "column", "excerpt")},
@@ -164,8 +165,8 @@ def _fail(error: ReportedError) -> int:
     for fault in faults:
         line, column, message = fault["line"], fault["column"], fault["message"]
         place = f"line {line}: " if column is None else f"line {line}, column {column}: "
-        told = line is None or place.removesuffix(": ") in message
-        print(f"quadrill: {'' if told else place}{message}", file=sys.stderr)
+        has_place = line is None or place.removesuffix(": ") in message
+        print(f"quadrill: {'' if has_place else place}{message}", file=sys.stderr)
         if fault["excerpt"]:
             print(fault["excerpt"], file=sys.stderr)
         if fault["hint"]:

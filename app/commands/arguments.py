@@ -43,10 +43,10 @@ class _Help(argparse.HelpFormatter):
 def add_command(
     commands: Any, name: str, run: Run | None, summary: str, *examples: str, further: str = ""
 ) -> argparse.ArgumentParser:
-    """Add a command and return its parser.
+    """Add a command to a group of sub-parsers and return the command's parser.
 
-    ``run`` executes the command. The help text consists of the summary, the ``further`` text and the
-    examples.
+    ``run`` executes the command and returns its exit code. The help text consists of the summary, the text
+    ``further`` and the examples.
     """
     shown = "\n".join(f"  quadrill {each}" for each in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -72,13 +72,13 @@ def add_client_command(
 
 
 def add_actions(parser: argparse.ArgumentParser, run: Run) -> Any:
-    """Add a group of actions to a command's parser; ``run`` executes the command without an action."""
+    """Add a group of actions to a command's parser; ``run`` is executed if no action is given."""
     parser.set_defaults(run=run)
     return parser.add_subparsers(dest="action", metavar="ACTION", title="actions")
 
 
 def add_action(actions: Any, name: str, run: Run, summary: str, *examples: str) -> argparse.ArgumentParser:
-    """Add an action that calls a server; server options are accepted before and after the action's name."""
+    """Add an action that calls a server, with server options before or after its name."""
     parser = add_command(actions, name, run, summary, *examples)
     add_server_options(parser, argparse.SUPPRESS)
     parser.set_defaults(parser=parser)
@@ -100,7 +100,7 @@ def add_server_options(parser: argparse.ArgumentParser, default: Any = None) -> 
         "--json",
         action="store_true",
         default=False if default is None else default,
-        help="print JSON on standard output: one object, of a list one a line",
+        help="print JSON on standard output: one object, or one object per line for a list",
     )
 
 

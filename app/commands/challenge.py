@@ -110,7 +110,10 @@ def _time(text: str, number: int) -> datetime:
 
 
 def in_line(described: dict[str, Any]) -> int:
-    """Return how many reports may be queued for a query: `LINE` if each report gets an answer, else 1."""
+    """Return how many reports may be queued for a query: `LINE` if each report causes an answer, else 1.
+
+    ``described`` is the description of the query.
+    """
     every = described["form"] == "select" and not described["non_empty"] and described["once_per"] is None
     slide = {window["kind"] for window in described["windows"]} <= _SLIDING
     return LINE if every and slide and described["report"] == "on-content-change" else 1
@@ -131,8 +134,9 @@ class DelayRecorder:
         # Reports without an output line so far, each with the time at which the report was read.
         self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
-        # JSON text of the last answer without its time; no answer ends with the initial value.
-        self._told = "\n"
+        # JSON text of the last answer without its time. No answer ends with the initial value, so the first
+        # answer differs from it.
+        self._last_text = "\n"
         feed.join(self, None, 0)
 
     def expect(self, report: ChallengeReport, read_at: float) -> None:
@@ -140,10 +144,10 @@ class DelayRecorder:
         self._waiting.append((report, read_at))
 
     def look(self) -> None:
-        """Write the output lines of all queued reports, which the engine has processed.
+        """Write the output lines of the queued reports, after the engine has processed all of them.
 
-        An answer belongs to the first queued report with the answer's time; an answer at another
-        time is caused by an expiry, and gets no output line. The last answer belongs to the last report.
+        An answer belongs to the first queued report with the time of the answer. An answer at another time
+        is caused by an expiry and gets no output line. The last answer belongs to the last report.
         """
         events, waiting, answer = self._events, self._waiting, ""
         while events:
@@ -160,9 +164,9 @@ class DelayRecorder:
 
     def _changed(self, answer: str, report: ChallengeReport, read_at: float) -> None:
         """Write the output line of a report, if its answer has another list than the previous answer."""
-        if answer.endswith(self._told):
+        if answer.endswith(self._last_text):
             return
-        self._told = answer[answer.index(',"head":') :]
+        self._last_text = answer[answer.index(',"head":') :]
         document = json.loads(answer)
         rows = document["results"]["bindings"][:LENGTH]
         if rows == self._shown:

@@ -18,7 +18,7 @@ _MOST_SECONDS = 0.5
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Print the completions and exit, if a shell started the process for a completion; else do nothing."""
+    """Print the completions of a command line and exit, if a shell started the process for a completion."""
     for command in _all_parsers(parser):
         for action in command._actions:
             role = _role(command.prog, action.dest)

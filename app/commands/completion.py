@@ -16,12 +16,12 @@ def add_commands(commands: Any) -> None:
         commands,
         "completion",
         _completion,
-        "print the completion for a shell",
+        "print the completion script for a shell",
         "completion bash >> ~/.bashrc",
         "completion zsh >> ~/.zshrc",
         "completion fish > ~/.config/fish/completions/quadrill.fish",
-        further="It completes commands and options, and where a server answers at once names of its queries, "
-        "streams, sources and sinks",
+        further="It completes commands and options. If a server responds within half a second, it also "
+        "completes the names of queries, streams, sources and sinks, and the ids of jobs",
     )
     parser.add_argument("shell", choices=SHELLS)
 

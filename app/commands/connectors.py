@@ -17,8 +17,8 @@ from .connection import ServerConnection, connect
 def add_commands(commands: Any) -> None:
     """Add the commands ``sources``, ``source``, ``sinks`` and ``sink`` to the command line parser."""
     purposes = (
-        ("source", "bring elements into streams", "access-log"),
-        ("sink", "take the events of feeds elsewhere", "pager"),
+        ("source", "read elements from other systems into streams", "access-log"),
+        ("sink", "write the events of feeds to other systems", "pager"),
     )
     for one, what, example in purposes:
         listed = add_client_command(
@@ -27,7 +27,7 @@ def add_commands(commands: Any) -> None:
             _list,
             f"list the {one}s, which {what}",
             f"{one}s",
-            further="With --json the descriptions are one array",
+            further="With --json, the descriptions are one array",
         )
         listed.set_defaults(which=f"{one}s")
         single = add_client_command(
@@ -43,13 +43,15 @@ def add_commands(commands: Any) -> None:
         single.add_argument("name", help=f"the {one}'s name")
         action = single.add_mutually_exclusive_group()
         action.add_argument(
-            "--file", metavar="FILE", help="declare it: members as JSON; - for standard input"
+            "--file",
+            metavar="FILE",
+            help=f"declare the {one} with the members in a JSON file; - for standard input",
         )
         for word, summary in (
-            ("start", "let it run, also after it has failed"),
-            ("stop", "stop it, also over restarts"),
-            ("delete", "stop it and forget it"),
-            ("dead-letters", "what it could not read or deliver, a line each"),
+            ("start", f"start the {one}, also after a failure"),
+            ("stop", f"stop the {one}; it stays stopped when the server restarts"),
+            ("delete", f"stop the {one} and delete its declaration"),
+            ("dead-letters", "print the records or events that could not be read or delivered, one per line"),
         ):
             action.add_argument(f"--{word}", dest="action", action="store_const", const=word, help=summary)
         single.add_argument(
@@ -57,7 +59,7 @@ def add_commands(commands: Any) -> None:
             action="append",
             default=[],
             metavar="MEMBER=VALUE",
-            help="declare it: a member, its value as JSON or as text",
+            help=f"declare the {one} with this member; the value is JSON or text; can be repeated",
         )
 
 
@@ -84,7 +86,7 @@ def _one(options: argparse.Namespace) -> int:
         if declaring:
             answer = server.call("PUT", path, json=_members(options))
             print(
-                f"{options.name} {'declared' if answer.status == 201 else 'is declared so'}",
+                f"{options.name} {'declared' if answer.status == 201 else 'is declared'}",
                 file=sys.stderr,
             )
             document = answer.json()

@@ -34,8 +34,8 @@ def repair(options: argparse.Namespace) -> int:
     """Execute ``quadrill repair``: drop damaged parts of a data folder, and print what is lost."""
     folder, registry_url = _data(options)
     with looked_at(folder):
-        found, told = repaired(folder, registry_url)
-    for sentence in told:
+        found, lost = repaired(folder, registry_url)
+    for sentence in lost:
         print(sentence)
     _print(found)
     return 0 if found.whole else DAMAGED

@@ -30,7 +30,7 @@ _MOST_LEVELS = 100
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Declaration of one object in a file: section, name and members. A prefix has the one member ``uri``."""
+    """Declaration of one object in a declaration file; a prefix has ``uri`` as its only member."""
 
     section: str
     name: str
@@ -39,7 +39,7 @@ class Declared:
 
     @property
     def place(self) -> str:
-        """Return the file, section and name of the declaration, for error messages."""
+        """The file, section and name of the declaration, for error messages."""
         return f"{self.file}: {self.section}.{self.name}"
 
 

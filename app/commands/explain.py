@@ -22,16 +22,20 @@ def add_commands(commands: Any) -> None:
         "show the plan of a query text, or of a registered query",
         "explain alert.cqels",
         "explain alert --analyze",
-        further="The text of a file is explained without a server",
+        further="A file is explained without a server",
     )
     explain.add_argument("query", help="a file with a query text, or the name of a registered query")
-    explain.add_argument("--dialect", choices=DIALECTS, help="of a file; default: by the text")
+    explain.add_argument(
+        "--dialect", choices=DIALECTS, help="dialect of the file; default: detected from the text"
+    )
     explain.add_argument(
         "--analyze",
         action="store_true",
-        help="of a registered query: rows and share of the time of each operator, and its static tables",
+        help="show live figures of a registered query: rows and time share of each operator, static tables",
     )
-    explain.add_argument("--code", action="store_true", help="the generated source that runs the plan")
+    explain.add_argument(
+        "--code", action="store_true", help="show the Python source that is generated from the plan"
+    )
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -42,7 +46,9 @@ def _explain(options: argparse.Namespace) -> int:
         _registered(options)
         return 0
     if options.analyze:
-        raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
+        raise OfflineError(
+            f"{file} is a file with a query text, which has no live figures", hint="Name a registered query."
+        )
     members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
     # The imports are slow, and only the plan of a query text needs an engine in this process.
     from quadrill.continuous.algebra.query_advice import variable_advice

@@ -18,24 +18,24 @@ def add_commands(commands: Any) -> None:
         commands,
         "migrate",
         _migrate,
-        "bring data folder and registry to this version's format",
+        "upgrade a data folder and its registry to this version's formats",
         "migrate --data ./quadrill",
     )
     saving = add_client_command(
         commands,
         "backup",
         _backup,
-        "copy all that a server or a data folder keeps",
+        "copy all data of a server or of a data folder",
         "backup monday",
         "backup monday --data ./quadrill",
-        further="With --data it is a folder that no server has open",
+        further="The data folder of --data must not be open in a server",
     )
     saving.add_argument("folder", type=Path, metavar="DIR", help="a new folder for the backup")
     restoring = add_command(
         commands,
         "restore",
         _restore,
-        "make a data folder of a backup",
+        "create a data folder from a backup",
         "restore monday --data ./restored",
     )
     restoring.add_argument("folder", type=Path, metavar="DIR", help="the backup: a folder or a tar archive")
@@ -43,18 +43,18 @@ def add_commands(commands: Any) -> None:
         commands,
         "export",
         _export,
-        "write all quads",
+        "write all quads of a server or of a data folder to a file",
         "export all.nq.gz",
         "export --data ./quadrill all.trig",
-        further="The ending of the file tells the format, and whether it is packed",
+        further="The ending of the file name selects the format and the compression",
     )
-    export.add_argument("file", nargs="?", help="the file; standard output without it")
-    export.add_argument("--format", choices=EXPORT_FORMATS, help="default: that of the file's name, else nq")
+    export.add_argument("file", nargs="?", help="the file; default: standard output")
+    export.add_argument("--format", choices=EXPORT_FORMATS, help="default: by the file's ending, else nq")
     checking = add_command(
         commands,
         "check",
         _check,
-        "tell what is whole and what is damaged in a data folder; nothing is changed",
+        "report which files of a data folder are damaged, without changing them",
         "check --data ./quadrill",
     )
     checking.add_argument("--json", action="store_true", help="write a JSON document")
@@ -62,14 +62,14 @@ def add_commands(commands: Any) -> None:
         commands,
         "repair",
         _repair,
-        "go on without what is damaged in a data folder",
+        "drop the damaged parts of a data folder",
         "repair --drop-damaged --data ./quadrill",
     )
     repairing.add_argument(
         "--drop-damaged",
         action="store_true",
         required=True,
-        help="put what is damaged aside, and tell what is lost",
+        help="drop damaged parts, move damaged files into the subfolder damaged, and report the losses",
     )
     for parser in (migrating, saving, restoring, export, checking, repairing):
         add_data_options(parser)
@@ -81,23 +81,27 @@ def _add_tokens(commands: Any) -> None:
         commands,
         "token",
         None,
-        "make, list and remove bearer tokens of a data folder",
+        "create, list and remove bearer tokens of a data folder",
         "token add write --label ada",
         "token list --data ./quadrill",
-        further="From the first one on every request needs one",
+        further="Once a token exists, every request needs a token",
     )
     add_data_options(parser)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", title="actions")
     add = add_command(
-        actions, "add", _add_token, "make a token and print it, once", "token add read --label page"
+        actions,
+        "add",
+        _add_token,
+        "create a token and print it; it is never shown again",
+        "token add read --label page",
     )
-    add.add_argument("role", choices=ROLES, help="what it may do")
-    add.add_argument("--label", default="", help="whose it is")
+    add.add_argument("role", choices=ROLES, help="the token's role, which limits its requests")
+    add.add_argument("--label", default="", help="a text that names the token's owner or purpose")
     listing = add_command(
-        actions, "list", _list_tokens, "list tokens by the first digits of their hashes", "token list"
+        actions, "list", _list_tokens, "list tokens with the first digits of their hashes", "token list"
     )
     remove = add_command(actions, "remove", _remove_token, "remove a token", "token remove 5f0c2a")
-    remove.add_argument("hash", help="the first digits of its hash, as listed")
+    remove.add_argument("hash", help="the first digits of the token's hash, as token list prints them")
     for action in (add, listing, remove):
         # --data and --config are accepted before and after the action's name.
         add_data_options(action, default=argparse.SUPPRESS)

@@ -27,9 +27,9 @@ def add_commands(commands: Any) -> None:
     )
     actions = add_actions(jobs, _list)
     add_action(actions, "list", _list, "list the jobs", "jobs list --json")
-    show = add_action(actions, "show", _show, "tell all of a job", "jobs show 5f0c2a --follow")
+    show = add_action(actions, "show", _show, "show a job", "jobs show 5f0c2a --follow")
     show.add_argument("id", help="the job's id")
-    show.add_argument("--follow", action="store_true", help="show its progress until it has ended")
+    show.add_argument("--follow", action="store_true", help="show the job's progress until the job has ended")
     cancel = add_action(actions, "cancel", _cancel, "cancel a job that has not ended", "jobs cancel 5f0c2a")
     cancel.add_argument("id", help="the job's id")
 

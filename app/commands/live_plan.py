@@ -40,7 +40,7 @@ def show(document: Mapping[str, Any]) -> None:
 
 
 def _rows(operators: Sequence[_Operator]) -> list[list[str]]:
-    """Return one table row per operator; the inputs of an operator follow below the operator."""
+    """Return one table row per operator; the rows of an operator's inputs follow the operator's row."""
     by_number = {each["number"]: each for each in operators}
     total = sum(_times(operators).values())
     rows = []
@@ -63,7 +63,7 @@ def _rows(operators: Sequence[_Operator]) -> list[list[str]]:
 def _tree(
     operators: Sequence[_Operator], by_number: Mapping[int, _Operator]
 ) -> Iterator[tuple[str, _Operator]]:
-    """Yield operators in tree order, each with the text of the tree's lines before it.
+    """Yield operators in tree order, each with a prefix of box-drawing characters.
 
     The roots are the operators that no other operator reads. An operator with several readers is repeated
     with "(above)" and without its inputs.
@@ -85,16 +85,20 @@ def _tree(
 
 
 def _times(operators: Sequence[_Operator]) -> dict[int, float]:
-    """Return the microseconds per step, by the number of the operator that the time is measured with."""
+    """Return the measured microseconds per step by operator number.
+
+    A time includes the operators that are measured together with that operator.
+    """
     return {
         each["timed_with"]: each["microseconds"] for each in operators if each["microseconds"] is not None
     }
 
 
 def _share(operator: _Operator, total: float) -> str | float:
-    """Return an operator's share of the time of a step, from 0 to 1.
+    """Return an operator's share of the time of a step, from 0 to 1, or a text without a separate time.
 
-    The result is a text if the time is measured with another operator, and empty before a measurement.
+    The text points up or down to the operator with which ``operator`` is measured, or is empty before the
+    first measurement.
     """
     if operator["timed_with"] != operator["number"]:
         return "with ↑" if operator["timed_with"] > operator["number"] else "with ↓"
@@ -112,11 +116,11 @@ def _measured(document: Mapping[str, Any], operators: Sequence[_Operator]) -> st
     steps, timed = document["steps"] or 0, document["timed_steps"] or 0
     total = sum(_times(operators).values())
     if not timed:
-        return f"{output.counted(steps, 'step')}, none timed yet: few of them are"
-    told = f"{output.counted(steps, 'step')}, {timed:,} of them timed, {total:,.0f} µs of CPU time a step"
+        return f"{output.counted(steps, 'step')}, none of them timed yet: only few are"
+    text = f"{output.counted(steps, 'step')}, {timed:,} of them timed, {total:,.0f} µs of CPU time a step"
     if any(each["timed_with"] != each["number"] for each in operators):
-        told += "; with ↓, with ↑: the time is that of the operator below, above"
-    return told
+        text += "; with ↓ or with ↑: included in the time of the operator below or above"
+    return text
 
 
 def _part(part: Mapping[str, Any]) -> list[str]:

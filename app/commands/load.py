@@ -29,20 +29,30 @@ def add_commands(commands: Any) -> None:
         "load airports.ttl flights.nq.gz",
         "load --graph http://example.org/airports airports.ttl",
         "load --data ./quadrill flights.nt",
-        further="The ending of a file tells its format. The server reads files below its load folders "
-        "itself, others are sent to it; with --data no server is needed",
+        further="The ending of a file name selects the format. The server reads files in its load folders "
+        "from its own disk; other files are uploaded. With --data, no server is needed",
     )
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="files; folders and globs the server can read"
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="files, folders or globs; an upload takes only files",
     )
-    parser.add_argument("--graph", metavar="IRI", help="the graph to load into (default: as the file says)")
-    parser.add_argument("--type", metavar="MEDIA_TYPE", help="media type, when the file name does not tell")
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="what prepares the files")
-    parser.add_argument("--strict", action="store_true", help="load nothing when there is a bad line")
-    parser.add_argument("--max-bad", type=int, metavar="N", help="load nothing above so many bad lines")
+    parser.add_argument(
+        "--graph", metavar="IRI", help="the graph to load into (default: the graphs in the file)"
+    )
+    parser.add_argument("--type", metavar="MEDIA_TYPE", help="media type (default: by the file's ending)")
+    parser.add_argument("--engine", choices=ENGINES, default="auto", help="the engine that parses the files")
+    parser.add_argument("--strict", action="store_true", help="load nothing if a line is invalid")
+    parser.add_argument(
+        "--max-bad", type=int, metavar="N", help="load nothing if more than N lines are invalid"
+    )
     parser.add_argument("--mirror", action="store_true", help="also write the Parquet mirror (Spark)")
     parser.add_argument("--data", metavar="DIR", help="load into this data folder, without a server")
-    parser.add_argument("--master", metavar="URL", help="Spark master (with --data; a server has a setting)")
+    parser.add_argument(
+        "--master", metavar="URL", help="Spark master, only with --data (a server has a setting)"
+    )
 
 
 def _load(options: argparse.Namespace) -> int:
@@ -110,7 +120,7 @@ _PACKED = {".gz": _as_it_is, ".bz2": _unpacked_bz2, ".zst": _unpacked_zst}
 
 
 def _blocks(stream: Any, line: ProgressLine, total: int | None) -> Iterator[bytes]:
-    """Yield a file in blocks of 1 MiB, and show the bytes sent on the progress line."""
+    """Yield the content of a file in blocks of 1 MiB, and show the sent bytes on the progress line."""
     sent = 0
     while block := stream.read(1 << 20):
         if sent:
@@ -120,7 +130,11 @@ def _blocks(stream: Any, line: ProgressLine, total: int | None) -> Iterator[byte
 
 
 def _load_there(server: ServerConnection, file: Path, options: argparse.Namespace) -> int | None:
-    """Let the server load a file from its own disk; return the exit code, or None after status 403 or 404."""
+    """Let the server load a file from its own disk, and return the exit code.
+
+    The result is None if the file lies in no load folder of the server or does not exist there (status 403
+    or 404), so that the caller can upload the file.
+    """
     if options.master:
         raise UsageError("--master is for loads with --data", hint="A server has the setting spark_master.")
     members = {
@@ -166,8 +180,8 @@ def _require_upload(file: Path, options: argparse.Namespace) -> None:
 
 def _tell(options: argparse.Namespace, what: str, rows: int, document: Mapping[str, Any]) -> int:
     bad = document.get("bad_lines", 0)
-    told = f"loaded {what}, {rows} quads, {document['added']} of them new, version {document['version']}"
-    output.tell(options, told, document)
+    text = f"loaded {what}, {rows} quads, {document['added']} of them new, version {document['version']}"
+    output.tell(options, text, document)
     if not bad:
         return 0
     lines = "1 bad line was" if bad == 1 else f"{bad} bad lines were"

@@ -29,13 +29,15 @@ def add_commands(commands: Any) -> None:
         commands,
         "map",
         _map,
-        "show what records would be by a mapping; nothing enters",
+        "show the quads that a mapping makes from records, without a push",
         "map readings sample.csv",
         "map sample.ndjson --mapping mapping.rq --time ts",
     )
-    shown.add_argument("stream", nargs="?", help="the stream whose mapping it is, unless --mapping is given")
+    shown.add_argument("stream", nargs="?", help="the stream with the mapping; not needed with --mapping")
     shown.add_argument("file", help="a file of records, or - for standard input")
-    shown.add_argument("--type", metavar="MEDIA_TYPE", help=f"media type; default: by the name, {_LINES}")
+    shown.add_argument(
+        "--type", metavar="MEDIA_TYPE", help=f"media type; default: by the file's ending, else {_LINES}"
+    )
     _add_mapping(shown)
 
 
@@ -48,7 +50,7 @@ def add_declaration(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=JSON",
-        help="a further member, for instance lateness=2s; can be repeated",
+        help="a further member of the declaration, for instance lateness=2s; can be repeated",
     )
 
 
@@ -65,8 +67,10 @@ def _add_mapping(parser: argparse.ArgumentParser) -> None:
         "--mapping", type=Path, metavar="FILE", help="a CONSTRUCT, a JSON-LD context, or a mapping as JSON"
     )
     parser.add_argument("--time", metavar="FIELD", help="the field of the event time")
-    parser.add_argument("--time-format", choices=("iso", "s", "ms", "us"), help="how it is written")
-    parser.add_argument("--format", choices=("json", "csv"), help="take only records of this format")
+    parser.add_argument(
+        "--time-format", choices=("iso", "s", "ms", "us"), help="format of the event time in that field"
+    )
+    parser.add_argument("--format", choices=("json", "csv"), help="accept only records of this format")
 
 
 def _mapping(options: argparse.Namespace) -> dict[str, Any]:
@@ -90,9 +94,7 @@ def _map(options: argparse.Namespace) -> int:
             members = {"mapping": _mapping(options), "records": _records(data, media_type, options.file)}
             answer = server.call("POST", "streams:map", json=members)
         elif options.stream is None:
-            raise UsageError(
-                "which mapping is not said", hint="Name a stream before the file, or give --mapping."
-            )
+            raise UsageError("no mapping is given", hint="Name a stream before the file, or give --mapping.")
         else:
             path, parameters = stream_address(options.stream, ":map")
             headers = {"Content-Type": media_type}

@@ -13,17 +13,21 @@ from .progress import followed
 
 def add_commands(commands: Any) -> None:
     """Add the command ``mirror`` to the command line parser."""
-    summary = "make the Parquet mirror that Spark reads, or compact it"
+    summary = "write the Parquet mirror that Spark reads, or compact it"
     parser = add_client_command(
         commands, "mirror", _run, summary, "mirror", "mirror --compact", "mirror --show"
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--compact", action="store_true", help="take the commits since into it; made anew where it is stale"
+        "--compact", action="store_true", help="apply later commits to the mirror; rewrite a stale mirror"
     )
-    what.add_argument("--show", action="store_true", help="only show version, size and changes since")
-    parser.add_argument("--data", metavar="DIR", help="the mirror of this data folder, without a server")
-    parser.add_argument("--master", metavar="URL", help="Spark master (with --data; a server has a setting)")
+    what.add_argument(
+        "--show", action="store_true", help="only show the mirror's version, size and later commits"
+    )
+    parser.add_argument("--data", metavar="DIR", help="use the mirror of this data folder, without a server")
+    parser.add_argument(
+        "--master", metavar="URL", help="Spark master, only with --data (a server has a setting)"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:

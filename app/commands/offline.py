@@ -196,10 +196,10 @@ def _written(file: str | None) -> Iterator[IO[bytes]]:
 def open_source(options: argparse.Namespace, default: str = DEFAULT_SERVER) -> QuadStore | ServerConnection:
     """Open the source of an export or backup: a data folder, or a connection to a server.
 
-    The source is the data folder of the options or environment, else the named server, else a server at the
-    default address, else the default data folder. If another process has the folder open, the source is the
-    server named by ``--server``. A server at the default address is not used then, because it may have other
-    data.
+    The source is the data folder of the options; else the server of the option or environment; else the data
+    folder of the environment; else a server at the ``default`` address, if it responds; else the default data
+    folder. If another process has the data folder open, the source is the server of ``--server``, but never a
+    server at the default address, because that server may have other data.
 
     Raises:
         OfflineError: no server responds and the data folder has no data.
@@ -213,7 +213,7 @@ def open_source(options: argparse.Namespace, default: str = DEFAULT_SERVER) -> Q
         if named_server(options) is not None:
             return server
         if server.answers():
-            print(f"asking the server at {default}; --data takes a folder", file=sys.stderr)
+            print(f"asking the server at {default}; --data selects a data folder", file=sys.stderr)
             return server
     settings = _settings(options)
     folder = settings.data_folder
@@ -228,7 +228,7 @@ def open_source(options: argparse.Namespace, default: str = DEFAULT_SERVER) -> Q
             hint="Name another one with --data, or a running server with --server.",
         )
     if not given:
-        print(f"no server answers at {default}: taking the data folder {folder}", file=sys.stderr)
+        print(f"no server answers at {default}: using the data folder {folder}", file=sys.stderr)
     try:
         return open_store(settings)
     except StoreLockedError as error:

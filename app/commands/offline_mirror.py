@@ -18,7 +18,7 @@ from .progress import ProgressLine
 
 
 def shown(data: str) -> dict[str, Any]:
-    """Describe the Parquet mirror of a data folder, and how far the store is ahead of the mirror."""
+    """Describe the Parquet mirror of a data folder, and the commits that it does not contain yet."""
     settings, folder = _folder(data)
     with open_store(settings) as store:
         return describe_mirror(store, folder / MIRROR, settings.mirror_compact_ratio)

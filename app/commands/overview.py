@@ -33,7 +33,7 @@ class ShownQuery:
     window_quads: int
     static_rows: int
     late: int
-    told: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,11 @@ class Overview:
 
     def to_json(self) -> dict[str, Any]:
         """Return the overview as a JSON object."""
-        return asdict(self)
+        # The member `told` of a query is part of the output format of `quadrill top --json`.
+        document = asdict(self)
+        for query in document["queries"]:
+            query["told"] = query.pop("note")
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ def _query(
         window_quads=now["state_size"] or 0,
         static_rows=sum(each["rows"] or 0 for each in now["static_parts"]),
         late=counters["late"],
-        told=now["error"] or (waiting[0]["text"] if waiting else ""),
+        note=now["error"] or (waiting[0]["text"] if waiting else ""),
     )
 
 

@@ -109,7 +109,11 @@ def stream_declaration(given: Mapping[str, Any], described: Mapping[str, Any] | 
 
 
 def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the members in which a source or sink that the server reports as changed differs."""
+    """Return the members in which a declaration differs from the server's description of a source or sink.
+
+    Call the function only if the server has reported a change. If no visible member differs, the change is in
+    a secret, which the description hides, so the result has all hidden members.
+    """
     has = connector_members(described)
     names = dict.fromkeys((*given, *has))
     hidden = [each for each in names if _is_hidden(has.get(each))]

@@ -1,4 +1,4 @@
-"""The command ``quadrill push``, which pushes a file at once, or lines of standard input as they arrive."""
+"""The command ``quadrill push``: pushes a file in one request, or lines of standard input as they arrive."""
 
 from __future__ import annotations
 
@@ -44,35 +44,39 @@ def add_commands(commands: Any) -> None:
         "push readings readings.ndjson",
         "push readings element.ttl --at 2024-06-01T10:00:00Z",
         "push readings - --type text/csv < readings.csv",
-        further="The answer of the server, with counts, is printed as JSON. Lines of standard input are "
-        "pushed as they come: NDJSON, CSV, and with --each triple N-Triples and N-Quads; what else is piped "
-        "in is one push at its end",
+        further="The counts in the server's answer are printed as JSON. Lines of standard input are pushed "
+        "as they arrive if they are NDJSON, CSV, or with --each triple N-Triples or N-Quads; standard input "
+        "in another format is one push at its end",
     )
     push.add_argument("stream", help="the stream's name or IRI")
     push.add_argument("file", help="a file, or - for standard input")
     push.add_argument(
         "--type",
         metavar="MEDIA_TYPE",
-        help=f"media type, when the file name does not tell; {PIPED} for standard input",
+        help=f"media type (default: by the file's ending, {PIPED} for standard input)",
     )
     push.add_argument("--at", metavar="TIME", help="event time: milliseconds or xsd:dateTime")
-    push.add_argument("--each", choices=("triple",), help="make one element of each triple")
-    push.add_argument("--partial", action="store_true", help="accept the good elements and list the bad")
-    push.add_argument("--wait", action="store_true", help="answer once the results are in the feeds")
-    push.add_argument("--batch", type=int, default=1_000, metavar="LINES", help="most lines of one push")
+    push.add_argument("--each", choices=("triple",), help="make each triple a separate element")
+    push.add_argument(
+        "--partial", action="store_true", help="accept the valid elements and list the invalid ones"
+    )
+    push.add_argument("--wait", action="store_true", help="wait until the results are in the feeds")
+    push.add_argument(
+        "--batch", type=int, default=1_000, metavar="LINES", help="maximum number of lines in one push"
+    )
     push.add_argument(
         "--linger",
         type=float,
         default=0.2,
         metavar="SECONDS",
-        help="how long a line may wait for others (default: %(default)s)",
+        help="maximum time that a line waits for further lines (default: %(default)s)",
     )
     push.add_argument(
         "--retry",
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="how long to try again while the server is away or full (default: %(default)s)",
+        help="time to retry while the server is unreachable or overloaded (default: %(default)s)",
     )
 
 
@@ -80,7 +84,7 @@ def _push(options: argparse.Namespace) -> int:
     media_type = options.type or PUSH_TYPES.get(Path(options.file).suffix)
     if media_type is None and options.file == "-":
         media_type = PIPED
-        print(f"standard input is taken for {PIPED}; --type tells another format", file=sys.stderr)
+        print(f"standard input is read as {PIPED}; --type names another format", file=sys.stderr)
     media_type = media_type or media_type_of(Path(options.file))
     with connect(options) as server:
         push = _Push(server, options, media_type)
@@ -131,8 +135,8 @@ class _Push:
             if before == 0 and self.media_type.startswith("text/csv"):
                 header, *lines = block
             if any(line.strip() for line in lines):
-                # The line number in the input is the line number in the push plus the number of earlier input
-                # lines, minus the repeated CSV header.
+                # The server reports errors by line number of the push. The line number of the input is
+                # greater by the number of earlier input lines, less one for the repeated CSV header.
                 self.send(header + b"".join(lines), before - (1 if header and before else 0))
             before += len(block)
 
@@ -156,8 +160,8 @@ class _Push:
                 away = isinstance(error, UnreachableError) or error.status in _AGAIN
                 if not away or time.monotonic() + wait > deadline:
                     if before > 0:
-                        told = f"after {before} lines that are in the stream, {error.message}"
-                        raise ServerError(told, hint=error.hint) from error
+                        message = f"{before} lines were pushed, then: {error.message}"
+                        raise ServerError(message, hint=error.hint) from error
                     raise
             time.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(5.0, 2 * wait)
@@ -177,8 +181,8 @@ class _Push:
         """Print the sums of all pushes as JSON, and counts of dropped and bad elements on standard error."""
         if self.answer is None:
             return
-        told = self.answer | {name: self.sums[name] for name in _SUMS if name in self.answer}
-        print(json.dumps(told | {"first_seq": self.first_seq}, ensure_ascii=False), flush=True)
+        sums = self.answer | {name: self.sums[name] for name in _SUMS if name in self.answer}
+        print(json.dumps(sums | {"first_seq": self.first_seq}, ensure_ascii=False), flush=True)
         listed = "streams/{name}" if self.path == "streams" else self.path
         for number, what in (
             (self.sums["dropped"], f"late and dropped; GET /{listed}/late lists them"),
@@ -190,7 +194,10 @@ class _Push:
 
 
 def _batches(source: int, most: int, linger: float) -> Iterator[list[bytes]]:
-    """Yield input lines in blocks, bounded by number of lines, bytes, and seconds since the first line."""
+    """Yield the lines of a file descriptor in blocks as they arrive.
+
+    A block ends at ``most`` lines, at `_BATCH_BYTES`, or ``linger`` seconds after its first line.
+    """
     waiting: queue.Queue[bytes | None] = queue.Queue(_WAITING_LINES)
     threading.Thread(target=_read, args=(source, waiting), name="quadrill-stdin", daemon=True).start()
     block: list[bytes] = []

@@ -16,15 +16,15 @@ def add_commands(commands: Any) -> None:
         commands,
         "queries",
         _queries,
-        "list the continuous queries, and what each waits for",
+        "list the continuous queries, and what each of them waits for",
         "queries",
         "queries alert --json",
     )
-    listed.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    listed.add_argument("names", nargs="*", metavar="NAME", help="list only these queries")
     for name, run, summary in (
         ("pause", _pause, "stop the evaluation of continuous queries; they stay registered"),
-        ("resume", _resume, "let paused or failed continuous queries go on"),
-        ("refresh", _refresh, "read the static parts of continuous queries anew, and what they fetch"),
+        ("resume", _resume, "resume paused or failed continuous queries"),
+        ("refresh", _refresh, "read the static parts and remote sources of continuous queries again"),
     ):
         changed = add_client_command(commands, name, run, summary, f"{name} alert")
         changed.add_argument("names", nargs="+", metavar="NAME", help="names of queries")
@@ -32,16 +32,21 @@ def add_commands(commands: Any) -> None:
         commands,
         "replay",
         _replay,
-        "evaluate a query once more over the retained elements",
+        "evaluate a query again over the retained elements",
         "replay alert --from 2024-06-01T10:00:00Z",
     )
     replay.add_argument("name", help="the query's name")
     replay.add_argument(
-        "--from", dest="begin", metavar="TIME", help="milliseconds or xsd:dateTime (default: all of them)"
+        "--from",
+        dest="begin",
+        metavar="TIME",
+        help="first event time, milliseconds or xsd:dateTime (default: that of the oldest element)",
     )
     drop = add_client_command(commands, "drop", _drop, "drop a continuous query; its feed ends", "drop alert")
     drop.add_argument("name", help="the query's name")
-    drop.add_argument("--offline", action="store_true", help="in a data folder that no server has open")
+    drop.add_argument(
+        "--offline", action="store_true", help="drop it in a data folder that no server has open"
+    )
     add_data_options(drop, ", with --offline")
 
 

@@ -48,12 +48,17 @@ def add_commands(commands: Any) -> None:
     )
     _add_text(query)
     query.add_argument(
-        "--format", choices=tuple(ACCEPT), help="how to print the answer (default: by --to, else table)"
+        "--format",
+        choices=tuple(ACCEPT),
+        help="format of the answer (default: by the ending of --to, else table)",
     )
     query.add_argument(
-        "--to", type=Path, metavar="FILE", help="write the answer there, in the format of the file's ending"
+        "--to",
+        type=Path,
+        metavar="FILE",
+        help="write the answer to this file, in the format of the file's ending",
     )
-    query.add_argument("--timeout", type=float, metavar="SECONDS", help="stop it after that time")
+    query.add_argument("--timeout", type=float, metavar="SECONDS", help="cancel the query after this time")
     update = add_client_command(
         commands,
         "update",
@@ -61,16 +66,18 @@ def add_commands(commands: Any) -> None:
         "run a SPARQL update",
         "update 'INSERT DATA { <urn:a> <urn:b> 1 }'",
         "update change.ru",
-        further="It is one commit, all or nothing; how many quads it added and removed is told",
+        further="The update is one atomic commit. The command prints how many quads it added and removed",
     )
     _add_text(update)
 
 
 def _add_text(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "text", nargs="?", help=f"the text, or a file {', '.join(_TEXTS)}; without it standard input is read"
+        "text",
+        nargs="?",
+        help=f"the text, or a file that ends with one of {', '.join(_TEXTS)}; default: standard input",
     )
-    parser.add_argument("--file", type=Path, help="read the text from a file of any name")
+    parser.add_argument("--file", type=Path, help="read the text from this file, whatever its ending")
 
 
 def _text(options: argparse.Namespace) -> str:

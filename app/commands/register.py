@@ -26,26 +26,30 @@ def add_commands(commands: Any) -> None:
         "register alert.cqels",
         "register alert.cqels --replace --output changes",
         "register - --name warm --option lateness=2s < warm.rspql",
-        further="Without --name, and without one in the text, it is named like the file: alert.cqels is "
-        "alert. The endings .cqels, .rspql and .csparql tell the dialect",
+        further="Without a name in --name or in the text, the query gets the name of the file: that of "
+        "alert.cqels is alert. The endings .cqels, .rspql and .csparql select the dialect",
     )
     register.add_argument("file", help="the query text, or a JSON registration; - for standard input")
     register.add_argument("--name", help="the query's name")
-    register.add_argument("--dialect", choices=DIALECTS, help="default: by the ending, else by the text")
+    register.add_argument(
+        "--dialect", choices=DIALECTS, help="default: by the file's ending, else detected from the text"
+    )
     register.add_argument(
         "--output",
         choices=("istream", "dstream", "rstream", "changes"),
-        help="what it tells: new rows, rows that go, whole answers, or both kinds of changes",
+        help="rows to emit: new rows, removed rows, whole answers, or new and removed rows",
     )
     register.add_argument(
-        "--replace", action="store_true", help="drop the query that has the name; without it that is refused"
+        "--replace",
+        action="store_true",
+        help="replace a different query that has the same name, instead of failing",
     )
     register.add_argument(
         "--option",
         action="append",
         default=[],
         metavar="NAME=JSON",
-        help="a further member, for instance start=when-ready; can be repeated",
+        help="a further registration member, for instance start=when-ready; can be repeated",
     )
 
 

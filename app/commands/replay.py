@@ -113,7 +113,10 @@ class _EventPrinter:
 
 @contextmanager
 def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
-    """Open an engine in memory that evaluates the query on the thread that pushes elements."""
+    """Open an engine in memory, load the static files and register the query.
+
+    The engine evaluates the query on the thread that pushes elements.
+    """
     settings = Settings(
         data=MEMORY,
         extensions=load_settings().extensions,
@@ -159,10 +162,10 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
 def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> None:
     """Push the recorded elements in the order of their event times.
 
-    A stream without elements delays no other stream, so pushing one file after the other would let the
-    first stream run ahead of the second one in event time. Elements of one stream with one event time are
-    one push. At equal event times, streams are pushed in the order of the query text. A file without event
-    times is one push after all others.
+    A stream without elements delays no other stream. If the files were pushed one after the other, the first
+    stream would therefore run ahead of the second one in event time. Elements of one stream with equal event
+    times are one push. At equal event times, streams are pushed in the order of the query text. A file whose
+    elements have no event times is one push after all others.
     """
     bodies = {stream: (file.read_bytes(), _media_type(file)) for stream, file in streams.items()}
     if len(bodies) > 1:

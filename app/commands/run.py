@@ -22,20 +22,30 @@ def add_commands(commands: Any) -> None:
     )
     run.add_argument("query", type=Path, help="the query text")
     run.add_argument(
-        "--stream", action="append", default=[], metavar="NAME=FILE", help="a stream's recorded elements"
+        "--stream",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="a file with recorded elements of a stream",
     )
     run.add_argument(
-        "--static", action="append", default=[], metavar="[GRAPH=]FILE", help="RDF to load at first"
+        "--static",
+        action="append",
+        default=[],
+        metavar="[GRAPH=]FILE",
+        help="an RDF file to load into the store at the start",
     )
-    run.add_argument("--dialect", choices=DIALECTS, help="default: by the text")
+    run.add_argument("--dialect", choices=DIALECTS, help="default: detected from the text")
     run.add_argument(
         "--format",
         choices=("events", "rows", "debs"),
         default="events",
-        help="events: one event of the feed a line; rows: one row a line, for people; debs: the output "
+        help="events: one event of the feed per line; rows: one row per line, for people; debs: the output "
         "lines of the DEBS 2015 challenge",
     )
-    run.add_argument("--until", metavar="TIME", help="end with a heartbeat of this time on every stream")
+    run.add_argument(
+        "--until", metavar="TIME", help="at the end, advance every stream to this time by a heartbeat"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -29,17 +29,19 @@ def add_commands(commands: Any) -> None:
         "run the server",
         "serve",
         "serve --data :memory: --port 8080",
-        further="It runs until a signal stops it. Every setting can stand in the TOML file, or in the "
-        "environment as QUADRILL_ and its name",
+        further="It runs until SIGINT or SIGTERM. Every setting can be given in the TOML file, or in an "
+        "environment variable whose name is QUADRILL_ and the setting's name",
     )
     parser.add_argument(
-        "--data", metavar="DIR", help="data folder, or :memory: for trials (default: one of the user's)"
+        "--data",
+        metavar="DIR",
+        help="data folder, or :memory: to store nothing on disk (default: in the user's data directory)",
     )
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default 7878, 0 for a free one)")
     parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
     parser.add_argument(
-        "--read-only", action="store_true", default=None, help="refuse everything that writes"
+        "--read-only", action="store_true", default=None, help="reject all requests that write"
     )
     parser.add_argument(
         "--extension",
@@ -51,8 +53,8 @@ def add_commands(commands: Any) -> None:
         "--paused",
         metavar="NAME",
         action="append",
-        help="start with this continuous query paused and not evaluated, all: every one; "
-        "can be repeated, or several with commas",
+        help="pause this continuous query at the start without evaluating it; all pauses every query; "
+        "can be repeated, or a list with commas",
     )
     add_command(
         commands,
@@ -61,7 +63,8 @@ def add_commands(commands: Any) -> None:
         demo.SUMMARY,
         "demo",
         "demo --speed 600 --port 8080",
-        further="Five continuous queries run on them, round after round; open the page it names",
+        further="Five continuous queries evaluate the flights in repeated rounds; the command prints the "
+        "address of the page to open",
     )
     demo.add_arguments(commands.choices["demo"])
 
@@ -117,11 +120,12 @@ def _serve(options: argparse.Namespace) -> int:
     def on_signal(_number: int, _frame: object) -> None:
         stop.set()
 
-    # The handlers are set before the server opens files, because an early signal must still close the store.
+    # The signal handlers are set before the server opens files: without a handler, a signal during the start
+    # would end the process before the store is closed.
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    # Errors in the settings are reported before store and engine are imported. Imported modules
-    # stay in memory, so garbage collection is disabled during the imports (`running.serve` enables it).
+    # Store and engine are imported only now, so errors in the settings are reported without the slow import.
+    # Imported modules are never garbage, so garbage collection is disabled until `running.serve` enables it.
     gc.disable()
     from quadrill.continuous.errors import EngineStoppedError
 

@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "streams",
         _list,
-        "list the streams; show, declare, move or drop one; see what did not get where it should",
+        "list the streams; show, declare, advance or drop one; list and retry its dead letters",
         "streams",
         "streams show readings",
         "streams heartbeat readings 2024-06-01T10:00:00Z",
@@ -25,28 +25,30 @@ def add_commands(commands: Any) -> None:
     )
     actions = add_actions(streams, _list)
     add_action(actions, "list", _list, "list the streams", "streams list --json")
-    _stream(add_action(actions, "show", _show, "tell all of a stream", "streams show readings"))
+    _stream(add_action(actions, "show", _show, "show a stream", "streams show readings"))
     example = "streams declare readings --option lateness=2s"
     add_declaration(
-        add_action(actions, "declare", _declare, "declare a stream; what was declared is replaced", example)
+        add_action(
+            actions, "declare", _declare, "declare a stream; an earlier declaration is replaced", example
+        )
     )
     heartbeat = add_action(
         actions,
         "heartbeat",
         _heartbeat,
-        "move a stream's watermark without data, so that windows close",
+        "advance a stream's watermark without an element, so that windows close",
         "streams heartbeat readings 2024-06-01T10:00:00Z",
     )
     _stream(heartbeat)
     heartbeat.add_argument("time", metavar="TIME", help="event time: milliseconds or xsd:dateTime")
     heartbeat.add_argument(
-        "--wait", action="store_true", help="answer once the results that follow are in the feeds"
+        "--wait", action="store_true", help="wait until the resulting events are in the feeds"
     )
     reset = add_action(
         actions,
         "reset-time",
         _reset_time,
-        "let the time of a stream begin anew after the clock was ahead; its readers begin a new epoch",
+        "reset the time of a stream after the clock was ahead; queries that read it begin a new epoch",
         "streams reset-time readings",
     )
     _stream(reset)
@@ -54,7 +56,7 @@ def add_commands(commands: Any) -> None:
         actions,
         "dead-letters",
         _dead_letters,
-        "list the elements that did not get where they should, with the reason",
+        "list late elements, unreadable records, and elements at which a query failed, with the reason",
         "streams dead-letters readings",
     )
     _stream(letters)
@@ -62,15 +64,17 @@ def add_commands(commands: Any) -> None:
         actions,
         "retry",
         _retry,
-        "try dead letters once more",
+        "retry dead letters",
         "streams retry readings 17",
         "streams retry readings --all",
     )
     _stream(retry)
     retry.add_argument("ids", nargs="*", metavar="ID", help="ids of dead letters, as dead-letters lists them")
-    retry.add_argument("--all", action="store_true", help="all of the stream, the oldest first")
+    retry.add_argument(
+        "--all", action="store_true", help="retry all dead letters but admitted late elements, oldest first"
+    )
     _stream(add_action(actions, "drop", _drop, "drop a stream that no query reads", "streams drop readings"))
-    summary = "declare a stream; the whole declaration of one that is there is replaced"
+    summary = "declare a stream; an earlier declaration is replaced as a whole"
     declare = add_client_command(
         commands,
         "declare",
@@ -144,7 +148,7 @@ def _reset_time(options: argparse.Namespace) -> int:
     with connect(options) as server:
         answer = server.call("POST", path, params=parameters).json()
     begun = ", ".join(answer["queries"]) or "no query reads it"
-    output.tell(options, f"the time of {options.stream} begins anew; new epochs: {begun}", answer)
+    output.tell(options, f"the time of {options.stream} is reset; queries with a new epoch: {begun}", answer)
     return 0
 
 
@@ -168,7 +172,7 @@ def _letter(each: dict[str, Any]) -> list[str]:
 
 def _retry(options: argparse.Namespace) -> int:
     if bool(options.ids) == options.all:
-        raise UsageError("which dead letters is not said", hint="Give their ids, or --all.")
+        raise UsageError("no dead letters are given", hint="Give their ids, or --all.")
     with connect(options) as server:
         path = _named(server, options.stream)
         ids = options.ids
@@ -177,9 +181,9 @@ def _retry(options: argparse.Namespace) -> int:
             ids = [str(each["id"]) for each in letters if not each.get("entered") or each["reason"] != "late"]
         for each in ids:
             answer = server.call("POST", f"{path}/dead-letters:retry", params={"id": each}).json()
-            output.tell(options, f"dead letter {each} was tried again", answer)
+            output.tell(options, f"dead letter {each} was retried", answer)
     if not ids:
-        output.tell(options, f"{options.stream} keeps no dead letters to try again", {"retried": 0})
+        output.tell(options, f"{options.stream} has no dead letters to retry", {"retried": 0})
     return 0
 
 
@@ -192,7 +196,7 @@ def _drop(options: argparse.Namespace) -> int:
 
 
 def _named(server: ServerConnection, stream: str) -> str:
-    """Return the URL path with a stream's name, because dead letters have no URL with a stream's IRI."""
+    """Return the URL path of a stream by name; dead letters cannot be addressed by a stream's IRI."""
     path, parameters = stream_address(stream)
     if parameters:
         name = server.call("GET", path, params=parameters).json()["name"]

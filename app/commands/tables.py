@@ -49,7 +49,8 @@ def event_text(kind: str, data: str, form: str) -> str:
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped = "last") -> None:
     """Print a table with column names; on a terminal, the table is fitted to the terminal's width.
 
-    Elsewhere, each column is as wide as its longest cell, and at most ``MAX_WIDTH`` characters wide.
+    If standard output is no terminal, a column is as wide as its longest cell, at most ``MAX_WIDTH``
+    characters.
     """
     if sys.stdout.isatty() and len(rows) <= MOST_FITTED:
         # The import of rich is slow, and only a terminal needs rich.

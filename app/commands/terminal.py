@@ -1,4 +1,4 @@
-"""Tables by rich that fit the width of a terminal, with colours unless NO_COLOR is set."""
+"""Tables that fit the width of a terminal, with colours unless NO_COLOR is set, by the library rich."""
 
 from __future__ import annotations
 

@@ -55,7 +55,10 @@ def _text(value: str) -> str:
 
 
 def _block(value: str) -> str:
-    """Format a text with several lines as a multi-line TOML string; TOML drops its first line break."""
+    """Format a text with several lines as a multi-line TOML string.
+
+    A TOML parser drops the line break right after the opening quotes.
+    """
     *lines, last = [_text(line)[1:-1] for line in value.split("\n")]
     # Quotes are unescaped on lines without adjacent quotes, except on the last line before the closing
     # quotes.

@@ -29,21 +29,21 @@ def add_commands(commands: Any) -> None:
         commands,
         "top",
         _top,
-        "show what a server does, live: queries, streams, memory",
+        "show live figures of a server: queries, streams, memory",
         "top",
         "top --once",
         "top --interval 5 --json",
-        further="Ctrl-C ends it. Of a query: elements and rows a second, how far its event time is behind "
-        "the newest element (lag), quads in its windows, rows of its static tables, what it waits for. "
-        "Failed ones stand first, then the busiest",
+        further="Ctrl-C ends it. Each query has its elements and rows per second, the distance of its event "
+        "time from the newest element (lag), the quads in its windows, the rows of its static tables, and "
+        "the reason why it has no results. Failed queries are listed first, then the busiest",
     )
-    top.add_argument("--once", action="store_true", help="show it once and end; it takes a second")
+    top.add_argument("--once", action="store_true", help="print the figures once, measured over one second")
     top.add_argument(
         "--interval",
         type=float,
         default=2.0,
         metavar="SECONDS",
-        help="how often it is shown (default: %(default)g)",
+        help="time between two updates (default: %(default)g)",
     )
 
 
@@ -98,7 +98,7 @@ def _live(server: ServerConnection, interval: float) -> None:
             try:
                 now = look(server)
             except UnreachableError as error:
-                live.update(Group(Text(error.message, "bold red"), Text("It is asked again.")), refresh=True)
+                live.update(Group(Text(error.message, "bold red"), Text("Retrying.")), refresh=True)
                 continue
             live.update(_screen(overview(server.url, before, now), *console.size), refresh=True)
             before = now
@@ -169,7 +169,7 @@ def _query_row(each: ShownQuery) -> list[str]:
         output.duration(each.lag_ms),
         f"{each.window_quads:,}",
         f"{each.static_rows:,}",
-        each.told,
+        each.note,
     ]
 
 

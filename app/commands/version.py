@@ -22,7 +22,7 @@ def add_commands(commands: Any) -> None:
         "print the version",
         "version",
         "version --json",
-        further="For a report of a fault, --json adds Python, Oxigraph, SQLite and the platform",
+        further="For bug reports, --json adds the versions of Python, Oxigraph and SQLite, and the platform",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

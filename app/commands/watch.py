@@ -19,24 +19,28 @@ def add_commands(commands: Any) -> None:
         commands,
         "watch",
         _watch,
-        "follow a query's feed",
+        "print the events of a query's feed as they arrive",
         "watch alert",
         "watch alert --from 0 --count 10 --json",
         "watch alert --snapshot --format rows",
-        further="It goes on until the query is dropped or Ctrl-C; a lost connection is taken up again",
+        further="It ends when the query is dropped or with Ctrl-C, and reconnects after a lost connection",
     )
     watch.add_argument("name", help="the query's name")
     watch.add_argument(
-        "--from", dest="after", type=int, metavar="ID", help="begin after that event; 0 is the oldest"
+        "--from",
+        dest="after",
+        type=int,
+        metavar="ID",
+        help="begin after the event with this id; 0 for the oldest event",
     )
     watch.add_argument("--snapshot", action="store_true", help="begin with the current answer")
     watch.add_argument("--ids", action="store_true", help="begin each line with the id of its event")
-    watch.add_argument("--count", type=int, metavar="N", help="end after that many events")
+    watch.add_argument("--count", type=int, metavar="N", help="end after N events")
     watch.add_argument(
         "--format",
         choices=("rows", "events"),
-        help="rows: one row a line, for people, with + - or = before it; events: one event a line, its kind "
-        "and its data (default: rows on a terminal, else events)",
+        help="rows: one row per line, for people, with the sign + (inserted), - (deleted) or = (answer); "
+        "events: one event per line, kind and data (default: rows on a terminal, else events)",
     )
 
 

@@ -24,11 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"event time to start from, an xsd:dateTime or milliseconds (default {DEFAULT_FROM})",
     )  # fmt: skip
     add = parser.add_argument
-    add("--source", choices=("http", "mqtt"), default="http", help="how the elements come (default http)")
+    add(
+        "--source",
+        choices=("http", "mqtt"),
+        default="http",
+        help="how elements are sent to the server (default http)",
+    )
     add("--broker", metavar="URL", default=DEFAULT_BROKER,
-        help=f"with --source mqtt: the broker that they go through (default {DEFAULT_BROKER})")  # fmt: skip
+        help=f"with --source mqtt: the MQTT broker (default {DEFAULT_BROKER})")  # fmt: skip
     add("--seconds", metavar="N", type=_positive, help="end after N seconds of replay")
-    add("--once", action="store_true", help="end after one round (else it begins again, with later times)")
+    add(
+        "--once", action="store_true", help="end after one round (default: repeat the round with later times)"
+    )
     add("--port", metavar="P", type=int, help="port to listen on (default 7878, 0 for a free one)")
     add("--data", metavar="DIR", help="data folder (default: a temporary one)")
 

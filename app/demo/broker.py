@@ -19,7 +19,7 @@ _LOOK_S = 0.02
 
 
 class BrokerClient:
-    """Variant of `DemoClient` that publishes elements to an MQTT broker, from which server sources read them.
+    """Client of the demo that publishes elements to an MQTT broker; sources of the server read them there.
 
     Raises: DemoError when the broker is unreachable, or a source fails or does not deliver all elements in
         time.

@@ -39,7 +39,7 @@ class DemoClient:
         self._server = Client(url, token=token, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def set_up(self) -> None:
-        """Load the graphs, declare the streams and register the queries; replace those of an earlier run."""
+        """Load graphs, declare streams and register queries; replace the objects of an earlier run."""
         server = self._server
         for graph, (media_type, triples) in rdf.static_graphs().items():
             headers = {"Content-Type": media_type}

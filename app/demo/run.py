@@ -24,8 +24,10 @@ from .summary import FeedFollower, FeedTally, TallyPrinter
 if TYPE_CHECKING:
     from quadrill.continuous.engine import Engine
 
-SETTLE_SECONDS = 60.0
+CATCH_UP_SECONDS = 60.0
+"""Maximum seconds that the end of the demo waits for the engine, and then for the feeds."""
 SYNC_SECONDS = 0.5
+"""Seconds of one wait for the engine, after which the demo checks for a signal."""
 PICTURE = "ui/demo"
 CHANGED = "\nHalf-way: Atlanta and Chicago are put on the watch list.\n"
 
@@ -114,7 +116,9 @@ def play(
             )  # fmt: skip
         wanted = last_ids()
         if wanted is None or not _await(tallies, wanted, stop):
-            screen.say(f"\nThe engine needs more than {SETTLE_SECONDS:.0f} s to catch up; the counts so far:")
+            screen.say(
+                f"\nThe engine needs more than {CATCH_UP_SECONDS:.0f} s to catch up; the counts so far:"
+            )
     finally:
         screen.show(reached_ms, tallies.values(), time.monotonic(), final=True)
         for follower in followers:
@@ -125,10 +129,10 @@ def play(
 def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
     """Wait until the engine has processed all pushes, and return the id of each feed's last event.
 
-    The function returns None if the engine is not done after SETTLE_SECONDS. If ``stop`` is set, the
+    The function returns None if the engine is not done after CATCH_UP_SECONDS. If ``stop`` is set, the
     function raises _DemoStoppedError.
     """
-    for _ in range(round(SETTLE_SECONDS / SYNC_SECONDS)):
+    for _ in range(round(CATCH_UP_SECONDS / SYNC_SECONDS)):
         try:
             engine.sync(SYNC_SECONDS)
         except TimeoutError:
@@ -140,8 +144,8 @@ def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
 
 
 def _await(tallies: Mapping[str, FeedTally], wanted: Mapping[str, int], stop: threading.Event) -> bool:
-    """Wait until each tally has counted its feed's last event; return False after SETTLE_SECONDS."""
-    deadline = time.monotonic() + SETTLE_SECONDS
+    """Wait until each tally has counted the last event of its feed; return False after CATCH_UP_SECONDS."""
+    deadline = time.monotonic() + CATCH_UP_SECONDS
     while any(tallies[name].last_id < last_id for name, last_id in wanted.items()):
         if time.monotonic() > deadline:
             return False

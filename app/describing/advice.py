@@ -33,7 +33,10 @@ class _Newest:
         self._seen: dict[str, tuple[int, set[NamedNode]]] = {}
 
     def without(self, name: NamedNode, streams: Iterable[NamedNode | Var]) -> int:
-        """Return the number of searched elements if none has a predicate; 0 if one has or may have it."""
+        """Return the number of searched elements if none of them has the predicate ``name``.
+
+        Return 0 if an element has the predicate, or if a stream has no elements or is a variable.
+        """
         elements = 0
         for stream in streams:
             number, predicates = self._of(stream) if isinstance(stream, NamedNode) else (0, set())
@@ -52,7 +55,7 @@ class _Newest:
 def _unseen(prepared: PreparedQuery, reader: StoreReader, engine: Engine) -> Iterator[str]:
     """Return sentences on predicates and graphs that neither the store nor the streams have.
 
-    C-SPARQL's patterns are looked up in the store and in all of the query's streams.
+    Patterns of C-SPARQL, which name no window, are looked up in the store and in all streams of the query.
 
     A stream without retained elements gives no advice, because queries are often registered before the first
     element arrives.

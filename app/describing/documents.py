@@ -78,7 +78,7 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
 
 
 def _given(registration: Registration) -> dict[str, Any]:
-    """Return the members of a registration except name and text, for an equal registration."""
+    """Return the members with which an equal query can be registered, except its name and text."""
     dialect = {} if registration.dialect is None else {"dialect": registration.dialect}
     return dialect | registration.options()
 
@@ -224,7 +224,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
 
 
 def _filters_of(query: RunningQuery) -> dict[str, Any]:
-    """Describe where the plan evaluates uncertain filters, with the last fan-out; None without any."""
+    """Return where the plan evaluates uncertain filters, and the last fan-out; None without such filters."""
     state, place = query.plan_state, query.evaluator.filter_place
     if state is None or not uncertain_filters(state.plan):
         return {"filter_place": None, "fan_out": None}
@@ -234,7 +234,11 @@ def _filters_of(query: RunningQuery) -> dict[str, Any]:
 
 
 def _sharing_group(query: RunningQuery) -> list[str] | None:
-    """Describe the queries that share windows with this query, which is included; None if there are none."""
+    """Return the names of the queries that share windows with ``query``, which is included.
+
+    The result is None if ``query`` shares no windows. Of a shared plan, at most `_MOST_NAMES` queries are
+    listed.
+    """
     group = query.group
     if group.siblings is None or len(group.siblings) == 1:
         return None

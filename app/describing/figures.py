@@ -80,8 +80,8 @@ def journal_state(engine: Engine) -> dict[str, Any] | None:
         "waiting": journal.log.last - journal.log.durable,
         "bytes": journal.log.size(),
         "trouble": journal.log.failure or parts.tasks.write_error,
-        "settle_seconds": seconds,
-        "settles": buckets[-1][1],
+        "flush_seconds": seconds,
+        "flushes": buckets[-1][1],
         "checkpoint_seconds": checkpoints.took_s,
         "checkpoint_pause_seconds": checkpoints.stopped_s,
         "recovery": recovery.report,
@@ -95,10 +95,10 @@ def query_figures(engine: Engine) -> list[QueryFigures]:
 
 def _figures_of(entry: QueryEntry) -> QueryFigures:
     running, feed = entry.running, entry.feed
-    told = (feed.events, feed.subscribers, len(feed.history.events), feed.history.kept_characters)
+    counts = (feed.events, feed.subscribers, len(feed.history.events), feed.history.kept_characters)
     if running is None:
         state = entry.state if entry.pending is None else "materialising"
-        return QueryFigures(entry.name, state, 0, *told, 0, 0)
+        return QueryFigures(entry.name, state, 0, *counts, 0, 0)
     running.bring_up_to_date()
     held = (running.timeline.state_size(), len(running.static.looked_up()))
-    return QueryFigures(entry.name, running.state, running.last.evaluations, *told, *held)
+    return QueryFigures(entry.name, running.state, running.last.evaluations, *counts, *held)

@@ -9,9 +9,10 @@ from quadrill.continuous.plan.plan import Plan
 
 
 def measured(plan: Plan) -> dict[str, Any]:
-    """Return live figures: numbers of ``steps`` and measured ``timed_steps``; ``operators``, the root last.
+    """Return the live figures of a plan since the start of its query.
 
-    The figures count from the start of the query, see docs/http-api.md.
+    ``steps`` is the number of executed steps, ``timed_steps`` the number of steps whose time was measured,
+    and ``operators`` has one object per operator, the root last; docs/http-api.md explains its members.
     """
     figures = plan.figures
     timed = figures.timed_steps
@@ -36,10 +37,15 @@ def measured(plan: Plan) -> dict[str, Any]:
 
 
 def tree(plan: Plan, *, analyze: bool = False) -> str:
-    """Return the operators as an indented tree, root first, each once; ``analyze`` adds figures."""
+    """Return the operators of a plan as an indented text tree, root first.
+
+    An operator that several operators read is expanded once. ``analyze`` adds live figures.
+    """
     shown: set[int] = set()
     lines: list[str] = []
-    figures = [_told(each) for each in measured(plan)["operators"]] if analyze else [""] * len(plan.nodes)
+    figures = (
+        [_figures_text(each) for each in measured(plan)["operators"]] if analyze else [""] * len(plan.nodes)
+    )
 
     def visit(place: int, depth: int) -> None:
         node = plan.nodes[place]
@@ -48,8 +54,8 @@ def tree(plan: Plan, *, analyze: bool = False) -> str:
         size = "" if node.size is None else f" [{node.size}]"
         text = f"{node.label} {node.explanation}".rstrip()
         columns = " ".join(f"?{name}" for name in node.schema.vars)
-        told = " (above)" if again else figures[place]
-        lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){told}")
+        end = " (above)" if again else figures[place]
+        lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){end}")
         if not again:
             for below in node.inputs:
                 visit(below, depth + 1)
@@ -58,7 +64,7 @@ def tree(plan: Plan, *, analyze: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _told(operator: Mapping[str, Any]) -> str:
+def _figures_text(operator: Mapping[str, Any]) -> str:
     """Format the figures of one operator as text."""
     rows = f"{operator['rows_out']} rows"
     if operator["inputs"]:

@@ -8,11 +8,11 @@ from quadrill.store.documents.times import show_duration
 
 _PART_NOTES = {
     "looked_up_because": "looked up, not held: {}",
-    "anew_because": "last read anew: {}",
+    "anew_because": "last full read because: {}",
     "held_because": "held, not looked up: {}",
     "engine_reason": "read by {1}: {0}",
     "shared_with": "shared with {}",
-    "behind_since": "read anew since version {}, old rows serve",
+    "behind_since": "old rows in use while all rows are read since version {}",
 }
 """Templates of EXPLAIN's notes on a static part, for members with a value."""
 

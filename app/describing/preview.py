@@ -39,8 +39,10 @@ class PreviewLimits:
     wait_ms: int = 200
 
 
-TIME_OVER = "the time of a preview was over"
-_AT_WORK = threading.Lock()
+TIME_OVER = "the time limit of a preview was reached"
+"""Reason of a preview's early end in its document."""
+_RUNNING = threading.Lock()
+"""Lock that a running preview holds, because a server runs one preview at a time."""
 
 
 def preview(
@@ -65,12 +67,12 @@ def preview(
     if prepared.source_specs:
         raise UnsupportedError("SERVICE", "a query that reads other servers has no preview")
     end = time.monotonic() + limits.ms / 1000
-    if not _AT_WORK.acquire(timeout=limits.wait_ms / 1000):
-        raise HttpError(503, "another preview is at work", code="preview-busy", headers={"Retry-After": "1"})
+    if not _RUNNING.acquire(timeout=limits.wait_ms / 1000):
+        raise HttpError(503, "another preview is running", code="preview-busy", headers={"Retry-After": "1"})
     try:
         return _run(engine, store, prepared, span_ms, events, end, limits)
     finally:
-        _AT_WORK.release()
+        _RUNNING.release()
 
 
 def _run(
@@ -116,7 +118,10 @@ def _run(
             trial = engine.queries.trial(bounded, evaluator, events)
             try:
                 taken, stopped = _take(trial, inputs, end)
-                return _told(trial, taken, stopped, limits.bytes) | {"from": began, "left_out": left_out}
+                return _document_of(trial, taken, stopped, limits.bytes) | {
+                    "from": began,
+                    "left_out": left_out,
+                }
             finally:
                 trial.evaluator.close()
     finally:
@@ -126,7 +131,11 @@ def _run(
 def _newest(
     engine: Engine, prepared: PreparedQuery, span_ms: int, most: int
 ) -> tuple[list[StreamInput], int | None, int]:
-    """Return the inputs to process, their first event time, and the number of elements left out."""
+    """Return the newest inputs of a query's streams, with at most ``most`` elements.
+
+    The result also has the first event time of the last ``span_ms`` (None without retained elements), and the
+    number of elements in that time that are left out.
+    """
     inputs = engine.streams.retained(prepared.streams, NEVER)
     times = [each.event_time for one in inputs if isinstance(one, Arrival) for each in one.elements]
     if not times:
@@ -168,10 +177,11 @@ def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[i
     return taken, None
 
 
-def _told(trial: RunningQuery, taken: int, stopped: str | None, most: int) -> dict[str, Any]:
-    """Return the document with the answer and the newest events that fit into ``most`` bytes.
+def _document_of(trial: RunningQuery, taken: int, stopped: str | None, most: int) -> dict[str, Any]:
+    """Return a preview as JSON, with the answer and the newest events that fit into ``most`` bytes.
 
-    ``answer`` is null if the answer alone is longer; ``cut`` is also True if only events are left out.
+    ``answer`` is null if the answer alone is longer than ``most``. ``cut`` is True if the answer or an event
+    is left out.
     """
     feed = trial.feed
     subscription = feed.subscribe(after_id=0)

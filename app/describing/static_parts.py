@@ -59,7 +59,7 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
         "looked_up_because": None
         if lookup is None
         else statics.looked_up[place] or "the registration asks for it",
-        "anew_because": reading.anew_because,
+        "anew_because": reading.reread_because,
         "read_ms": round(reading.took_s * 1000, 3) if table.follows else None,
     }
 

@@ -42,7 +42,10 @@ class WaitingReason(NamedTuple):
 
 
 def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
-    """Return the reasons for a query's description, optionally with live figures of the plan."""
+    """Return the reasons why a query has no results or delays further results, most important first.
+
+    ``document`` is the description of the query, optionally with live figures of its plan.
+    """
     if "starting" in document:
         replay = document["starting"]
         text = f"the server is starting: {replay['replayed']} of {replay['records']} records are replayed"
@@ -63,21 +66,21 @@ def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
                 f"{made['rows']} rows read so far"
             )
             return [WaitingReason("static-empty", None, made["rows"], text)]
-    told = document["last_result"] is not None
+    has_results = document["last_result"] is not None
     found = [
         *_of_clocks(document),
-        *(reason for stream in document["streams"] for reason in _of_stream(stream, told=told)),
+        *(reason for stream in document["streams"] for reason in _of_stream(stream, has_results=has_results)),
         *_of_partitions(document),
-        *_of_watermark(document, told=told),
+        *_of_watermark(document, has_results=has_results),
     ]
-    if told:
+    if has_results:
         return found
     counters = document["counters"]
     own = counters["late"] - sum(stream["late"] for stream in document["streams"])
     if own:
         text = (
-            f"{_elements(own)} behind the watermark of this query, which waits less long than others of the "
-            "stream, and dropped"
+            f"{_elements(own)} below the watermark of this query, which has a smaller lateness than other "
+            "queries of the stream, and dropped"
         )
         found.append(WaitingReason("late", None, own, text))
     ahead = [] if any(each.word == "watermark" for each in found) else [*_of_windows_to_come(document)]
@@ -86,7 +89,7 @@ def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
     if counters["evaluations"] and not lacks and (counters["elements"] or not document["windows"]):
         taken, times = counters["elements"], counters["evaluations"]
         text = (
-            f"{_elements(taken)} taken, but {times} evaluation{'s' * (times != 1)} gave no rows to tell: "
+            f"{_elements(taken)} taken, but {times} evaluation{'s' * (times != 1)} emitted no rows: "
             f"{_where_rows_end(document) or 'none passed the patterns and filters'}"
         )
         found.append(WaitingReason("filtered", None, taken, text))
@@ -103,12 +106,12 @@ def _where_rows_end(document: dict[str, Any]) -> str | None:
     return None
 
 
-def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[WaitingReason]:
-    """Return the reasons of one stream; after first results, only reasons that hold now."""
+def _of_stream(stream: dict[str, Any], *, has_results: bool) -> Iterator[WaitingReason]:
+    """Return the reasons that one stream causes; a query with results has only reasons that still hold."""
     iri, late = stream["iri"], stream["late"]
-    if late and (stream["last_was_late"] or not told):
+    if late and (stream["last_was_late"] or not has_results):
         yield WaitingReason("late", iri, late, _late(stream))
-    elif not told and (not stream["active"] or stream["newest"] is None):
+    elif not has_results and (not stream["active"] or stream["newest"] is None):
         text = f"no element of <{iri}> has come since registration"
         if stream["newest"] is not None:
             text += f"; the newest before is of {format_instant(stream['newest'])}"
@@ -136,7 +139,7 @@ def _late(stream: dict[str, Any]) -> str:
             f", the newest by {_about(mark - newest)}: it is of {format_instant(newest)}, "
             f"the watermark of <{stream['iri']}> stands at {format_instant(mark)}"
         )
-    return f"{text}; a lateness of the stream, or late: admit, lets such elements in"
+    return f"{text}; a lateness of the stream, or late: admit, accepts such elements"
 
 
 def _of_clocks(document: dict[str, Any]) -> Iterator[WaitingReason]:
@@ -147,7 +150,7 @@ def _of_clocks(document: dict[str, Any]) -> Iterator[WaitingReason]:
             text = (
                 f"the time of <{stream['iri']}> is {_about(ahead)} ahead of the clock, which was set back: "
                 f"it stands at {format_instant(stream['watermark'])} until then; "
-                f"POST /streams/{stream['name']}:reset-time lets it begin anew"
+                f"POST /streams/{stream['name']}:reset-time resets it"
             )
             yield WaitingReason("watermark", stream["iri"], None, text)
 
@@ -166,7 +169,7 @@ def _of_partitions(document: dict[str, Any]) -> Iterator[WaitingReason]:
             yield WaitingReason("watermark", stream["iri"], waiting, text)
 
 
-def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[WaitingReason]:
+def _of_watermark(document: dict[str, Any], *, has_results: bool) -> Iterator[WaitingReason]:
     """Return reasons for elements, or a first report, that wait for the watermark of a stream."""
     streams = [
         each
@@ -180,18 +183,24 @@ def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[WaitingRe
     iri = slowest["iri"]
     stands = f"the watermark of <{iri}> is {format_instant(slowest['reached'])}"
     behind = slowest["reached"] < max(each["reached"] for each in streams)
-    if waiting and (not told or behind or (silent is not None and silent >= _SILENT_MS)):
+    if waiting and (not has_results or behind or (silent is not None and silent >= _SILENT_MS)):
         needed = format_instant(document["next_element"])
         text = f"{stands}, {_elements(waiting, 'waiting')} for it to reach {needed}: {_advice(slowest)}"
         yield WaitingReason("watermark", iri, waiting, text)
-    elif not (told or waiting or document["counters"]["evaluations"]) and document["next_report"] is not None:
+    elif (
+        not (has_results or waiting or document["counters"]["evaluations"])
+        and document["next_report"] is not None
+    ):
         report = format_instant(document["next_report"])
         text = f"the next report is at {report}; {stands}: {_advice(slowest)}"
         yield WaitingReason("watermark", iri, 0, text)
 
 
 def _of_windows_to_come(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Return reasons for windows that show elements only later: grids, past ranges, NOT steps."""
+    """Return reasons for windows that show their elements only at a later instant.
+
+    Such windows lie on a grid, end before the present instant, or wait for the end of a NOT step.
+    """
     taken = document["counters"]["elements"]
     for window in document["windows"] if taken and not document["counters"]["waiting"] else ():
         if window["state_size"] and not window["quads"] and window["next_change"] is not None:
@@ -199,8 +208,8 @@ def _of_windows_to_come(document: dict[str, Any]) -> Iterator[WaitingReason]:
             for stream in document["streams"]:
                 if stream["iri"] in window["streams"] and stream["name"]:
                     text = (
-                        f"what came is in the window {window['window']} on <{stream['iri']}>, which shows it "
-                        f"at {at} at the earliest: push to it or {_heartbeat(stream)}"
+                        f"the window {window['window']} on <{stream['iri']}> shows its elements at {at} at "
+                        f"the earliest: push to the stream or {_heartbeat(stream)}"
                     )
                     yield WaitingReason("watermark", stream["iri"], taken, text)
 
@@ -212,7 +221,7 @@ def _of_windows(document: dict[str, Any]) -> Iterator[WaitingReason]:
     for window in document["windows"] if taken and not counters["waiting"] else ():
         for iri in window["left"]:
             at = format_instant(document["instant"])
-            text = f"the window {window['window']} on <{iri}> is empty at {at}: what came has left it"
+            text = f"the window {window['window']} on <{iri}> is empty at {at}: all elements have left it"
             yield WaitingReason("window-empty", iri, taken, text)
         if window["closes"] and window["next_change"] is None and not counters["evaluations"]:
             for iri in window["streams"]:
@@ -230,7 +239,10 @@ def _of_static_parts(document: dict[str, Any]) -> Iterator[WaitingReason]:
     for part in document["static_parts"]:
         name, rows = f"the static part {part['name']}", part["rows"]
         if part["behind_since"] is not None:
-            text = f"{name} is read anew since version {part['behind_since']}, old rows serve"
+            text = (
+                f"all rows of {name} are being read since version {part['behind_since']}; "
+                "until then its old rows are in use"
+            )
             yield WaitingReason(
                 "static-empty", None, rows, f"{text}: {part['problem']}" if part["problem"] else text
             )
@@ -240,7 +252,7 @@ def _of_static_parts(document: dict[str, Any]) -> Iterator[WaitingReason]:
             yield WaitingReason("static-empty", None, 0, f"{name} ({names}) has no rows: {pattern}")
     for source in document["sources"]:
         if source["stale"]:
-            text = f"what <{source['source']}> tells is stale: {source['stale_reason']}"
+            text = f"the rows of <{source['source']}> are stale: {source['stale_reason']}"
             yield WaitingReason("static-empty", None, None, text)
 
 
@@ -258,7 +270,7 @@ def _heartbeat(stream: dict[str, Any]) -> str:
 def _advice(stream: dict[str, Any]) -> str:
     """Return advice on how to advance the watermark of a stream."""
     if (maker := stream["derived_from"]) is not None:
-        return f"it follows the query {maker}, whose waiting_for says what that waits for"
+        return f"it follows the query {maker}; waiting_for of that query lists its reasons"
     return f"push to it or {_heartbeat(stream)}"
 
 

@@ -253,5 +253,5 @@ class CommitWatch:
 
 def _too_many(group: TableGroup, why: str) -> Affected:
     for table in group.tables:
-        table.reading.anew_because = why
+        table.reading.reread_because = why
     return "too many"

@@ -34,15 +34,15 @@ class RowsReading:
         took_s: the time in seconds that the evaluation of all rows took.
         from_disk: the version at which the rows were written to disk; None if the rows were evaluated.
         choice: the engine that evaluated the rows, and the reason; None without a columnar engine.
-        anew_because: the reason, with figures, why all rows had to be read again; None if they were read
-            once.
+        reread_because: the reason, with figures, why all rows had to be read again; None if they were
+            read once.
         problem: the reason why the last attempt to read all rows failed; None after a success.
     """
 
     took_s: float = 0.0
     from_disk: int | None = None
     choice: EngineChoice | None = None
-    anew_because: str | None = None
+    reread_because: str | None = None
     problem: str | None = None
 
     @property

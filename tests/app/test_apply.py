@@ -211,7 +211,7 @@ def test_a_dry_run_does_nothing(client: Client) -> None:
 def test_pruning_takes_only_kinds_that_a_file_has(applied: Client) -> None:
     told = applied.apply("[queries]\n[sinks]\n")
     assert told.steps == []
-    assert told.err == "3 more on the server, which no file has; --prune removes it\n"
+    assert told.err == "3 objects on the server in no file; --prune removes undeclared objects\n"
     done = applied.apply("[queries]\n[sinks]\n[streams.raw]\n[sources]\n", "--prune")
     assert [(action, name) for action, name, _ in done.steps] == [
         ("remove", "sinks.out"),

@@ -108,7 +108,7 @@ def test_without_a_name_the_default_server_comes_before_the_default_folder(
     found = open_source(options(), nobody)
     assert isinstance(found, QuadStore)
     found.close()
-    assert f"taking the data folder {tmp_path / 'quadrill'}" in capsys.readouterr().err
+    assert f"using the data folder {tmp_path / 'quadrill'}" in capsys.readouterr().err
     server = start_server()
     asked = open_source(options(), server.url)
     assert isinstance(asked, ServerConnection)
@@ -211,4 +211,4 @@ def test_standard_input_without_a_format_is_told_what_it_is_taken_for(
     piped = io.TextIOWrapper(io.BytesIO(b"<urn:a> <urn:b> <urn:c> ."))
     monkeypatch.setattr("sys.stdin", piped)
     assert main(["push", "--server", server.url, "r", "-", "--at", "1000"]) == 0
-    assert "taken for application/n-quads; --type tells another" in capsys.readouterr().err
+    assert "read as application/n-quads; --type names another" in capsys.readouterr().err

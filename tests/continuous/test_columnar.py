@@ -166,7 +166,9 @@ def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version() -> N
         assert begun.wait(30)
         (part,) = describe(one.engine, "q")["static_parts"]
         assert (part["version"], part["behind_since"], part["engine"]) == (0, 1, "spark")
-        assert "read anew since version 1, old rows serve" in explain_text(explain(one.engine, "q"))
+        assert "old rows in use while all rows are read since version 1" in explain_text(
+            explain(one.engine, "q")
+        )
         go_on.set()
         until = time.monotonic() + 30
         while (part := describe(one.engine, "q")["static_parts"][0])["version"] != 1:

@@ -1,7 +1,6 @@
 """One real week of New York flights and weather as plain rows, and the demo's query texts.
 
-Where the data come from and what was changed is told in NOTE.txt. Every time is milliseconds since the
-epoch, in UTC.
+NOTE.txt names the source of the data and the changes to it. All times are milliseconds since 1970, in UTC.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ QUERY_FILES = {
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A flight that left; ``departed_ms`` is the scheduled time plus the delay.
+    """Departure of a flight that was not cancelled.
 
-    ``tail`` is the aircraft's tail number, which is known for every flight that left.
+    ``departed_ms`` is the scheduled time plus the delay. ``tail`` is the tail number of the aircraft, which
+    the data have for every departed flight.
     """
 
     day: str
@@ -43,7 +43,7 @@ class Departure:
     distance_miles: int
 
     def moved(self, by_ms: int) -> Departure:
-        """The same flight so much later."""
+        """Return the departure with day and times increased by ``by_ms``."""
         return replace(
             self,
             day=str(date.fromisoformat(self.day) + timedelta(milliseconds=by_ms)),
@@ -54,41 +54,41 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class WeatherReport:
-    """The readings of one airport for the hour that begins at ``at_ms``, keyed by the names in READINGS."""
+    """Weather readings of one airport for the hour that begins at ``at_ms``, by names in READINGS."""
 
     airport: str
     at_ms: int
     readings: dict[str, Decimal]
 
     def moved(self, by_ms: int) -> WeatherReport:
-        """The same report so much later."""
+        """Return the report with its time increased by ``by_ms``."""
         return replace(self, at_ms=self.at_ms + by_ms)
 
 
 def departures() -> list[Departure]:
-    """Every flight that left, in the order of its actual departure; cancelled flights are left out."""
+    """Return all departures in the order of their actual time, without cancelled flights."""
     left = [_departure(row) for row in table("flights") if row["dep_time"] != "NA"]
     return sorted(left, key=lambda flight: flight.departed_ms)
 
 
 def weather() -> list[WeatherReport]:
-    """Every weather report in the order of time."""
+    """Return all weather reports in the order of their times."""
     return sorted((_report(row) for row in table("weather")), key=lambda report: report.at_ms)
 
 
 def table(name: str) -> list[dict[str, str]]:
-    """The rows of one of the files: flights, weather, airports, planes, airlines."""
+    """Return the rows of a data file: flights, weather, airports, planes or airlines."""
     text = gzip.decompress(files(__name__).joinpath(f"{name}.csv.gz").read_bytes()).decode("utf-8")
     return list(csv.DictReader(io.StringIO(text)))
 
 
 def text_of(file_name: str) -> str:
-    """A text file of this package."""
+    """Return the content of a text file of this package."""
     return files(__name__).joinpath(file_name).read_text("utf-8")
 
 
 def known(value: str) -> str | None:
-    """The value, or None for NA."""
+    """Return a cell of a data file, or None for an unknown value, which the files write as NA."""
     return None if value == "NA" else value
 
 

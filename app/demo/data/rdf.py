@@ -1,7 +1,8 @@
 """The demo's rows as RDF: static named graphs, and one stream element for each departure and weather report.
 
 Vocabularies: schema.org for flights, airports, airlines and aircraft, WGS84 for positions, SOSA for the
-weather; what these lack is in vocabulary.ttl. A weather element holds one sosa:Observation a reading.
+weather; vocabulary.ttl defines the terms that these lack. A weather element has one sosa:Observation per
+reading.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ PROPERTIES = {
 
 
 def static_graphs() -> dict[str, tuple[str, bytes]]:
-    """Each static graph: its IRI, then the media type and the bytes of its triples."""
+    """Return the static graphs by IRI, each as media type and serialised triples."""
     return {
         BASE + "graph/airports": ("application/n-triples", _triples(_airports())),
         BASE + "graph/airlines": ("application/n-triples", _triples(_airlines())),
@@ -50,22 +51,22 @@ def static_graphs() -> dict[str, tuple[str, bytes]]:
 
 
 def departure_line(flight: Departure) -> str:
-    """A departure as one line of NDJSON: its event time and its triples."""
+    """Format a departure as an element on one NDJSON line, with event time and triples."""
     return _line(flight.departed_ms, _departure(flight))
 
 
 def weather_line(report: WeatherReport) -> str:
-    """A weather report as one line of NDJSON: its event time and its triples."""
+    """Format a weather report as an element on one NDJSON line, with event time and triples."""
     return _line(report.at_ms, _observations(report))
 
 
 def flight_iri(flight: Departure) -> str:
-    """Carrier, number and day name a flight: no two of the week share them."""
+    """Return the IRI of a flight, made of carrier, flight number and day, which are unique in the week."""
     return f"{BASE}flight/{flight.carrier}{flight.number}-{flight.day}"
 
 
 def instant(at_ms: int) -> str:
-    """The lexical form of an xsd:dateTime."""
+    """Format an instant as the lexical form of an xsd:dateTime in UTC, without fractions of a second."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -137,7 +138,7 @@ def _line(at_ms: int, triples: Iterable[Triple]) -> str:
 
 def _triples(triples: Iterable[Triple]) -> bytes:
     text = serialize(triples, format=RdfFormat.N_TRIPLES)
-    assert text is not None  # only a call with an output gives None
+    assert text is not None  # serialize returns None only if it gets an output file
     return text
 
 

@@ -12,23 +12,24 @@ PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 
 HEAD = """# The command line
 
-`quadrill COMMAND --help` tells the same as this page, which is made of it (`python -m
-tests.app.commands.page`).
+`quadrill COMMAND --help` prints the texts of this page. The page is generated from them by `python -m
+tests.app.commands.page`.
 
-- **The server** of a command is that of `--server`, else of the variable `QUADRILL_SERVER`, else
-  `http://127.0.0.1:7878/`; `example.org:8080` needs no scheme. The token is that of `--token`, else of
+- **Server**: a command calls the server of `--server`, else of the variable `QUADRILL_SERVER`, else
+  `http://127.0.0.1:7878/`; `example.org:8080` needs no scheme. It sends the token of `--token`, else of
   `QUADRILL_TOKEN`.
-- **Exit codes**: 0 done, 1 failed, 2 wrong usage. What failed is one sentence on standard error, with the
-  place in a text and a hint how to mend it where there is one.
-- **Answers go to standard output**, what was done is told on standard error, so that pipes carry data
-  alone. Tables are as wide as the terminal, with colours unless `NO_COLOR` is set; where standard output
-  is no terminal they are plain text.
-- **`--json`** prints JSON on standard output: one object, or for a list one object a line; `sources` and
-  `sinks` print one array.
-- **Endings of files decide**: formats of RDF (`.ttl`, `.nt`, `.nq`, `.trig`, `.jsonld`, `.rdf`), of
-  records (`.ndjson`, `.json`, `.csv`), of answers (`--to` with `.csv`, `.tsv`, `.json`, `.xml`), dialects
-  (`.cqels`, `.rspql`, `.csparql`), declarations (`.toml`, `.yaml`), packings (`.gz`, `.bz2`, `.zst`).
-- **Completion** of commands, options and names that the server has: `source <(quadrill completion bash)`.
+- **Exit codes**: 0 done, 1 failed, 2 wrong usage. A failed command prints one sentence on standard error,
+  with the place of an error in a text, and a hint for the repair if there is one.
+- **Answers go to standard output**, messages about completed actions to standard error, so that a pipe
+  carries only data. Tables fit the width of the terminal, with colours unless `NO_COLOR` is set. If
+  standard output is not a terminal, tables are plain text.
+- **`--json`** prints JSON on standard output: one object, or for a list one object per line. `sources`
+  and `sinks` print one array.
+- **The ending of a file name selects** the format of RDF (`.ttl`, `.nt`, `.nq`, `.trig`, `.jsonld`,
+  `.rdf`), of records (`.ndjson`, `.json`, `.csv`), of answers (`--to` with `.csv`, `.tsv`, `.json`,
+  `.xml`) and of declarations (`.toml`, `.yaml`), the dialect (`.cqels`, `.rspql`, `.csparql`), and the
+  compression (`.gz`, `.bz2`, `.zst`).
+- **Completion** of commands, options and the server's names: `source <(quadrill completion bash)`.
 """
 
 

@@ -111,7 +111,7 @@ def test_a_large_commit_is_read_anew_and_told_as_one_transaction() -> None:
         (part,) = describe(one.engine, "q")["static_parts"]
         assert (part["rows"], part["behind_since"], part["version"]) == (10, None, 2)
         assert part["anew_because"] == "version 1 changed 10 keys, the limit is 3"
-        assert f"last read anew: {part['anew_because']}" in explain_text(explain(one.engine, "q"))
+        assert f"last full read because: {part['anew_because']}" in explain_text(explain(one.engine, "q"))
 
 
 def test_keys_over_the_limit_are_not_looked_for_and_those_of_other_parts_are() -> None:
@@ -184,7 +184,7 @@ def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
             assert told(engine, "q") == []
             (part,) = describe(engine, "q")["static_parts"]
             assert (part["behind_since"], part["version"]) == (1, 0)
-            assert any("read anew" in reason.text for reason in waiting_for(describe(engine, "q")))
+            assert any("old rows are in use" in reason.text for reason in waiting_for(describe(engine, "q")))
             released(held[0])
             statics.wait_for_reloads(10)
             engine.sync()
