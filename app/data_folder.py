@@ -65,7 +65,13 @@ def open_store(
 
 
 def open_registry(settings: Settings) -> Registry:
-    """Open the registry database and migrate its schema to the current version."""
+    """Open the registry database and migrate its schema to the current version.
+
+    Raises:
+        RegistryError: the database cannot be used, or its schema is unknown.
+        StoreFormatError: the database is damaged, or is missing although queries ran in the data folder.
+        StoreUnwritableError: the data folder cannot be created.
+    """
     folder = settings.data_folder
     if settings.registry_url:
         return Registry.open(settings.registry_url)

@@ -76,7 +76,7 @@ class Services:
     engine_ended: bool | None = None
 
     def start(self) -> None:
-        """Load the grammars, start the fan-out thread, and start the engine with the registered queries."""
+        """Load the grammars, let the fan-out accept subscribers, and start the engine with its queries."""
         if self.engine.settings.threaded:
             self.tokens.start()  # The server answers requests during the replay of the journal.
         # Grammars are loaded before the first request, since concurrent registrations would all wait for one.
@@ -96,7 +96,10 @@ class Services:
         self._stop_engine(at_once=True)
 
     def close(self) -> None:
-        """Stop all threads and workers, then close the store and the registry, which they write to."""
+        """Stop all threads and workers, then close the store and the registry, which they write to.
+
+        If an evaluation of the engine cannot be stopped, store and registry stay open.
+        """
         if self.closed:
             return
         self.closed = True
@@ -139,6 +142,8 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         ExtensionError: an extension cannot be loaded.
         StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
         RegistryError: the registry database cannot be used.
+        TokenRequiredError: the token in the settings is too short.
+        SettingsError: a setting has an unknown value.
     """
     extensions.load(settings.extensions)
     clock = clock or Clock()

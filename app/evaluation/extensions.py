@@ -128,6 +128,7 @@ def extended(text: str, base_iri: str, *, merged: bool = False, counts: bool = F
 
     Raises:
         QueryTextError: a text with custom aggregates is invalid.
+        LimitError: a text with custom aggregates is too long to be rewritten.
     """
     if not calls_aggregate(text):
         return Extended(text, custom_functions(), {}) if calls_function(text) else Extended(text)

@@ -1,4 +1,4 @@
-"""The list of running one-shot queries, which stops a query on request or when its client leaves."""
+"""The list of running queries, updates and dumps, which stops one on request or when its client leaves."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class Process:
             raise CancelledError(self.error.message)
 
     def interrupt(self, reason: str) -> None:
-        """Stop the evaluation: immediately in a worker process, else at the next block of its answer."""
+        """Stop the evaluation: immediately in a worker process, else at its next check.
+
+        A query or dump checks at each block of its answer, an update between solutions.
+        """
         self.error = CancelledError(reason)
         stop = self.stop
         if stop is not None:

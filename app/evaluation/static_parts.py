@@ -53,7 +53,7 @@ class HeavyPartError(ReportedError):
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """Limits on the evaluation of one static part; 0 means no limit, except for ``seconds``.
+    """Limits on the evaluation of one static part; 0 means no limit for ``max_bytes``, ``text``, ``texts``.
 
     Attributes:
         seconds: seconds of evaluation.

@@ -256,7 +256,7 @@ class WorkerPool:
             return self._store.writer.commit_computed(change)
 
     def close(self) -> None:
-        """End all worker processes and remove the copies of the store."""
+        """End the idle worker processes and remove the copies; a busy process ends after its evaluation."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

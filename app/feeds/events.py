@@ -26,7 +26,7 @@ LINES = "application/x-ndjson"
 
 
 def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
-    """Return `EVENT_STREAM` or `LINES` if the Accept header prefers it to all ``rivals``; None otherwise."""
+    """Return `EVENT_STREAM` or `LINES` if Accept ranks it no lower than ``rivals``; else None."""
     for form, other in ((EVENT_STREAM, LINES), (LINES, EVENT_STREAM)):
         if accepts(accept, form, (*rivals, Offer("other", other))):
             return form

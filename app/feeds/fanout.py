@@ -57,10 +57,11 @@ class FanoutFigures:
 
     Attributes:
         dropped: number of subscribers disconnected because they were too slow.
-        frames_sent: number of frames that clients have received.
+        frames_sent: number of frames that the current writer has written to sockets.
         buffered: bytes buffered for slow clients.
         restarts: number of times that the writer ended without being stopped.
-        latency: seconds from the publication of an event to its last byte in a socket's buffer.
+        latency: seconds from the publication of an event until the writer has passed the event to all
+            sockets, or to its buffers of slow clients.
     """
 
     dropped: int = 0
@@ -139,7 +140,7 @@ class Fanout:
         self._stopped = False
 
     def stop(self, timeout: float = 2.0) -> None:
-        """Write pending frames, close every stream and end the writer within ``timeout`` seconds."""
+        """Write pending frames, close every stream and end the writer; kill it after ``timeout`` seconds."""
         with self._lock:
             self._stopped = True
             writer = self._writer

@@ -1,7 +1,7 @@
 """The four kinds of answer that a resource returns.
 
     WholeAnswer      status, headers and body
-    StreamedAnswer   a body that is sent while it is produced; its first 64 KiB are buffered
+    StreamedAnswer   a body that is sent while it is produced
     Later            an accepted change, whose answer is sent after the log is synced
     Takeover         another thread or process takes over the connection (server/takeover.py)
 
@@ -45,7 +45,7 @@ class Output(Protocol):
     """The target of a streamed answer, which sends its blocks to the client."""
 
     def begin(self, headers: Mapping[str, str], version: int | None) -> None:
-        """Send the head of an answer with status 200, before the first block."""
+        """Set the head of an answer with status 200, which is sent with the first block."""
 
     def write(self, block: bytes) -> None:
         """Send a block of the body to the client. Raises: OSError when the client has left."""
@@ -59,8 +59,7 @@ class StreamedAnswer(ABC):
         """Produce the body of the answer and send it to ``output``.
 
         Returns: a whole answer or a problem document if nothing was sent to ``output``; None if the answer
-            was
-            sent to ``output`` completely.
+            was sent to ``output`` completely.
 
         Raises: AnswerBrokenError when the answer failed after its first bytes; OSError when the client has
             left.

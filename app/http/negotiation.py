@@ -1,8 +1,8 @@
 """Content negotiation: the RDF and result formats of the server, and the choice by Accept and Content-Type.
 
 The choice follows RFC 9110 section 12.5.1. The most specific media range that matches a format gives the
-quality of the format; a quality of 0 excludes the format. Among formats of the best quality, the order of the
-client decides, then the order of the server.
+quality of the format; a quality of 0 excludes the format. Among formats of the best quality, those come first
+whose media type the client names; then the order of the client decides, then the order of the server.
 """
 
 from __future__ import annotations

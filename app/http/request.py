@@ -127,7 +127,9 @@ class Request:
     def read(self, limit: int, what: str = "the body") -> bytes:
         """Return the body, decompressed if it is encoded with gzip or deflate.
 
-        Raises: HttpError 413 when the body has more than ``limit`` bytes, 415 for another Content-Encoding.
+        Raises: HttpError 413 when the body has more than ``limit`` bytes, 415 for another Content-Encoding;
+            400 when the body cannot be decompressed or, as a large body, is malformed or ends early, 408 when
+            a large body arrives too slowly.
         """
         if self.stream is None and not self.most_body_bytes and "Content-Encoding" not in self.headers:
             if len(self.body) <= limit:

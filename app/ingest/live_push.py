@@ -189,7 +189,7 @@ class LivePush:
         self.after_acknowledgements()
 
     def send(self) -> None:
-        """Send pending answers; after the last answer of an ended push, return the connection."""
+        """Send as many bytes of pending answers as the client receives without a wait."""
         try:
             while self.unsent:
                 sent = self.connection.socket.send(self.unsent)
