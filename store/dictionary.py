@@ -70,7 +70,7 @@ class _TermsById(dict[int, Term]):
 
     def __missing__(self, term_id: int) -> Term:
         if len(self) >= self.most:
-            self._dictionary.let_go()
+            self._dictionary.clear_term_cache()
         if term_id < 0:
             self.inline.append(term_id)
         term = self[term_id] = inline_term(term_id) if term_id < 0 else term_of(self.texts[term_id])
@@ -275,12 +275,12 @@ class TermDictionary:
             else:
                 term_id = self.texts[term_text(term) if type(term) is Triple else str(term)]
             if len(self.terms) >= self._by_id.most:
-                self.let_go()
+                self.clear_term_cache()
             # Both directions are stored, so that `drop` finds the term of an id.
             self.terms[term_id], self.ids[term] = term, term_id
             return term_id
 
-    def let_go(self) -> None:
+    def clear_term_cache(self) -> None:
         """Clear the cached term objects, which are created again on the next use."""
         with self._lock:
             self.ids.clear()

@@ -27,8 +27,8 @@ FORMAT_VERSION = 1
 
 _NAME = "quadrill-data"
 PLACE = "PLACE"
-_PATIENCE = 3.0
-"""Seconds to wait for the lock: a server killed a moment ago may have left a process that ends soon."""
+_LOCK_WAIT_S = 3.0
+"""Maximum wait for the lock in seconds: child processes of a killed server hold the lock until they end."""
 
 
 def keep_private(database: Path) -> None:
@@ -66,9 +66,8 @@ class DataFolder:
             _take(lock, path)
             _check_format(path)
         except BaseException:
-            with suppress(
-                OSError
-            ):  # on a full disk closing tries once more to write what could not be written
+            # On a full disk, closing the file tries to write its buffered bytes again, and fails again.
+            with suppress(OSError):
                 lock.close()
             raise
         return cls(path, lock)
@@ -223,7 +222,7 @@ def _check_format(path: Path) -> None:
 
 
 def _hold(lock: IO[str], path: Path) -> None:
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _LOCK_WAIT_S
     try:
         while True:
             try:

@@ -253,11 +253,11 @@ def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
 
 def _document_format(document: Fetched) -> RdfType | None:
     """Return the RDF format by media type, else by the ending of the IRI; None if unknown."""
-    told = split_media_type(document.media_type or "")[0]
+    media_type = split_media_type(document.media_type or "")[0]
     return (
-        rdf_format(told)
+        rdf_format(media_type)
         or guess_rdf_format(document.iri)
-        or (rdf_format("application/rdf+xml") if told in _XML_TYPES else None)
+        or (rdf_format("application/rdf+xml") if media_type in _XML_TYPES else None)
     )
 
 
@@ -334,7 +334,7 @@ class HttpFetcher:
     def __call__(self, iri: str) -> Fetched:
         """Fetch a document; raises as `RemoteClient.get`."""
         document = self._client.get(iri)
-        assert document is not None  # only a conditional request may be told that nothing changed
+        assert document is not None  # only a conditional request may get 304 Not Modified
         return document
 
     def until(self, ended: Callable[[], bool]) -> HttpFetcher:

@@ -218,9 +218,9 @@ class QueryGroup:
 
     def _fails(self, plan: SharedPlan, error: Exception) -> None:
         if isinstance(error, ReportedError):  # an exceeded budget is no fault of the program
-            log.info("%d queries of a common plan go on by themselves: %s", len(plan.slots), error)
+            log.info("%d queries of a shared plan continue with private plans: %s", len(plan.slots), error)
         else:
-            log.error("the common plan of %d queries failed: %s", len(plan.slots), error, exc_info=error)
+            log.error("the shared plan of %d queries failed: %s", len(plan.slots), error, exc_info=error)
         self._break_up(plan)
 
     def _break_up(self, plan: SharedPlan) -> None:

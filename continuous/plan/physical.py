@@ -136,7 +136,7 @@ class _Planner:
                 context = self._patterns.context(scope) if scope.columns else None
                 return group_by(builder, node, built, partial(self._marked, scope=scope), context)
             case Service():
-                raise UnsupportedError("SERVICE beside a window")
+                raise UnsupportedError("SERVICE outside a static part")
 
     def top_k(self, node: Algebra, scope: PatternScope) -> PlanOutput:
         """Plan a node whose rows have an order."""

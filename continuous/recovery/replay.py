@@ -336,7 +336,7 @@ class Replay:
         if not counted:
             self._parts.acceptor.receipts.forget(members["stream"])
         if stream is not None:
-            stream.begin_anew(counted=counted)
+            stream.reset(counted=counted)
 
 
 def registration_of(members: Mapping[str, Any]) -> Registration:

@@ -127,7 +127,7 @@ class SparkTables:
         if changes is None:
             raise UnsupportedError(
                 "a mirror that a bulk load or too many commits made stale",
-                hint="make it anew: POST /mirror, or load --mirror",
+                hint="write the mirror again: POST /mirror, or load --mirror",
             )
         reached, added, removed = changes
         with _work(self.mirror.folder.parent) as folder:

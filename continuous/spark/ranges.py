@@ -21,9 +21,10 @@ from ..expressions.values import DECIMAL_ONE, ComparableTime, Decimal18, Maybe, 
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _EXACT_IN_DOUBLE = 2**53
-# Kinds of objects that are comparable with a number or with a time but are in no suitable typed column.
-_BESIDE_NUMBERS = frozenset(("other",))
-_BESIDE_TIMES = frozenset(("other", "dateTime", "date"))
+# Kinds of objects that are comparable with a number or with a time but are outside of the typed columns
+# that such a comparison reads.
+_OUTSIDE_NUMBERS = frozenset(("other",))
+_OUTSIDE_TIMES = frozenset(("other", "dateTime", "date"))
 
 
 def decides(expr: Expr, name: str, kinds: frozenset[str]) -> bool:
@@ -34,8 +35,8 @@ def decides(expr: Expr, name: str, kinds: frozenset[str]) -> bool:
     value = found[2]
     if isinstance(value, ComparableTime):
         own = _kind_of(value)
-        return own is not None and not kinds & (_BESIDE_TIMES - {own})
-    if kinds & _BESIDE_NUMBERS:
+        return own is not None and not kinds & (_OUTSIDE_TIMES - {own})
+    if kinds & _OUTSIDE_NUMBERS:
         return False
     if "double" in kinds:
         return type(value) is int and abs(value) <= _EXACT_IN_DOUBLE

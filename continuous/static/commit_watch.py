@@ -77,7 +77,7 @@ class CommitWatch:
         if stop is not None:
             stop()
 
-    def let_go(self) -> None:
+    def release_dropped(self) -> None:
         """Release the tables of dropped queries."""
         if self.gone:
             with self.order.lock:
@@ -101,7 +101,7 @@ class CommitWatch:
     def around_bulk_load(self) -> Iterator[None]:
         """Enclose a bulk load, during which look-ups read a copy of the dataset before the load."""
         with self.order.lock:
-            self.let_go()
+            self.release_dropped()
             looked_up = [table for table in self.index.tables() if not table.is_held]
             frozen = self._store.frozen() if looked_up else None
             self._loading = True
@@ -122,7 +122,7 @@ class CommitWatch:
         The index of tables does not change within the context.
         """
         with self.order.lock:
-            self.let_go()
+            self.release_dropped()
             unaffected = self.replay is None and not any(self.index.touched(each, 1) for each in commits)
             yield unaffected
             if unaffected:
@@ -133,7 +133,7 @@ class CommitWatch:
         """Enclose one commit; compute its changes of tables from the rows before and after the commit."""
         replay, version = self.replay, commit.version
         with self.order.lock:
-            self.let_go()
+            self.release_dropped()
             behind = [] if replay is None else replay.fell_behind(version, self.index.tables())
             changes = {table: Change(version, commit.at_ms) for table in behind}
             work = []
@@ -185,7 +185,7 @@ class CommitWatch:
         limits, held, limited = self._limits, group.first.is_held, self._is_limited(group)
         if limited and held and group.first.background.is_heavy(group.part):
             if touched.whole or touched.size > _FEW_KEYS or group.keyed_s > limits.keyed_s:
-                return _too_many(group, f"at version {version} its evaluation may hold many rows back")
+                return _too_many(group, f"at version {version} its evaluation may buffer many rows")
         if touched.whole:
             if held and (not limited or group.took_s <= limits.quick_s):
                 return "all"
@@ -234,7 +234,7 @@ class CommitWatch:
             return _too_many(group, f"a commit reached more than {most} rows")
         except Exception as error:
             names = [each.name for each in group.tables]
-            log.warning("the static parts of %s are read anew: %s", names, error)
+            log.warning("the static parts of %s are read again: %s", names, error)
             return "too many"
         finally:
             group.keyed_s = time.perf_counter() - began
@@ -245,7 +245,7 @@ class CommitWatch:
         try:
             rows = list(table.background.whole(self._store.reader, table.part))
         except Exception as error:
-            log.warning("the static part %s is read anew: %s", table.name, error)
+            log.warning("the static part %s is read again: %s", table.name, error)
             return None
         table.reading.took_s = time.perf_counter() - began
         return rows

@@ -35,7 +35,7 @@ from ..windows.window_delta import WindowKey
 log = logging.getLogger("quadrill.continuous")
 
 _COMMITS_READ = 1000
-_BY_A_WORKER = EngineChoice("oxigraph", "in a worker process: it may hold many rows back")
+_BY_A_WORKER = EngineChoice("oxigraph", "in a worker process: it may buffer many rows")
 
 
 @dataclass(frozen=True, slots=True)

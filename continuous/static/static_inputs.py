@@ -91,7 +91,7 @@ class StaticInputs:
     def open(self) -> None:
         """Find or create the tables of all static parts; no part becomes a look-up."""
         for _ in self.parts:
-            self.open_next("the query is evaluated anew each time")
+            self.open_next("the query is evaluated completely each time")
 
     def open_next(self, held_because: str | None) -> None:
         """Find or create the table of the next static part; after an error, all tables are released.
@@ -132,7 +132,7 @@ class StaticInputs:
         wish, earlier = self._options.static_tables, self._options.looked_up
         part, background = self.parts[place], self._new_background
         if held_because is None and self.background.is_heavy(part):
-            held_because = "its evaluation may hold many rows back"
+            held_because = "its evaluation may buffer many rows"
         asked = wish == "lookup" if earlier is None else place in earlier
         if asked and held_because is None:
             self.looked_up[place] = (earlier or {}).get(place)
@@ -292,7 +292,7 @@ class StaticInputs:
     def begin(self) -> Changes:
         """Begin the query after `known` has returned True; return all rows of parts without join inputs."""
         assert self._registry is not None
-        assert self.known(), "the rows of a static part are read anew"
+        assert self.known(), "the rows of a static part are being read again"
         changes = {**self.look_again(), **self._passed}
         if (self.follows or not self.tables) and self.steps.is_quiet:
             self.steps.begin()

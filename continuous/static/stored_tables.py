@@ -146,7 +146,7 @@ class KeptTables:
         try:
             _take(table, self.rows.read(key), version, found)
         except Exception as error:
-            log.warning("the static part %s is read anew: its rows on disk: %s", table.name, error)
+            log.warning("the static part %s is read again: %s", table.name, error)
             self.rows.forget(key)
             return False
         table.reading.choice = None if found.choice is None else EngineChoice(*found.choice)

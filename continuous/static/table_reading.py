@@ -330,12 +330,12 @@ class Recomputer:
         never reach a common version.
         """
         due = [table for table in asked if table.users and table.blind]
-        beside = chain.from_iterable(reader.tables for table in due for reader in list(table.readers))
-        tables = list(dict.fromkeys([*due, *(each for each in beside if each.is_held and each.blind)]))
+        related = chain.from_iterable(reader.tables for table in due for reader in list(table.readers))
+        tables = list(dict.fromkeys([*due, *(each for each in related if each.is_held and each.blind)]))
         if tables:
-            self._read_anew(tables)
+            self._reload(tables)
 
-    def _read_anew(self, tables: Sequence[Table]) -> None:
+    def _reload(self, tables: Sequence[Table]) -> None:
         try:
             swap = self.read(tables, behind=True)
             # The rows of a table that is behind do not change, so this thread can compare old and new rows.
@@ -349,13 +349,13 @@ class Recomputer:
         except Exception as error:
             if len(tables) > 1:
                 for table in tables:
-                    self._read_anew([table])
+                    self._reload([table])
             else:
                 self._failed(tables[0], error)
 
     def _failed(self, table: Table, error: Exception) -> None:
         if not isinstance(error, ReportedError):
-            log.exception("a static part could not be read anew")
+            log.exception("a static part could not be read again")
         table.reading.problem = error.message if isinstance(error, ReportedError) else str(error)
         log.warning("the static part %s keeps its rows: %s", table.name, table.reading.problem)
         failures = self._failures[table] = self._failures.get(table, 0) + 1

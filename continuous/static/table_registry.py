@@ -135,7 +135,7 @@ class TableRegistry:
                 or this registration was cancelled.
         """
         self.commits.start()
-        self.commits.let_go()
+        self.commits.release_dropped()
         with self._lock:
             table = self._table(part.name, form, background, ordered=ordered, held=held)
             is_new = not table.users
@@ -241,7 +241,7 @@ class TableRegistry:
         see `KeptTables.keep`.
         """
         if self.kept is not None:
-            self.commits.let_go()
+            self.commits.release_dropped()
             self.kept.keep(self.held(), self.task.version, evaluated, at_end=at_end)
 
     def release(self, table: Table) -> None:
@@ -264,7 +264,7 @@ class TableRegistry:
     def advance(self, version: int) -> None:
         """Apply a commit's changes to the tables, and add steps for the queries that read the tables."""
         self.task.version = max(self.task.version, version)
-        self.commits.let_go()
+        self.commits.release_dropped()
         self._catch_up([table for table in self.commits.due.pop(version, ()) if table.live])
 
     def swap(self, swap: ReloadTask) -> None:

@@ -259,7 +259,7 @@ class StreamState:
             part, _, count = name.rpartition(".")
             setattr(self.counts if part else self, count, value)
 
-    def begin_anew(self, *, counted: bool) -> None:
+    def reset(self, *, counted: bool) -> None:
         """Discard the inputs of a dropped stream with the same IRI.
 
         Counts and dead letters are reset as well, unless ``counted`` says that they belong to this stream.

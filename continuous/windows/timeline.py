@@ -271,7 +271,7 @@ class QueryTimeline:
                 yield from self._take(element[0], time=element == due)
             else:
                 quiet = self.quiet_until - 1 if due[0] < self.quiet_until else limit
-                yield from self._work_off(*due, min(limit, element[0], quiet), silent)
+                yield from self._process_time_event(*due, min(limit, element[0], quiet), silent)
 
     def _start(self, origin: int) -> None:
         self.instant = origin
@@ -295,7 +295,7 @@ class QueryTimeline:
             due.append((self.quiet_until, 0))
         return min(due, default=_NOT_DUE)
 
-    def _work_off(self, at: int, phase: int, until: int, silent: AskSilent) -> Iterator[Step]:
+    def _process_time_event(self, at: int, phase: int, until: int, silent: AskSilent) -> Iterator[Step]:
         """Process an instant without elements: expiries, closes, a periodic report.
 
         No element will be processed up to the instant ``until``.

@@ -72,7 +72,7 @@ class BlobStore:
 
     def _replace(self, error: sqlite3.Error) -> None:
         """Replace a damaged cache file by an empty one; if the replacement fails, disable the cache."""
-        log.warning("%s is damaged and begins anew: %s", self._path, error)
+        log.warning("%s is damaged and replaced by an empty file: %s", self._path, error)
         db, self._db = self._db, None
         try:
             if db is not None:

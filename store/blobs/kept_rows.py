@@ -113,10 +113,10 @@ class KeptRows:
         try:
             found = KeptFacts(**facts)
         except TypeError as error:
-            log.warning("the static part %s is read anew: what is on disk says %s", name, error)
+            log.warning("the static part %s is read again: its metadata on disk is invalid: %s", name, error)
             return None
         if self._store.log.mark(found.until) != found.mark:
-            log.info("the static part %s is read anew: its rows on disk are of another history", name)
+            log.info("the static part %s is read again: its rows on disk are of another history", name)
             return None
         return found
 

@@ -43,11 +43,11 @@ def java_home() -> str | None:
 def java_version(java: Path) -> int:
     """Return the major version of a ``java`` program; 0 if the program cannot be executed."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, timeout=30, check=False)
+        result = subprocess.run([java, "-version"], capture_output=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    match = re.search(rb'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
-    if told.returncode or match is None:
+    match = re.search(rb'version "(\d+)(?:\.(\d+))?', result.stderr + result.stdout)
+    if result.returncode or match is None:
         return 0
     major = int(match.group(1))
     return int(match.group(2) or 0) if major == 1 else major

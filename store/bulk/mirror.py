@@ -90,7 +90,7 @@ class Mirror:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreFormatError(
                 f"the mirror {folder} cannot be read: {error}",
-                hint="remove the folder; the next load makes it anew",
+                hint="remove the folder; the next load writes it again",
             ) from error
 
     def is_of(self, store: QuadStore) -> bool:

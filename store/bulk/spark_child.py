@@ -21,7 +21,7 @@ from typing import Any
 from .parsing import ParseRules
 from .sources import SourceFile, cut
 from .spark_mirror import compact, make
-from .spark_parse import SCHEMA, chunk_rows, counted, told
+from .spark_parse import SCHEMA, chunk_rows, counted, reporting
 from .spark_session import end_with_parent, finish, session, tell, uri
 from .work import ChunkResult, LoadError, LoadFolder
 
@@ -105,7 +105,7 @@ def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
                 )
                 yield pa.RecordBatch.from_pydict({"chunk": pa.array([index], pa.int32())})
 
-    with told(lambda: counted(counts)):
+    with reporting(lambda: counted(counts)):
         spark.range(0, len(left), 1, len(left)).mapInArrow(parse, "chunk int").collect()
 
 

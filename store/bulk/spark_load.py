@@ -140,15 +140,15 @@ def _follow(
     assert stream is not None
     for line in stream:
         if line.startswith(b"{"):
-            told = json.loads(line)
-            last |= told
-            if "stage" in told:
-                staged(told["stage"])
+            report = json.loads(line)
+            last |= report
+            if "stage" in report:
+                staged(report["stage"])
             advance(last.get("rows", 0), last.get("bytes", 0), last.get("bad", 0))
     return last
 
 
 def _last_line(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "Exception" in line]
-    return (told or lines or ["no message"])[-1][:300]
+    errors = [each for each in lines if "Error" in each or "Exception" in each]
+    return (errors or lines or ["no message"])[-1][:300]

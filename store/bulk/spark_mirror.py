@@ -22,7 +22,7 @@ from .mirror import Mirror, PredicateFacts, swap_in
 from .mirror_quads import MirrorQuads
 from .parsing import ParseRules
 from .sources import find_sources
-from .spark_parse import counted, parsed, told
+from .spark_parse import counted, parsed, reporting
 from .spark_session import finish, session, tell, uri
 from .typed import with_types
 
@@ -40,7 +40,7 @@ def make(dump: Path, folder: Path, version: int, mark: str | None = None) -> Non
     tell(stage="parse")
     quads = parsed(spark, find_sources([dump]), ParseRules(None, None, ""), keep_labels=True, counts=counts)
     flat = draft / "flat"
-    with told(lambda: counted(counts)):
+    with reporting(lambda: counted(counts)):
         with_types(quads.where("s is not null").select("s", "p", "o", "g")).write.parquet(uri(flat))
     predicates = _write(spark, draft, {})
     _swap(folder, draft, version, predicates, mark)

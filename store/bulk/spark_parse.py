@@ -56,7 +56,7 @@ def counted(counts: Path) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def told(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterator[None]:
+def reporting(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterator[None]:
     """Report quads and bytes to the parent process every second while Spark runs, and at the end."""
     ended = threading.Event()
 

@@ -30,7 +30,8 @@ FEWEST_CHANGES = 10_000
 """The minimum number of changed quads for which compaction is due, because Spark takes long to start."""
 MOST_CHANGES = COMPACT_QUADS // 2
 """The number of changed quads at which compaction is due for a mirror of any size."""
-_TOLD_S = 0.5
+_REPORT_S = 0.5
+"""Seconds between two progress reports of a dump."""
 Staged = Callable[[str], None]
 
 
@@ -150,7 +151,7 @@ class _Counting:
     def __init__(self, file: IO[bytes], advance: Advance) -> None:
         self._file = file
         self._advance = advance
-        self._next = time.monotonic() + _TOLD_S
+        self._next = time.monotonic() + _REPORT_S
         self.rows = self.size = 0
 
     def write(self, block: bytes) -> int:
@@ -159,7 +160,7 @@ class _Counting:
         self.size += len(block)
         if time.monotonic() >= self._next:
             self._advance(self.rows, self.size, 0)
-            self._next = time.monotonic() + _TOLD_S
+            self._next = time.monotonic() + _REPORT_S
         return len(block)
 
 

@@ -109,7 +109,7 @@ def gone(version: int, earliest: int) -> GoneError:
     return GoneError(
         f"the change log begins after version {earliest - 1}, version {version} was asked for",
         earliest=earliest - 1,
-        hint="read the dataset anew and follow from its version",
+        hint="read the dataset again and follow from its version",
     )
 
 

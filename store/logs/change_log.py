@@ -323,7 +323,7 @@ class SqliteChangeLog:
             raise GoneError(
                 f"version {version} is ahead of the store, which is at {self.version}",
                 earliest=self._earliest - 1,
-                hint="the store was restored from a backup; read the dataset anew",
+                hint="the store was restored from a backup; read the dataset again",
             )
         if version < self._earliest - 1:
             raise gone(version, self._earliest)

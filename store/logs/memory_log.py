@@ -55,7 +55,7 @@ class MemoryChangeLog:
             raise GoneError(
                 f"version {version} is ahead of the store, which is at {self.version}",
                 earliest=self.version,
-                hint="a store in memory begins anew at each start; read the dataset anew",
+                hint="a store in memory is empty after each start; read the dataset again",
             )
         commits = list(self._commits)  # a copy: writers append while the caller reads
         earliest = commits[0].version if commits else self.version + 1

@@ -160,13 +160,13 @@ def _work_and_end(
     """Execute the work in the child process and exit; never returns."""
     try:
         gc.disable()
-        _settle_in(answer.fileno(), parent, limits)
+        _set_up_child(answer.fileno(), parent, limits)
         work(answer)
     finally:
         os._exit(0)
 
 
-def _settle_in(answer: int, parent: int, limits: ChildLimits) -> None:
+def _set_up_child(answer: int, parent: int, limits: ChildLimits) -> None:
     """Prepare the child process: close files, set limits, and let the system kill the child with its parent.
 
     When memory is short, the Linux kernel kills the child process before other processes.

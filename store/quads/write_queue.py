@@ -149,7 +149,7 @@ class WriteQueue:
     def _refuse_in_snapshot(self, what: str) -> None:
         if self._gate.held_by_thread:
             raise StoreError(
-                f"{what} was asked for inside snapshot_read, which holds commits back",
+                f"{what} was asked for inside snapshot_read, which delays commits",
                 hint="leave the snapshot before writing",
             )
 

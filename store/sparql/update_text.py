@@ -321,7 +321,7 @@ class _UpdateSplitter:
         self._declared_characters += len(self._prologue)
         if self._declared_characters > max(_MOST_DECLARED, 8 * len(self._text)):
             raise LimitError(
-                "the update declares prefixes anew before too many of its operations",
+                "the update declares prefixes again before too many of its operations",
                 hint="declare all of them once, before the first operation",
             )
 

@@ -232,7 +232,7 @@ def test_what_follows_commits_is_read_anew_by_a_worker_where_many_keys_change(st
 
     assert eventually(follows), told
     assert "in a worker process" in told["engine_reason"]
-    assert "may hold many rows back" in told["anew_because"]
+    assert "may buffer many rows" in told["anew_because"]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_declarations_that_hold_already_are_not_repeated() -> None:
 
 def test_an_update_whose_every_operation_declares_more_is_refused_before_it_fills_the_memory() -> None:
     text = "".join(f"PREFIX p{n}: <http://example.org/{n}> CLEAR ALL ;" for n in range(20_000))
-    with pytest.raises(LimitError, match="declares prefixes anew before too many"):
+    with pytest.raises(LimitError, match="declares prefixes again before too many"):
         split_update(text)
 
 
