@@ -1,7 +1,7 @@
 """``python -m benchmarks.report``: plots and tables of docs/performance.md from the results that were kept.
 
 Nothing is measured here. Each part of the page between ``<!-- NAME -->`` and ``<!-- end of NAME -->`` is
-written anew from ``benchmarks/results/NAME.json``, its plots go to ``docs/plots/``; a part without results
+written from ``benchmarks/results/NAME.json``, its plots go to ``docs/plots/``; a part without results
 stays as it is.
 """
 
@@ -183,7 +183,7 @@ def memory(found: dict[str, Any]) -> str:
 
 
 def report2010(found: dict[str, Any]) -> str:
-    """Figure 5 of the report of 2010: static parts kept, evaluated anew, and no engine at all."""
+    """Figure 5 of the report of 2010: static parts kept, evaluated again, and no engine at all."""
     lines = found["figures"]["lines"]
     bar_plot(
         "report2010",
@@ -191,15 +191,15 @@ def report2010(found: dict[str, Any]) -> str:
         {
             "static parts kept": [line[2] for line in lines],
             "Oxigraph polled": [line[5] for line in lines],
-            "static parts evaluated anew": [line[3] for line in lines],
+            "static parts evaluated again": [line[3] for line in lines],
         },
         title="Queries of the report of 2010: time of one event",
         x=f"{found['figures']['triples']:,} static triples",
         y="µs",
         log_y=True,
     )
-    head = ("events a second", "query", "kept", "anew", "anew / kept", "Oxigraph polled", "polled / kept",
-            "rows an event")  # fmt: skip
+    head = ("events a second", "query", "kept", "evaluated again", "evaluated again / kept",
+            "Oxigraph polled", "polled / kept", "rows an event")  # fmt: skip
     return table(head, lines) + "\n\n![Time of one event](plots/report2010.svg)"
 
 
@@ -255,9 +255,9 @@ def tunnel(found: dict[str, Any]) -> str:
 
 
 def fairness(found: dict[str, Any]) -> str:
-    """The latency of a query alone and beside slow ones."""
-    head = ("slow query", "p50 alone, ms", "p99 alone, ms", "p50 beside, ms", "p99 beside, ms", "longest, ms",
-            "ratio of p99", "still busy at the end")  # fmt: skip
+    """The latency of a query alone and while slow ones run."""
+    head = ("slow query", "p50 alone, ms", "p99 alone, ms", "p50 with slow query, ms",
+            "p99 with slow query, ms", "longest, ms", "ratio of p99", "still busy at the end")  # fmt: skip
     return table(head, found["figures"]["lines"])
 
 
@@ -351,7 +351,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def written(page: str) -> str:
-    """The page with every part that has results and a place in it written anew."""
+    """The page with every part that has results and a place in it, rewritten."""
     for name, part in PARTS.items():
         found = kept(name)
         place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)

@@ -39,7 +39,7 @@ def _in_process(figures: dict[str, Any], table: Table) -> str:
         ratios = [each[0] / max(right) for each in ours[:2]]
         rows.append((work, *map(_rate, ours), *map(_rate, others), *ratios))
     head = ("work", "Quadrill, 1 a push", "100", "1,000", "polling loop", "rsp-rs", "RSP-JS",
-            "1 a push beside the best right peer", "100 a push")  # fmt: skip
+            "1 a push compared with the best right peer", "100 a push")  # fmt: skip
     details = [
         (f"{work}: {engine}", given, round(rate), round(wall), verdict)
         for work, engine, given, rate, wall, verdict in figures["lines"]

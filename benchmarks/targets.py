@@ -117,7 +117,7 @@ def challenge(extent: Extent) -> Iterator[Line]:
 
 
 def requests(extent: Extent) -> Iterator[Line]:
-    """`benchmarks.peers.over_http`: pushes, and small requests beside ``oxigraph serve``."""
+    """`benchmarks.peers.over_http`: pushes, and small requests compared with ``oxigraph serve``."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
         server = stack.enter_context(http.quadrill(folder / "ours", None))
@@ -133,7 +133,7 @@ def requests(extent: Extent) -> Iterator[Line]:
             name = f"HTTP, durable, {size:,} a push, clients: {clients}"
             yield Line(name, "elements/s", least, aim, line.rate, note=_wrong(line.rows) or note)
         if (reason := tools.install(tools.OXIGRAPH)) is not None:
-            for name, _, reach, aim in _BESIDE:
+            for name, _, reach, aim in _COMPARED:
                 yield Line(name, "times its rate", reach, aim, 0.0, note=f"not run: {reason}")
             return
         servers = {
@@ -143,14 +143,14 @@ def requests(extent: Extent) -> Iterator[Line]:
         for each in servers.values():
             body = http.data(20_000)
             http.Client(each.url).post("/store?default", body, "application/n-triples", method="PUT")
-        yield from _beside(servers, extent.http_rounds)
+        yield from _compared(servers, extent.http_rounds)
 
 
-_BESIDE = (
-    ("small queries beside oxigraph serve, clients: 1", 1, 0.6, "0.8"),
-    ("small queries beside oxigraph serve, clients: 8", 8, 0.3, "1"),
-    ("small updates beside oxigraph serve, clients: 1", 1, 0.25, "0.5"),
-    ("small updates beside oxigraph serve, clients: 8", 8, 0.25, "0.5"),
+_COMPARED = (
+    ("small queries compared with oxigraph serve, clients: 1", 1, 0.6, "0.8"),
+    ("small queries compared with oxigraph serve, clients: 8", 8, 0.3, "1"),
+    ("small updates compared with oxigraph serve, clients: 1", 1, 0.25, "0.5"),
+    ("small updates compared with oxigraph serve, clients: 8", 8, 0.25, "0.5"),
 )
 
 
@@ -162,12 +162,12 @@ def _wrong(verdict: str) -> str:
     return "" if verdict == "equal" else verdict
 
 
-def _beside(servers: dict[str, http.Server], rounds: int) -> Iterator[Line]:
+def _compared(servers: dict[str, http.Server], rounds: int) -> Iterator[Line]:
     """The smaller ratio of two kinds of queries, and of two kinds of updates: of each the median turn's."""
     found = over_http.small(servers, _TURNS * rounds)
     tasks = {(each.work, each.clients, each.server): each.tasks for each in found}
     queries, updates = [name for name, *_ in over_http.SMALL[:2]], [name for name, *_ in over_http.SMALL[2:]]
-    for name, clients, reach, aim in _BESIDE:
+    for name, clients, reach, aim in _COMPARED:
         names = updates if "updates" in name else queries
         ratios = [
             median(map(truediv, tasks[each, clients, over_http.OURS], tasks[each, clients, http.BASE]))
@@ -179,11 +179,11 @@ def _beside(servers: dict[str, http.Server], rounds: int) -> Iterator[Line]:
 
 
 def templates(extent: Extent) -> Iterator[Line]:
-    """`benchmarks.peers.ours`: many queries of one template beside one without the constant."""
+    """`benchmarks.peers.ours`: many queries of one template compared with one query without the constant."""
     few = extent._replace(rounds=1)
     many = dataclasses.replace(watchers(extent.templates), filling=11_000)
     ratio = _seconds(many, 100, few) / _seconds(answering(), 100, few)
-    name = f"{extent.templates:,} template queries, cost of an event beside one query"
+    name = f"{extent.templates:,} template queries, cost of an event compared with one query"
     yield Line(name, "times", 3, "2", ratio, less_is_better=True, note="100 a push")
 
 
@@ -193,14 +193,14 @@ def static(extent: Extent) -> Iterator[Line]:
     large, small = (median(each) for each in zip(*rounds, strict=True))
     ratio = median(one / other for one, other in rounds)
     note = f"in turns, {large:.1f} and {small:.1f} µs; {_target_size(extent.static, 10**7)}".rstrip("; ")
-    name = f"one event over {extent.static:,} static triples beside 10,000"
+    name = f"one event over {extent.static:,} static triples, compared with 10,000"
     yield Line(name, "times", 1.3, "1.1", ratio, less_is_better=True, note=note)
     triples = min(extent.static, 1_000_000)
     sizes = (100_000,) if triples >= 200_000 else (10_000,)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
         changed = other.submit(static_parts.measured, triples, sizes, None).result()
     quads, *_, shown, _ = changed["changes"][-1]
-    name = f"commit of {quads:,} quads shown, beside evaluating the part of {changed['rows']:,} rows"
+    name = f"commit of {quads:,} quads shown, compared with evaluating the part of {changed['rows']:,} rows"
     note = _target_size(quads, 100_000)
     yield Line(name, "times", 1.5, "1", shown / changed["anew_ms"], less_is_better=True, note=note)
 
@@ -210,10 +210,10 @@ def _target_size(here: int, there: int) -> str:
 
 
 def passing(extent: Extent) -> Iterator[Line]:
-    """`benchmarks.memory`: resident memory at the end beside that after half of the elements."""
+    """`benchmarks.memory`: resident memory at the end compared with that after half of the elements."""
     lines = memory.lines(extent.passing)
     middle, last = lines[len(lines) // 2], lines[-1]
-    name = f"memory at the end of {extent.passing:,} elements beside half of them"
+    name = f"memory at the end of {extent.passing:,} elements, compared with half of them"
     note = f"{last[1]:,.0f} MB; " + _target_size(extent.passing, 10**7)
     yield Line(name, "times", 1.02, "1", last[1] / middle[1], less_is_better=True, note=note.rstrip("; "))
 

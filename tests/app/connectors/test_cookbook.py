@@ -120,7 +120,7 @@ def test_event_streams_and_websockets(start_server: Start) -> None:
     (element,) = near.services.engine.parts.streams.newest("http://example.org/warm", 10)
     assert element.event_time == 1000
     run(from_socket)
-    until(lambda: described(near, "/sources/told")["taken"] == 1)
+    until(lambda: described(near, "/sources/messages")["taken"] == 1)
     by_events, by_lines = map(run, read.splitlines())
     assert "id: 1\n" in by_events and "event: insert\n" in by_events
     assert json.loads(by_lines)["event"] == "insert"
