@@ -47,12 +47,6 @@ RETIRED = re.compile(
 )
 # Members of documents and columns of data files that have a retired word in their name, in quotes.
 PUBLIC_NAMES = re.compile(r'"(?:anew_because|seats|told)"')
-# Places that still have retired words. Remove a row when its place has none; add none.
-UNREVISED = """
-docs/decisions
-""".split()
-
-
 REVISED = {"app", "continuous", "store", "docs", "README.md", "CONTRIBUTING.md"}
 
 
@@ -61,20 +55,13 @@ def _retired_words(path: Path) -> list[str]:
     return [match[0] for match in RETIRED.finditer(text)]
 
 
-def _place(path: Path) -> str:
-    parts = path.relative_to(ROOT).parts
-    return "/".join(parts[:2]) if len(parts) > 2 else "/".join(parts)
-
-
-def test_no_retired_word_is_used_outside_of_the_listed_places() -> None:
+def test_no_retired_word_is_used() -> None:
     used = {
-        _place(path)
+        str(path.relative_to(ROOT)): words
         for path in _tracked_files()
         if path.suffix in {".py", ".md"}
-        and path.relative_to(ROOT).parts[0]
-        in {"app", "continuous", "store", "docs", "README.md", "CONTRIBUTING.md"}
+        and path.relative_to(ROOT).parts[0] in REVISED
         and path.name != "glossary.md"
-        and _retired_words(path)
+        and (words := _retired_words(path))
     }
-    assert sorted(used - set(UNREVISED)) == [], "docs/glossary.md says which words to use instead"
-    assert sorted(set(UNREVISED) - used) == [], "these places have no retired words any more"
+    assert used == {}, "docs/glossary.md says which words to use instead"
