@@ -1,4 +1,4 @@
-"""The registry of the kinds of sources and sinks, built-in and from outside (docs/extending.md)."""
+"""The registry of the kinds of sources and sinks, built-in and from extensions (docs/extending.md)."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def register_sink(name: str, kind: Kind) -> None:
 
 
 def unregister_source(name: str) -> None:
-    """Remove a kind of source, of which no source may be declared."""
+    """Remove a kind of source; the caller makes sure that no source of this kind is declared."""
     del _SOURCES[name]
 
 
 def unregister_sink(name: str) -> None:
-    """Remove a kind of sink, of which no sink may be declared."""
+    """Remove a kind of sink; the caller makes sure that no sink of this kind is declared."""
     del _SINKS[name]
 
 

@@ -1,4 +1,4 @@
-"""Dead letters of a connector (records it could not read or deliver) in a bounded file, newest last."""
+"""Dead letters of one connector (unreadable records, undeliverable events) in a bounded file, newest last."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def shown_members(members: Iterable[DeclarationMember], given: Mapping[str, Any]
 
 
 def shown_url(url: str) -> str:
-    """Return a URL without its query part, which may have keys and tokens."""
+    """Return a URL in which `***` replaces the values of parameters that look like keys or tokens."""
     return _SECRET_PARAMETER.sub(rf"\g<1>{HIDDEN}", url)
 
 
@@ -144,12 +144,12 @@ def with_secrets(
     missing = next((name for name in hidden if name not in kept), None)
     if missing is not None:
         raise InputError(
-            f"{missing} is {HIDDEN}, which stands for one that is kept, and there is none", code="member"
+            f"{missing} is {HIDDEN}, which stands for a stored secret, but none is stored", code="member"
         )
     moved = next((name for name in _PLACE if given.get(name) != kept.get(name)), None)
     if hidden and moved is not None:
         raise InputError(
-            f"{hidden[0]} is {HIDDEN}, and {moved} is another one: a secret that is kept goes nowhere else",
+            f"{hidden[0]} is {HIDDEN}, but {moved} differs: a stored secret is sent only to the same server",
             code="member",
             hint=f"Give {hidden[0]} itself",
         )

@@ -17,7 +17,7 @@ CLOUD_EVENTS = "application/cloudevents-batch+json"
 STYLE = DeclarationMember(
     "style",
     one_of("json", "data", "cloudevents"),
-    "the form of an event, data: without its id",
+    "the form of an event; data sends the event's data without its id",
     default="json",
 )
 """The member `style` of sinks whose protocol carries id and kind outside of the body."""

@@ -99,7 +99,7 @@ class Runner:
                     return
             except Exception as error:
                 if not isinstance(error, ReportedError | OSError):  # an OSError needs no traceback
-                    log.exception("the %s %s met an error of its own", self._what, context.name)
+                    log.exception("the %s %s failed with an unexpected error", self._what, context.name)
                 self._tell("waiting", error)
             wait = LEAST_WAIT_S if figures.taken > before else min(2 * wait, MOST_WAIT_S)
             if context.stopping.wait(wait * random.uniform(0.5, 1.0)):

@@ -94,8 +94,8 @@ class ConnectorService:
     def put(self, role: ConnectorRole, name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Declare or change a source or sink; return its description, and True if it is new.
 
-        With an equal declaration the connector continues unchanged. Otherwise it is stopped and continues at
-        its position with the new declaration; a source of another kind starts from the beginning.
+        With an equal declaration the connector continues unchanged. With another declaration the connector is
+        restarted at its position; a source of another kind starts from the beginning.
 
         Raises:
             InputError: an invalid member.
@@ -141,7 +141,7 @@ class ConnectorService:
     def set_wanted(self, role: ConnectorRole, name: str, wanted: bool) -> dict[str, Any]:
         """Start or stop a connector, also after restarts of the server; return its description.
 
-        Raises: ConflictError if it is started while it is still stopping.
+        Raises: ConflictError if the connector is started while its thread is still stopping.
         """
         with self._changing:
             found = self._find(role, name)
@@ -208,9 +208,9 @@ class ConnectorService:
             return members, "same"
         if role == "sink" and members["query"] != kept["query"]:
             raise ConflictError(
-                f"the sink {name} takes another query, and its place is in the feed of that",
+                f"the sink {name} has a position in the feed of another query",
                 code="sink-exists",
-                hint="Delete it first, or declare another one",
+                hint="Delete the sink first, or declare a sink of another name",
             )
         return members, "change"
 
@@ -357,7 +357,7 @@ def _listed(describe: Callable[[_Connector], dict[str, Any]], made: _Connector) 
     except Exception as problem:
         log.exception("The %s %s cannot be described", made.record.role, made.record.name)
         known = {"name": made.record.name, "kind": made.record.members.get("kind"), "position": None}
-        text = f"it cannot be described: {type(problem).__name__}: {problem}"
+        text = f"the connector cannot be described: {type(problem).__name__}: {problem}"
         return known | Figures().to_json() | {"state": "failed", "error": made.error or text}
 
 
@@ -390,7 +390,7 @@ def _read_place(place: str | None) -> tuple[int | None, int | None]:
 
 
 def _forget_place(engine: Engine, record: ConnectorRecord) -> None:
-    """Delete the position of an earlier source of the same name, so that a new source starts at its start."""
+    """Delete the position that an earlier source of the same name left in the stream of a new source."""
     if record.role == "source":
         stream, name = record.members["stream"], record.name
         if engine.streams.source_position(stream, name) is not None:

@@ -19,20 +19,20 @@ from .figures import Figures
 KINDS_OF_EVENTS = ("insert", "delete", "answer", "error", "reset")
 
 SINK_MEMBERS = (
-    DeclarationMember("kind", text, "what kind of sink it is", required=True),
-    DeclarationMember("query", text, "the name of the query whose feed it takes", required=True),
+    DeclarationMember("kind", text, "the kind of the sink", required=True),
+    DeclarationMember("query", text, "the name of the query whose events the sink delivers", required=True),
     DeclarationMember(
         "from",
         number(0, 2**63 - 1),
-        "the id behind which it begins, 0 for the oldest event; left out: with the next one",
+        "the event id after which the sink starts, 0 for the oldest event; by default only new events",
     ),
     DeclarationMember(
         "events",
         list_of(one_of(*KINDS_OF_EVENTS)),
-        "the kinds of events that it takes",
+        "the kinds of events to deliver",
         default=list(KINDS_OF_EVENTS),
     ),
-    DeclarationMember("batch", number(1, 100_000), "most events that are delivered together", default=1_000),
+    DeclarationMember("batch", number(1, 100_000), "maximum number of events in one delivery", default=1_000),
 )
 """Members that every sink has."""
 

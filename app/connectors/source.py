@@ -40,12 +40,17 @@ N_QUADS = "application/n-quads"
 _UNREADABLE = (InputError, RdfSyntaxError, LimitError)
 
 SOURCE_MEMBERS = (
-    DeclarationMember("kind", text, "what kind of source it is", required=True),
+    DeclarationMember("kind", text, "the kind of the source", required=True),
     DeclarationMember(
-        "stream", lambda value, _: check_iri(value), "the IRI of the stream that it feeds", required=True
+        "stream",
+        lambda value, _: check_iri(value),
+        "the IRI of the stream that receives the records",
+        required=True,
     ),
-    DeclarationMember("format", text, "the media type of what comes, of the other side where it tells one"),
-    DeclarationMember("batch", number(1, 100_000), "most records of one push", default=1_000),
+    DeclarationMember(
+        "format", text, "the media type of the records; by default that of the remote system or file name"
+    ),
+    DeclarationMember("batch", number(1, 100_000), "maximum number of records in one push", default=1_000),
 )
 """Declaration members of every source."""
 
@@ -304,8 +309,8 @@ class SourceContext:
     def _lines(self, message: Message) -> list[bytes]:
         """Return a JSON message as records, one per line, with the metadata fields of the message added.
 
-        As in a push, each item of an array is a record, and null is none. Metadata fields replace equal
-        members.
+        As in a push, each item of an array is a record, and null is skipped. A metadata field replaces a
+        member of the same name.
         """
         body = message.body.strip()
         try:
@@ -391,5 +396,5 @@ class Source(ABC):
 
 def _not_sent_to(name: str) -> NoReturn:
     raise ConflictError(
-        f"the source {name} fetches what it brings, nothing can be sent to it", code="no-webhook"
+        f"the source {name} is not of the kind webhook, so bodies cannot be posted to it", code="no-webhook"
     )

@@ -33,17 +33,17 @@ def url_member(what: str) -> DeclarationMember:
 
 
 HEADERS = DeclarationMember(
-    "headers", mapping_of(header_text), "headers of its requests", default={}, secret=True
+    "headers", mapping_of(header_text), "headers of each request", default={}, secret=True
 )
 FINAL = frozenset((400, 401, 403, 404, 405, 406, 410))
 """HTTP statuses of permanent refusals; all other statuses are temporary."""
 SIGNATURE = "X-Hub-Signature-256"
 """Name of the header with the signature of the body."""
-TOKEN = DeclarationMember("token", header_text, "a bearer token that its requests carry", secret=True)
+TOKEN = DeclarationMember("token", header_text, "the bearer token of each request", secret=True)
 TIMEOUT = DeclarationMember(
     "timeout",
     lambda value, name: duration_ms(value, name, positive=True),
-    "how long the other side may be silent",
+    "maximum time without an answer of the remote system",
     default=30_000,
 )
 
@@ -75,7 +75,7 @@ def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -
     """Check the URL of the remote system.
 
     Raises:
-        InputError: the URL is invalid, or has a password.
+        InputError: the URL is invalid, or has a user name or password.
         NetworkRefusedError: the host is not allowed.
     """
     require_no_password(url)

@@ -1,8 +1,8 @@
 """Answers of any size, serialised straight to the client, within limits, and never cut without an error.
 
-The first 64 KiB of an answer are buffered. A shorter answer gets a Content-Length, and an error or a time-
-out before the first 64 KiB are sent is an ordinary problem document. A longer answer is chunked, and an
-error then breaks the connection without the final chunk, which every HTTP client reports. The serialiser's
+The first 64 KiB of an answer are buffered. A shorter answer gets a Content-Length, and an error or a timeout
+before the first 64 KiB are sent is an ordinary problem document. A longer answer is chunked, and an error
+then breaks the connection without the final chunk, which every HTTP client reports. The serialiser's
 blocks of some kilobytes are joined before a send, because each send costs a system call and the interpreter
 lock.
 """
@@ -39,7 +39,7 @@ class ByteSink(Protocol):
 
 
 class AnswerLimits(NamedTuple):
-    """The limits of one answer: ``seconds`` of evaluation and sending, bytes and rows, 0 for no limit."""
+    """The limits of one answer: ``seconds`` of evaluation and sending; bytes and rows, 0 for no limit."""
 
     seconds: float
     max_bytes: int = 0

@@ -75,7 +75,7 @@ class AdmittedQuery(NamedTuple):
             a correction; else None.
         sent: the form of the query for a worker process.
         heavy: True if the evaluation may take long.
-        counts: it calls what counts the values that it makes.
+        counts: True if the evaluation uses functions that limit the size of the values that they make.
         elsewhere: True if a worker process evaluates the query.
     """
 
@@ -117,7 +117,7 @@ class SparqlEndpoint:
         """
         self.processes = Processes()
         self.slow_texts = SlowTexts() if slow_texts is None else slow_texts
-        # Serialising holds the interpreter lock most of the time, so that more slots would not save time.
+        # Serialising holds the interpreter lock most of the time, so more slots would not save time.
         self.large_answers = LargeAnswers(max(2, os.cpu_count() or 1))
         self.short_answers = ShortAnswerLock()
         self.store = store
@@ -133,22 +133,22 @@ class SparqlEndpoint:
         return len(set(scope.default_graphs or ())) > 1
 
     def quads(self) -> int:
-        """Return the number of quads in the store; computed once per version, as graphs may be many."""
+        """Return the number of quads in the store; cached per version, as the store may have many graphs."""
         version = self.store.reader.version
         if self._counted[0] != version:
             self._counted = (version, self.store.reader.quad_count)
         return self._counted[1]
 
     def asked(self, call: SparqlCall, text: str | None = None) -> AdmittedQuery:
-        """The query that a call asks, within the dataset and the time that its parameters name.
+        """Return the admitted query of a call, with the dataset and the time limit of its parameters.
 
         Args:
             call: the parameters, and the text unless ``text`` is given.
             text: a stored query, which replaces the text of the call.
 
         Raises:
-            HttpError: 400 or 413 for a parameter that is wrong.
-            QueryTextError: the text is wrong although the store would take it.
+            HttpError: 400 for an invalid parameter, 413 for a text that is too long.
+            QueryTextError: the text breaks a rule of SPARQL that the store does not check.
         """
         settings = self.settings
         if text is None:
@@ -176,7 +176,7 @@ class SparqlEndpoint:
         return AdmittedQuery(text, scope, extension, sent, heavy, counts, elsewhere)
 
     def looked_up(self, call: SparqlCall, accept: str | None) -> WholeAnswer | None:
-        """The whole answer to a query that is a look-up, as JSON; None for what is to be asked and answered.
+        """Return the JSON answer to a look-up; None for a query that needs `asked` and `answer`.
 
         Raises: as `asked`.
         """
@@ -197,7 +197,7 @@ class SparqlEndpoint:
     def answer(
         self, asked: AdmittedQuery, client: AnswerPreferences, user: str, lane: FastLaneThread | None = None
     ) -> EvaluatedAnswer:
-        """The answer to a query; whatever is wrong from here on becomes the answer.
+        """Return the answer to a query; an error of the evaluation becomes the answer.
 
         Args:
             asked: the admitted query.
@@ -241,20 +241,20 @@ class SparqlEndpoint:
     ) -> Callable[[], Commit]:
         """Register an update; the returned function, called once, makes the update as one atomic commit.
 
-        It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
-        applied. Its text is read as long as a query may take. A worker process, whose memory is limited,
-        evaluates WHERE parts that may buffer many rows; ``lane`` is released before that.
+        Until the commit is logged, the update can be stopped between two solutions of its WHERE parts;
+        nothing is applied then. Parsing the text may take as long as a query. A worker process, whose memory
+        is limited, evaluates an update that may buffer many rows; ``lane`` is released before that.
 
         Raises:
-            HttpError: 400 or 413 for a parameter that is wrong.
-            ReportedError: the store refuses the text or cannot make it.
+            HttpError: 400 for an invalid parameter, 413 for a text that is too long.
+            ReportedError: the text is invalid, or the update fails.
         """
         text = update_text(call, self.settings)
         using, using_named = call.graphs("using-graph-uri"), call.graphs("using-named-graph-uri")
         seconds = update_seconds(call)
         reading_seconds = self.settings.query_timeout
         calls, reading = limited_calls(self.settings), True
-        # The listed process must be ended in every case, so no statement that may fail stands in between.
+        # No statement that may fail comes between this one and the `try`: an error would leave a stale entry.
         process = self.processes.begin("update", text, user)
 
         def check() -> None:

@@ -2,7 +2,8 @@
 
 A call starts with an IRI or a prefixed name, followed by a bracket. A text without the start of the IRI,
 without an escape and without BASE cannot name the function. The test may return True for a text without such
-a call. It misses only a call whose IRI is relative to the base IRI of the server.
+a call. The test returns False for a text with such a call only if the IRI of the call is relative to the base
+IRI of the server.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _NUMBER = re.compile("[0-9]{1,18}")
 
 
 class CancelledError(ReportedError):
-    """A query was stopped by request, by the departure of its client or by the end of the server."""
+    """An evaluation was stopped by request, by the departure of its client or by the end of the server."""
 
     code = "cancelled"
 

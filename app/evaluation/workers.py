@@ -404,7 +404,7 @@ def taken(lock: threading.Lock | threading.Semaphore, look: Callable[[], None]) 
 
 
 def _no_head(head: dict[str, Any]) -> None:
-    """Ignore the head of a result, for a computed change."""
+    """Ignore the head of a result, because the change set of an update needs none."""
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -119,7 +119,7 @@ class _FeedSocket:
 
 
 class Broadcaster:
-    """Writes frames to clients. Units: ``heartbeat`` seconds, ``buffer_bytes`` bytes per client."""
+    """Writer of frames to clients; ``heartbeat`` is in seconds, ``buffer_bytes`` bounds each client."""
 
     def __init__(self, control: socket.socket, *, heartbeat: float, buffer_bytes: int) -> None:
         self._control = control

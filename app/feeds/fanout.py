@@ -330,7 +330,10 @@ class Fanout:
                 self._short_lives = self._short_lives + 1 if lived_s < _SHORT_LIFE_S else 0
                 log.error("the process that writes event streams ended; %d clients connect again", count)
                 if self.process and self._short_lives >= _SHORT_LIVES:
-                    log.error("it ended at once %d times: a thread takes its place", _SHORT_LIVES)
+                    log.error(
+                        "a thread replaces the process, which ended early %d times in a row",
+                        _SHORT_LIVES,
+                    )
                     self.process = False
         for source in sources.values():
             _close(source)

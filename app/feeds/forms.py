@@ -51,9 +51,9 @@ def other_form(accept: str | None, follow: bool, query: dict[str, Any]) -> FeedF
     if (messages is not None or rows) and "columns" not in query:
         raise HttpError(
             409,
-            f"the query is {query['state']}: what its results consist of is not known before it runs",
+            f"the query is {query['state']}: the columns of its results are known only after it has started",
             code="query-not-running",
-            hint="Follow it as text/event-stream or application/x-ndjson, or resume it.",
+            hint="Request text/event-stream or application/x-ndjson, or resume the query.",
         )
     if messages is not None:
         if query["form"] != "construct":

@@ -58,11 +58,13 @@ class StreamedAnswer(ABC):
     def send(self, output: Output) -> WholeAnswer | None:
         """Produce the body of the answer and send it to ``output``.
 
-        Returns: a whole answer or a problem document if nothing was sent to ``output``; None if the answer
-            was sent to ``output`` completely.
+        Returns:
+            A whole answer or a problem document if nothing was sent to ``output``; None if the answer was
+            sent to ``output`` completely.
 
-        Raises: AnswerBrokenError when the answer failed after its first bytes; OSError when the client has
-            left.
+        Raises:
+            AnswerBrokenError: the answer failed after its first bytes.
+            OSError: the client has left.
         """
 
 

@@ -30,7 +30,7 @@ def fields_of(data: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def _large_fields(data: bytes, piece_bytes: int = _PIECE_BYTES) -> Iterator[tuple[str, str]]:
-    """Parse like ``parse_qsl``, but decode long fields in pieces: it needs 80 bytes of memory per byte."""
+    """Parse like ``parse_qsl``, which needs 80 bytes per byte, but decode long fields in pieces."""
     if data.count(b"&") >= _MAX_FIELDS:
         raise ValueError("too many fields")
     for field in data.split(b"&"):

@@ -83,7 +83,7 @@ def _unexpected(error: BaseException) -> dict[str, Any]:
         "type": "urn:quadrill:problem:internal",
         "title": _title(500),
         "status": 500,
-        "detail": f"the server met an error that it did not expect; its log has it under {incident}",
+        "detail": f"unexpected error in the server; the log of the server describes it under {incident}",
         "code": "internal",
         "incident": incident,
     }

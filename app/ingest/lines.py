@@ -120,7 +120,7 @@ class LinePush(LivePush):
         return None
 
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
-        """Count the lines of a message that the engine accepted."""
+        """Count the lines of an accepted batch, and queue its acknowledgement if the client wants one."""
         for each in answer.get("bad", ()):
             _move(each, ("element", "error"), each.get("line", 1), self._done)
         self._done += message.body.count(b"\n")

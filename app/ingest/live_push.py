@@ -1,6 +1,6 @@
 """Long-lived push: common base of the pushes of lines of a body and of WebSocket messages.
 
-    bytes received -> messages -> StreamService.take -> (durable) -> acknowledgement
+    bytes received -> messages -> StreamService.accept -> (durable) -> acknowledgement
 
 `read` passes received bytes as messages to the engine. The loop (loop.py) waits once until the input log has
 the messages of all its connections, and then calls `acknowledge` of each connection. While the engine's
@@ -83,7 +83,7 @@ class PushTotals:
                 members[name] = value if value is not None else members.get(name)
 
     def document(self, *, durable: bool) -> dict[str, Any]:
-        """Return the totals as a document; ``durable`` is the value if there was no push."""
+        """Return the totals as a document; ``durable`` is a member if there was no push."""
         nothing = {"stream": self._stream, "first_seq": None, "last_seq": None}
         return nothing | {"accepted": 0, "late": 0, "durable": durable, "dropped": 0} | self._members
 

@@ -19,10 +19,10 @@ from .streams import STREAMS
 
 
 def all_routes(page: Handler) -> tuple[Route, ...]:
-    """The whole table; ``page`` answers its own part."""
+    """Return the whole table of routes; ``page`` answers the requests of the web page."""
 
     def openapi(services: Services, request: Request) -> WholeAnswer:
-        """The OpenAPI document of this server."""
+        """Return the OpenAPI document of this server."""
         return json_answer(document(table, release_of(), base_url(services, request)))
 
     described = Route(

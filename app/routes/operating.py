@@ -1,4 +1,4 @@
-"""Routes of jobs, backups, running queries, health and figures."""
+"""Routes of jobs, backups, running queries, health and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPERATING: tuple[Route, ...] = (
         "POST",
         "/loads",
         jobs.load,
-        "load a file below the load folders as a job",
+        "load files below the load folders as a job",
         (202,),
         (),
         JSON,
@@ -42,7 +42,7 @@ OPERATING: tuple[Route, ...] = (
         "POST",
         "/backups",
         jobs.make_backup,
-        "a copy of all that is kept, into an empty folder of the server or as an archive",
+        "back up store, registry and engine, into an empty folder of the server or as an archive",
         (201, 200),
         (),
         JSON,
@@ -70,7 +70,7 @@ OPERATING: tuple[Route, ...] = (
         "POST",
         "/mirror",
         upkeep.mirror,
-        "make the Parquet mirror as a job",
+        "write or compact the Parquet mirror as a job",
         (202,),
         ("compact",),
         answers=JSON,
@@ -80,7 +80,7 @@ OPERATING: tuple[Route, ...] = (
         "POST",
         "/restores",
         upkeep.restore,
-        "replace the dataset by that of a backup, as one commit and as a job",
+        "replace the dataset by the dataset of a backup, as one commit and as a job",
         (202,),
         (),
         JSON,
@@ -91,7 +91,7 @@ OPERATING: tuple[Route, ...] = (
         "GET",
         "/processes",
         processes.list_processes,
-        "the one-shot queries that run now",
+        "the running one-shot queries and updates",
         (200,),
         answers=JSON,
         pool=FIGURES,
@@ -131,7 +131,7 @@ OPERATING: tuple[Route, ...] = (
         "GET",
         "/metrics",
         health.metrics,
-        "figures for Prometheus",
+        "metrics for Prometheus",
         (200,),
         answers=("text/plain",),
         pool=FIGURES,

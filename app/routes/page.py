@@ -9,7 +9,7 @@ _PAGES = ("demo", "register", "streams", "streams/one", "connectors", "sparql", 
 
 
 def page_routes(page: Handler) -> tuple[Route, ...]:
-    """The routes that the page answers, which decides by itself what needs a token."""
+    """Return the routes of the page, which decides itself which of these requests need a token."""
     return (
         Route(
             "GET",

@@ -1,9 +1,10 @@
-"""The client that waits for an answer, and how the server finds out that it has left.
+"""The client that waits for an answer, and the check whether that client has left.
 
 TCP tells the server that a client sends no more (FIN), not whether the client still reads. A client may shut
 down its sending side after its request and wait for the answer; a client that has closed its socket looks the
-same. They differ as soon as something is sent: the system of a closed client replies with a reset. The server
-sends an interim answer (``100 Continue``, RFC 9110 section 15.2) to see that: every HTTP/1.1 client skips it.
+same. The two cases differ as soon as the server sends bytes: the system of a closed client replies with a
+reset. So the server sends an interim answer (``100 Continue``, RFC 9110 section 15.2), which every HTTP/1.1
+client skips.
 HTTP/1.0 has no interim answers, so a client of that version that sends no more counts as gone.
 """
 

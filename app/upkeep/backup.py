@@ -51,8 +51,9 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
     """Copy the contents of a data folder into ``target``, a new or empty folder; the server may keep running.
 
     The backup has all changes acknowledged before the call. The files of the engine are pinned first, so the
-    copies of store and registry are at least as new; when the backup is opened, the engine catches up with
-    them, as after a crash. A registry on a database server is not copied and needs a separate backup.
+    copies of store and registry are at least as new as the copy of the engine; when the backup is opened,
+    the engine catches up with the store and the registry, as after a crash. A registry on a database server
+    is not copied and needs a separate backup.
 
     Raises:
         FolderInUseError: the folder is not empty, or another backup is being written into it.
@@ -250,7 +251,7 @@ def check(backup: Path) -> None:
 def read_dataset(backup: Path) -> tuple[list[Quad], list[NamedNode | BlankNode]]:
     """Read the quads and graph names of a backup without locking the backup.
 
-    Raises: RestoreError when its database cannot be read.
+    Raises: RestoreError when the database of the backup cannot be read.
     """
     check(backup)
     try:

@@ -160,7 +160,7 @@ def _quads(folder: Path, changes: Finding) -> Finding:
         for pattern in patterns:
             counted = sum(1 for each in pattern for _ in store.quads_for_pattern(*each))
             if counted != number and len(pattern) < _MOST_PATTERNS:
-                finding.faults.append(f"{counted} quads are found where there are {number}")
+                finding.faults.append(f"an index has {counted} quads, the database has {number}")
         facts = changes.facts
         if not changes.faults and facts["version"] == facts["checkpoint"]:
             with reading(folder / changes.file) as db:
@@ -181,7 +181,7 @@ def _registry(folder: Path) -> Finding | None:
     try:
         if not path.exists() and not mark.last:
             if any((folder / "engine" / "input").glob("*.log")):
-                finding.faults.append("it is gone, though queries ran here")
+                finding.faults.append("the file is missing, although queries ran here")
                 return finding
             return None
         integrity.require_intact(path, mark)
@@ -213,7 +213,7 @@ def _journal(folder: Path, found: Findings) -> Iterator[Finding]:
             found.damages.append(damage)
             last = damage.last
             torn = not damage.behind and last >= mark.last
-            finding.faults.append(f"{damage}{' (torn while it was written)' if torn else ''}")
+            finding.faults.append(f"{damage}{' (incomplete last write)' if torn else ''}")
         expected = last + 1
         yield finding
     if last < mark.last:
@@ -261,7 +261,7 @@ def _results(folder: Path, found: Findings) -> Finding | None:
                 places.setdefault(row[0], []).append(row[1])
             finding.facts["events"] = events
             if damaged:
-                finding.faults.append(f"{damaged} events are not what was written")
+                finding.faults.append(f"{damaged} events differ from their check sums")
             for feed, kept in places.items():
                 if len(kept) != max(kept) - min(kept) + 1:
                     finding.faults.append(f"events of the feed {feed} are missing")
@@ -275,7 +275,7 @@ def _results(folder: Path, found: Findings) -> Finding | None:
 
 
 def _tables(folder: Path) -> Finding | None:
-    finding = Finding("engine/tables.sqlite", "rows of static parts, which can be made again")
+    finding = Finding("engine/tables.sqlite", "rows of static parts, which the server can recompute")
     path = folder / finding.file
     if not path.exists():
         return None
@@ -293,5 +293,5 @@ def _sources(folder: Path) -> Iterator[Finding]:
         if path.suffix != ".new":
             finding = Finding(path.relative_to(folder).as_posix(), "a document fetched from another server")
             if hashlib.sha256(path.read_bytes()).hexdigest() != path.name:
-                finding.faults.append("its content is not what was fetched")
+                finding.faults.append("the content differs from the fetched document")
             yield finding

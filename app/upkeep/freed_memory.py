@@ -1,8 +1,8 @@
 """Periodic return of freed memory from the C library to the system.
 
 RocksDB takes and frees small blocks in many threads. glibc keeps freed blocks in the arena of the thread.
-Free pages in the middle of an arena stay with the process until ``malloc_trim``. Under steady updates this
-memory grew by a megabyte for each thousand of them.
+Free pages in the middle of an arena stay with the process until ``malloc_trim``. Without this
+module, that memory grew by a megabyte per thousand updates.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def native_memory() -> NativeMemory | None:
 
 
 def return_freed(least: int = LEAST_FREE_BYTES) -> bool:
-    """Return at least ``least`` bytes of freed memory to the system; return True if memory was returned."""
+    """Return freed memory to the system if at least ``least`` bytes are free; return True if so."""
     figures = native_memory()
     if figures is None or _TRIM is None or figures.free < least:
         return False

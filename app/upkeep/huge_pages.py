@@ -102,7 +102,7 @@ def _places(maps: str) -> Iterator[int]:
 
 
 def _put_together(place: int) -> int:
-    """Combine the 2 MB at an address into one page, if they are in use; return 0 or the error number."""
+    """Combine the 2 MB at an address into one page, if 15/16 are in use; return 0 or the error number."""
     assert _LIBC is not None
     pages = _PAGE // os.sysconf("SC_PAGE_SIZE")
     used = (ctypes.c_char * pages)()

@@ -193,7 +193,7 @@ class JobQueue:
             self._update(job_id, state="failed", error=f"the source cannot be read: {error}")
         except Exception:
             log.exception("job %s failed", job_id)
-            self._update(job_id, state="failed", error="the server met an error that it did not expect")
+            self._update(job_id, state="failed", error="unexpected error in the server")
 
     def _ask_for_mirror(self) -> None:
         """Queue a check whether the mirror is due, after the waiting jobs; called in a writer's thread."""

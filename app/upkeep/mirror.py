@@ -50,7 +50,7 @@ class MirrorUpkeep:
         try:
             found = state(self._store, self._folder) if self._ratio else None
         except ReportedError as error:
-            log.warning("the mirror is left as it is: %s", error.message)
+            log.warning("the mirror is not refreshed: %s", error.message)
             return False
         return found is not None and found.is_due(self._ratio) and spark_missing() is None
 

@@ -51,4 +51,4 @@ class Periodic:
             try:
                 self._work()
             except Exception:
-                log.exception("The thread %s met an error and goes on", self._name)
+                log.exception("The thread %s met an error and continues", self._name)

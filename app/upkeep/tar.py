@@ -59,7 +59,7 @@ def unpack(pieces: Iterable[bytes], folder: Path) -> None:
 
 
 class _Pieces:
-    """Pieces of bytes as a file that can be read once."""
+    """A file object over pieces of bytes, which can be read once."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)

@@ -1,6 +1,6 @@
-"""The built-in kinds of sources and sinks, one a file: an extension like those from outside.
+"""The built-in kinds of sources and sinks, one module each, registered in the same way as by an extension.
 
-Each class is imported when its kind is asked for, because its library may be large or missing.
+The module of a kind is imported on the first use of the kind, because its library may be large or missing.
 """
 
 from __future__ import annotations

@@ -34,17 +34,17 @@ class FileSink(Sink):
     """
 
     members = (
+        DeclarationMember("path", text, "the path prefix of the files, below sink_folder", required=True),
         DeclarationMember(
-            "path", text, "the files' name without an ending, below sink_folder", required=True
+            "format", one_of("ndjson", "parquet"), "the format of finished files", default="ndjson"
         ),
-        DeclarationMember("format", one_of("ndjson", "parquet"), "what finished files are", default="ndjson"),
         DeclarationMember(
-            "max_bytes", number(1_000, 1 << 40), "a part of this size is finished", default=64 << 20
+            "max_bytes", number(1_000, 1 << 40), "the size at which a part file is finished", default=64 << 20
         ),
         DeclarationMember(
             "max_age",
             lambda value, name: duration_ms(value, name, positive=True),
-            "a part of this age is finished when the next events come",
+            "the age at which a part file is finished, as soon as the next events arrive",
         ),
     )
     _file: IO[bytes] | None = None
@@ -55,7 +55,7 @@ class FileSink(Sink):
     _opened = False
 
     counts_itself = True
-    guarantee = "each event stands in the files exactly once; one without an id, a reset, perhaps twice"
+    guarantee = "each event is written exactly once; an event without an id (a reset) may be written twice"
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:

@@ -49,19 +49,25 @@ class FileSource(Source):
             "path", text, "the file, or a pattern of names such as logs/*.ndjson", required=True
         ),
         DeclarationMember(
-            "from", one_of("start", "end"), "where it begins in what is there at first", default="start"
+            "from",
+            one_of("start", "end"),
+            "where to start reading the files that exist at first",
+            default="start",
         ),
         DeclarationMember(
             "every",
             lambda value, name: max(10, duration_ms(value, name, positive=True)),
-            "the time between two looks at a file that has ended",
+            "the time between two checks of a file for new lines",
             default=500,
         ),
         DeclarationMember(
-            "header", flag, "of CSV: the first line of each file names the fields", default=True
+            "header", flag, "whether the first line of each CSV file names the fields", default=True
         ),
         DeclarationMember(
-            "files", number(1, 256), "most files that are read at once where records have a time", default=32
+            "files",
+            number(1, 256),
+            "maximum number of files read concurrently if records have an event time",
+            default=32,
         ),
         DeclarationMember("max_line", number(1, 1 << 28), "the longest line, in bytes", default=16 << 20),
     )

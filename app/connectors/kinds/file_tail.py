@@ -2,10 +2,10 @@
 
 The states of a followed file:
 
-located   The file of the name, or a rotated file, has the content of the mark. Reading starts at the mark.
-rotated   Another file has the name. The rest of the old file is read, then files rotated later, then the new
-file. lost      No file has the content of the mark. The source reports the loss and reads the files rotated
-later.
+    located   The named file or a rotated file has the content of the mark; the source reads on from the mark.
+    rotated   Another file has the name: the rest of the old file is read, then files rotated later, then the
+              new file.
+    lost      No file has the content of the mark: the loss is reported, and the files rotated later are read.
 """
 
 from __future__ import annotations

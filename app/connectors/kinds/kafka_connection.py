@@ -81,7 +81,7 @@ def topic_name(value: Any, name: str) -> str:
 
 
 MEMBERS = (
-    url_member("the brokers that are asked first: kafka://host:port[,host:port]"),
+    url_member("the bootstrap brokers: kafka://host:port[,host:port]"),
     DeclarationMember(
         "options",
         ValueReader(_options, "object"),

@@ -42,7 +42,7 @@ class KafkaSink(Sink):
         DeclarationMember("topic", topic_name, "the topic that events are produced to", required=True),
         STYLE,
     )
-    guarantee = "each event arrives at least once, in order, with its id as key"
+    guarantee = "each event arrives at least once, in order, with its id in the key"
 
     _producer: Producer | None = None
 

@@ -69,14 +69,14 @@ class KafkaSource(Source):
 
     members = (
         *MEMBERS,
-        DeclarationMember("topic", list_of(topic_name), "the topics", required=True),
+        DeclarationMember("topic", list_of(topic_name), "the topics to read", required=True),
         DeclarationMember(
-            "from", _begin, "where it begins: earliest, latest, or an instant", default="earliest"
+            "from", _begin, "where to start: earliest, latest, or an instant", default="earliest"
         ),
         DeclarationMember(
             "refresh",
             lambda value, name: duration_ms(value, name, positive=True),
-            "the time between two looks for new partitions",
+            "the time between two checks for new partitions",
             default=30_000,
         ),
     )
@@ -246,7 +246,7 @@ class KafkaSource(Source):
     def _watermarks(self, place: Place) -> tuple[int, int]:
         found = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=TIMEOUT_S)
         if found is None:
-            raise ConnectorError(f"<{self.given['url']}> does not tell what {place[0]}[{place[1]}] has")
+            raise ConnectorError(f"<{self.given['url']}> returns no offsets of {place[0]}[{place[1]}]")
         return found
 
     def _declare(self) -> None:

@@ -61,12 +61,17 @@ def authorities(value: Any, name: str) -> str:
 MEMBERS = (
     url_member("the broker: mqtt://host, with TLS mqtts://host"),
     DeclarationMember(
-        "qos", ValueReader(_qos, "number"), "0: what is lost on the way is lost; 1: at least once", default=1
+        "qos",
+        ValueReader(_qos, "number"),
+        "quality of service: 0 delivers at most once, 1 at least once",
+        default=1,
     ),
-    DeclarationMember("client_id", text, "its name at the broker, which no other client has"),
-    DeclarationMember("username", text, "the name that the broker asks for"),
-    DeclarationMember("password", text, "the password that the broker asks for", secret=True),
-    DeclarationMember("ca", authorities, "certificates in PEM that mqtts trusts, else those of the system"),
+    DeclarationMember("client_id", text, "the client id, which no other client of the broker may use"),
+    DeclarationMember("username", text, "the user name at the broker"),
+    DeclarationMember("password", text, "the password at the broker", secret=True),
+    DeclarationMember(
+        "ca", authorities, "trusted certificates in PEM for mqtts; by default those of the system"
+    ),
     DeclarationMember("protocol", one_of("5", "3.1.1"), "the version of MQTT", default="5"),
 )
 """Members of the declarations of both MQTT sources and MQTT sinks."""
@@ -207,9 +212,9 @@ class MqttConnection:
         if self._lost.value in (_TAKEN_OVER, _UNSPECIFIED):
             # Some brokers give no reason when they disconnect a client because another client has the same
             # id.
-            reason = f"it was lost, or another client has connected as {self._client_id!r}"
+            reason = f"the connection was lost, or another client has connected as {self._client_id!r}"
         kind = ConnectorFailedError if self._lost.value in _FINAL else ConnectorError
-        raise kind(f"<{self._url}> the connection has ended: {reason}")
+        raise kind(f"<{self._url}> the connection ended: {reason}")
 
     def wait(self, done: threading.Event, sleep: Sleep, what: str) -> None:
         """Wait for an answer of the broker; raise ConnectorError if no answer arrives in time."""

@@ -26,7 +26,7 @@ _MOST_UNACKNOWLEDGED = 1_000
 
 
 class MqttSink(Sink):
-    """Each event is one message; with MQTT 5 its id and kind are user properties, too."""
+    """A sink that publishes each event as one message; with MQTT 5, user properties contain id and kind."""
 
     members = (
         *MEMBERS,
@@ -34,7 +34,7 @@ class MqttSink(Sink):
         DeclarationMember(
             "retain",
             flag,
-            "whether the broker keeps the last event for those who subscribe later",
+            "whether the broker sends the last event to later subscribers",
             default=False,
         ),
         STYLE,
@@ -78,7 +78,7 @@ class MqttSink(Sink):
                 connection.check()
                 self.context.sleep(0)
                 if waited > _TIMEOUT_S:
-                    raise ConnectorError(f"<{self.given['url']}> does not acknowledge what is published")
+                    raise ConnectorError(f"<{self.given['url']}> does not acknowledge published events")
                 info.wait_for_publish(_LOOK_S)
                 waited += _LOOK_S
             if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:

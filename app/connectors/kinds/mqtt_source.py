@@ -43,18 +43,18 @@ class MqttSource(Source):
         DeclarationMember(
             "topic",
             list_of(topic_filter),
-            "the topics, + for one level and # for all that follow",
+            "the topics; + matches one level, # all following levels",
             required=True,
         ),
         DeclarationMember(
             "session",
             lambda value, name: duration_ms(value, name, positive=True),
-            "how long the broker keeps what comes while the source is away (MQTT 5)",
+            "how long the broker keeps messages for a disconnected source (MQTT 5)",
             default=7 * 86_400_000,
         ),
     )
     _partitioned = False
-    guarantee = "each message of QoS 1 enters at least once, also what was sent while the source was away"
+    guarantee = "each message of QoS 1 enters at least once, even if sent while the source was disconnected"
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:

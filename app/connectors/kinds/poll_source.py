@@ -21,22 +21,22 @@ _ACCEPT = "application/x-ndjson, application/json, text/turtle;q=0.9, applicatio
 
 
 class PollSource(Source):
-    """Each answer that differs from the one before is one push; its ETag and digest are the position."""
+    """A source that pushes each answer whose content has changed; the position is its ETag and its digest."""
 
     members = (
-        url_member("the address that is asked"),
+        url_member("the URL to poll"),
         DeclarationMember(
             "every",
             lambda value, name: max(100, duration_ms(value, name, positive=True)),
             "the time between two requests",
             default=60_000,
         ),
-        DeclarationMember("max_bytes", number(1, 1 << 30), "the longest answer", default=64 << 20),
+        DeclarationMember("max_bytes", number(1, 1 << 30), "maximum bytes of an answer", default=64 << 20),
         HEADERS,
         TOKEN,
         TIMEOUT,
     )
-    guarantee = "an answer that changes enters once; what changes back between two requests is not seen"
+    guarantee = "each changed answer enters once; a change that is undone between two requests is not seen"
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
@@ -63,7 +63,7 @@ class PollSource(Source):
                     headers=headers,
                 )
             except FetchRefusedError as error:
-                # A document that is not there yet may come, as a file may.
+                # Status 404 is temporary, because the document may be created later.
                 if error.answered in FINAL - {404}:
                     raise ConnectorFailedError(error.message) from error
                 raise
@@ -74,7 +74,7 @@ class PollSource(Source):
                     media_type = given["format"] or fetched.media_type
                     if media_type is None:
                         raise ConnectorFailedError(
-                            f"<{given['url']}> does not say its media type", hint="Declare the member format"
+                            f"<{given['url']}> answers without a media type", hint="Declare the member format"
                         )
                     place = {
                         "etag": fetched.etag,

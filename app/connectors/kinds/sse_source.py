@@ -24,23 +24,23 @@ N_QUADS = "application/n-quads"
 
 
 class SseSource(Source):
-    """Events in their order, from behind the last one that entered; each is one record, or several rows.
+    """A source that pushes events in order, and resumes after the last event that entered the stream.
 
-    By its format an event's data is a JSON record, SPARQL results in JSON (each row a record, with the
-    member ``at``), or a feed's ``quads`` with their event time.
+    The member ``format`` determines the records of an event: its data as one JSON record, each row of SPARQL
+    results in JSON (with the member ``at``), or the ``quads`` of a feed with their event time.
     """
 
     members = (
         url_member("the address of the event stream"),
         DeclarationMember(
-            "events", list_of(text), "the kinds of events that are taken, all of those with data"
+            "events", list_of(text), "the kinds of events to read; by default all events with data"
         ),
-        DeclarationMember("from", text, "the id behind which it begins"),
+        DeclarationMember("from", text, "the event id after which the source starts"),
         HEADERS,
         TOKEN,
         TIMEOUT,
     )
-    guarantee = "each event enters once where the other side gives and keeps ids, else at most once"
+    guarantee = "each event enters once if the remote system assigns and retains ids, else at most once"
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
@@ -48,10 +48,10 @@ class SseSource(Source):
         require_url(given["url"], hosts)
 
     _before: str | None = None
-    """The id of the event before the one that is read."""
+    """The id of the event before the one being processed."""
 
     def run(self) -> None:
-        """Follow the stream until it ends."""
+        """Push events until the connection ends."""
         given, context = self.given, self.context
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers_of(given)}
         position = context.position or given["from"]
@@ -88,7 +88,7 @@ class SseSource(Source):
             self.context.sleep(0)
 
     def _take(self, events: Sequence[ServerEvent]) -> None:
-        """Events that came together enter together, the rows of one event never in two batches."""
+        """Push events in batches; all rows of one event are in the same batch."""
         context, wanted = self.context, self.given["events"]
         asked = (self.given["format"] or JSON).partition(";")[0].strip()
         media_type = JSON if asked == RESULTS else asked
@@ -112,7 +112,10 @@ class SseSource(Source):
 
 
 def _messages_of(event: ServerEvent, asked: str) -> list[Message]:
-    """The records of an event in a format; raises ValueError and its like for what is not of it."""
+    """Return the records of an event.
+
+    Raises: ValueError, KeyError, TypeError, AttributeError: the data does not have the format ``asked``.
+    """
     extra = {"_event": event.kind, "_id": event.id}
     if asked == JSON:
         return [Message(event.data.encode(), extra)]

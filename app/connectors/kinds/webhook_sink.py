@@ -26,21 +26,24 @@ _AGAIN = (408, 425, 429)
 _FINAL = (401, 403, 410)
 _LONGEST_WAIT_S = 300.0
 _MOST_ANSWER_BYTES = 64 << 10
-"""Maximum number of bytes that are read of a receiver's response; the connection is closed after them."""
+"""Maximum bytes read from a receiver's response; the connection is closed if the response is longer."""
 
 
 class WebhookSink(Sink):
-    """Posts each event in one request, or all pending events as an array in one request."""
+    """A sink that posts each event in one request, or all pending events as an array in one request."""
 
     members = (
-        url_member("the address that events are posted to"),
+        url_member("the URL that receives the events"),
         DeclarationMember("style", one_of("json", "cloudevents"), "the form of an event", default="json"),
         DeclarationMember(
-            "array", flag, "whether a request carries all events that wait, as an array", default=False
+            "array", flag, "whether one request contains all pending events as an array", default=False
         ),
         DeclarationMember("secret", text, f"the key of the HMAC-SHA256 in {SIGNATURE}", secret=True),
         DeclarationMember(
-            "tries", number(1, 1_000_000), "after so many an event is a dead letter", default=20
+            "tries",
+            number(1, 1_000_000),
+            "number of attempts after which an event becomes a dead letter",
+            default=20,
         ),
         HEADERS,
         TOKEN,
@@ -57,7 +60,7 @@ class WebhookSink(Sink):
         require_url(given["url"], hosts)
 
     def open(self) -> None:
-        """Connections are made when there is something to send."""
+        """Check the URL; connections are opened by the first request."""
         require_url(self.given["url"], self.context.hosts)
         self._exchanges = Exchanges(self.context.stopping.is_set)
 
@@ -77,7 +80,7 @@ class WebhookSink(Sink):
                 self.context.position = event.id
 
     def _post(self, events: Sequence[StoredEvent]) -> None:
-        """One request; events that the other side will never take become dead letters.
+        """Post events in one request; events that the receiver rejects permanently become dead letters.
 
         Raises:
             ConnectorError: the remote system may accept the events later.
@@ -88,7 +91,7 @@ class WebhookSink(Sink):
         url, answer, seconds = self.given["url"], None, self.given["timeout"] / 1000
         try:
             with self._exchanges.exchange("POST", url, seconds, headers=headers, content=body) as answer:
-                # The head says it all; a short body is read so that the connection can be used again.
+                # Only the status matters; a short body is read so that the connection can be reused.
                 with suppress(httpx.HTTPError, ExchangeStoppedError):
                     drain(answer, _MOST_ANSWER_BYTES)
         except ExchangeStoppedError:
@@ -124,7 +127,7 @@ class WebhookSink(Sink):
             self.context.refuse(event, shown_message(why))
 
     def _request(self, events: Sequence[StoredEvent]) -> tuple[bytes, dict[str, str]]:
-        """Body and headers of the request that carries some events."""
+        """Return the body and the headers of the request for some events."""
         given, array = self.given, self.given["array"]
         if given["style"] == "cloudevents":
             source = f"/queries/{given['query']}"

@@ -16,17 +16,17 @@ from ..web import SIGNATURE, signature_of
 
 
 class WebhookSource(Source):
-    """Accepts bodies posted to ``/sources/{name}``; with a ``secret``, only signed bodies."""
+    """A source that accepts bodies posted to ``/sources/{name}``; with a ``secret``, only signed bodies."""
 
     members = (
         DeclarationMember(
             "secret",
             text,
-            f"the key of the HMAC-SHA256 of the body that {SIGNATURE} must carry; none is asked for without",
+            f"the key of the HMAC-SHA256 of each body in {SIGNATURE}; without it no signature is needed",
             secret=True,
         ),
     )
-    guarantee = "what is answered with 200 is in the journal; a sender that repeats itself is not recognised"
+    guarantee = "a body answered with 200 is in the journal; a repeated body enters again"
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
@@ -41,7 +41,7 @@ class WebhookSource(Source):
     def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
         """Push the body of one request.
 
-        Raises: HttpError 401 without the right signature, and what a push raises.
+        Raises: HttpError 401 without the right signature; the errors of `SourceContext.push_or_raise`.
         """
         secret = self.given["secret"]
         if secret is not None:

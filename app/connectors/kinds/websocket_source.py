@@ -25,30 +25,30 @@ _LOOK_S = 0.5
 """Seconds between two checks of the stop signal."""
 _POLICY = 1008
 _BATCH_BYTES = 4 << 20
-"""Bytes of messages that enter together, except for the last one, which may be as long as ``max_bytes``."""
+"""Bytes of messages after which a batch is full; the last message may exceed this bound."""
 _MOST_RECEIVED = 4
-"""Frames that the library receives ahead; then the socket is not read, and TCP makes the other side wait."""
+"""Maximum number of frames that the library buffers; above it TCP blocks the sender."""
 
 
 class WebSocketSource(Source):
-    """Each message is one record; an ended connection is opened again."""
+    """A source that reads each WebSocket message as one record."""
 
     members = (
-        url_member("the address, ws:// or wss://"),
+        url_member("the URL, with ws:// or wss://"),
         DeclarationMember(
             "send",
             list_of(text),
-            "messages that are sent first, for instance to subscribe; they often hold keys",
+            "messages to send after connecting, for instance subscriptions; often with keys",
             default=[],
             secret=True,
         ),
-        DeclarationMember("subprotocol", text, "the subprotocol that is asked for"),
-        DeclarationMember("max_bytes", number(1, 1 << 30), "the longest message", default=16 << 20),
+        DeclarationMember("subprotocol", text, "the requested subprotocol"),
+        DeclarationMember("max_bytes", number(1, 1 << 30), "maximum bytes of a message", default=16 << 20),
         HEADERS,
         TOKEN,
         TIMEOUT,
     )
-    guarantee = "each message enters at most once: what is sent while nobody listens is lost"
+    guarantee = "each message enters at most once; messages sent while the source is disconnected are lost"
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
@@ -64,7 +64,7 @@ class WebSocketSource(Source):
         timeout = given["timeout"] / 1000
         address = urlsplit(url)
         try:
-            # With a socket of our own no redirect leads to another host.
+            # The library does not connect by itself, so that no redirect leads to a host that is not allowed.
             assert address.hostname is not None
             until = time.monotonic() + timeout
             sock = connect_by(
@@ -98,7 +98,7 @@ class WebSocketSource(Source):
             raise ConnectorError(f"<{url}> cannot be reached: {error or type(error).__name__}") from error
 
     def _waiting(self, connection: ClientConnection) -> list[bytes]:
-        """The next message and those that have been received after it, up to `_BATCH_BYTES`."""
+        """Wait for a message; return it and the messages already received after it, up to `_BATCH_BYTES`."""
         found: list[bytes] = []
         size = 0
         while len(found) < self.given["batch"] and size < _BATCH_BYTES:

@@ -227,7 +227,7 @@ def test_two_clients_of_one_name_are_told(start_server: Start, broker: Broker) -
     other = Client(CallbackAPIVersion.VERSION2, "one", protocol=MQTTProtocolVersion.MQTTv5)
     other.connect(HOST, broker.port)
     other.loop_start()
-    until(lambda: "another client has come as 'one'" in (state(server)["error"] or ""))
+    until(lambda: "another client has connected as 'one'" in (state(server)["error"] or ""))
     other.disconnect()
     other.loop_stop()
     until(lambda: running(server))

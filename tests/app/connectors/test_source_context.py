@@ -84,7 +84,7 @@ def test_a_secret_goes_nowhere_else(moved: dict[str, str]) -> None:
     kept = {"kind": "sse", "url": "http://a/", "token": "t"}
     given = {**kept, "token": "***"}
     assert with_secrets(PollSource.members, given, kept) == kept
-    with pytest.raises(InputError, match="goes nowhere else"):
+    with pytest.raises(InputError, match="is sent only to the same server"):
         with_secrets(PollSource.members, given | moved, kept)
 
 
