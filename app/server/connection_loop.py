@@ -385,7 +385,7 @@ class ConnectionLoop:
         return None
 
     def _pause(self, now: float, error: OSError) -> None:
-        """Stop accepting for 250 ms, because a ready listener makes the loop spin if no descriptor is free."""
+        """Stop accepting for 250 ms: without a free descriptor, a ready listener makes the loop spin."""
         self._drop_idle(now, None)
         if not self._paused_until:
             log.warning("no connection can be accepted: %s", error)

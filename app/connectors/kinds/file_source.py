@@ -183,9 +183,8 @@ class FileSource(Source):
         """Report unreadable files; the source continues with other files if each file has its own event time.
 
         Raises:
-            ConnectorError: the files have no separate times, and later files have to wait for the unreadable
-                one. ConnectorFailedError: same as ConnectorError, but a new attempt without a change is
-                useless.
+            ConnectorError: the files have no separate times, so that later files wait for the unreadable one.
+            ConnectorFailedError: as ConnectorError, but only a change of file or declaration helps.
         """
         wrong = [each for each in self._open if each.error is not None]
         errors = {each.tail.name: str(each.error) for each in wrong}
