@@ -201,7 +201,13 @@ class QueryLifecycle:
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
         task = CallTask(partial(self.parts.attachments.begin_waiting, entry, pending))
         entry.in_journal = True
-        self.parts.sequencer.perform(task, "reserve", **members)
+        self.parts.tasks.follow_commits()
+        with self.parts.tasks.lock:
+            # Elements accepted from here on are collected and must not be in `retained` too.
+            self.parts.attachments.keep_retained(pending)
+            self.parts.tasks.submit(task, "reserve", **members)
+        with suppress(TimeoutError):
+            self.parts.sequencer.finish(task, TASK_WAIT_S)
         build.add_done_callback(lambda made: self._on_build_done(entry, pending, made, reset=reset))
 
     def resume_build(self, entry: QueryEntry, pending: PendingQuery) -> None:

@@ -208,6 +208,7 @@ class Replay:
                     self.skip_query(begun, members)
                     return None
                 begun.pending = pending = parts.attachments.new_pending(begun.name, self._prepared(members))
+                parts.attachments.keep_retained(pending)
                 return kinds.CallTask(partial(parts.attachments.begin_waiting, begun, pending))
             case "attach":
                 return self._attach(record)

@@ -28,8 +28,8 @@ from .task_kinds import AttachTask
 class Attachments:
     """Begins and ends queries.
 
-    The sequencer or a replay calls the methods; `new_pending` and `read_sources` are also called by threads
-    that register queries.
+    The sequencer or a replay calls the methods; `new_pending`, `keep_retained` and `read_sources` are also
+    called by threads that register queries.
 
     Attributes:
         last_retained_read: the journal record of the newest task that read the retained elements of streams.
@@ -134,12 +134,21 @@ class Attachments:
         collects = prepared.registration.start != "when-ready"
         return PendingQuery(name, prepared, self._settings.waiting_elements, collects)
 
+    def keep_retained(self, pending: PendingQuery) -> None:
+        """Store the retained elements that a query with ``start: {"from": ...}`` processes first.
+
+        The caller holds the input lock, and submits the task of `begin_waiting` before it releases the lock.
+        In a replay no input is accepted meanwhile.
+        """
+        if pending.prepared.registration.start_from is not None:
+            pending.retained = self._streams.kept_now()
+
     def begin_waiting(self, entry: QueryEntry, pending: PendingQuery) -> None:
         """Collect inputs for a query from now on, until the query can begin."""
         self._router.forget_name(entry.name)
         self._outbox.name(entry.feed, self._tasks.number)
         if pending.prepared.registration.start_from is not None:
-            pending.retained = self._streams.kept_now()
+            self.last_retained_read = self._tasks.number
         self._router.reserve(pending)
 
     def end_waiting(self, name: str) -> PendingQuery | None:

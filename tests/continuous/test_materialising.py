@@ -116,6 +116,27 @@ def test_what_arrives_while_static_parts_are_read_is_evaluated_when_they_are_the
     straight.stop()
 
 
+def test_elements_between_the_registration_and_its_task_are_processed_once(life: Life, gate: Gate) -> None:
+    """The engine's thread is busy while a query that starts in the past is registered and elements arrive."""
+    life.push(1_000, "a")
+    life.engine.sync()
+    begun, end = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        busy = pool.submit(life.engine.parts.sequencer.call, lambda: (begun.set(), end.wait(20)))
+        assert begun.wait(20)
+        registered = pool.submit(life.register, "q", NAMED, start={"from": 0})
+        registered.result(20)
+        life.push(2_000, "b")
+        life.push(4_000, "a")
+        end.set()
+        busy.result(20)
+    gate.open.set()
+    eventually(lambda: state(life) == "running")
+    life.push(6_000, "b", wait=True)
+    counters = describe(life.engine, "q")["counters"]
+    assert (counters["elements"], counters["behind"]) == (4, 0)
+
+
 def test_a_push_that_waits_waits_for_them_too(life: Life, gate: Gate) -> None:
     life.register("q", NAMED)
     threading.Timer(0.1, gate.open.set).start()
