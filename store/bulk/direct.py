@@ -25,7 +25,7 @@ def prepare_direct(work: LoadFolder, max_bad: int | None, advance: Advance) -> N
     Args:
         work: the work folder of the load.
         max_bad: the maximum number of bad lines; None is no limit.
-        advance: receives the progress after each batch of lines.
+        advance: receives the progress after each batch of lines and after each chunk.
 
     Raises:
         LoadError: the sources have more bad lines than ``max_bad``; the message shows the first bad line over

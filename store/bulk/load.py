@@ -38,7 +38,8 @@ ENGINES = ("auto", "oxigraph", "spark")
 EXACT_BYTES = 64 << 20
 """Maximum size in bytes of a load's part files for a commit with an exact change set.
 
-The commit of a larger load records only numbers of quads, so tables that the load may change are read again.
+The commit of a larger load, or of a load that names its engine, records only numbers of quads, so tables that
+the load may change are read again.
 """
 DIRECT_BYTES = 4 << 30
 """Total size in bytes of the source files on disk above which the engine ``auto`` selects Spark."""
@@ -61,7 +62,8 @@ class LoadOptions:
             JSON-LD.
         engine: ``auto``, ``oxigraph`` (the direct pipeline) or ``spark``.
         max_bad: the maximum number of bad lines; a load with more bad lines fails. None is no limit.
-        exact_bytes: the maximum size of an exact commit, see `EXACT_BYTES`; 0 makes no commit exact.
+        exact_bytes: the maximum size in bytes of an exact commit, see `EXACT_BYTES`; 0 makes no commit exact.
+            Only the engine ``auto`` makes exact commits.
         direct_bytes: the size of sources above which ``auto`` selects Spark, see `DIRECT_BYTES`.
         chunk_bytes: the size in bytes of the chunks into which larger files are divided.
         master: the URL of a Spark master; None runs Spark in local mode.
@@ -88,8 +90,8 @@ class LoadProgress:
     """The progress of a running bulk load.
 
     Attributes:
-        stage: the running stage: ``parse``, ``sort`` (with Spark only), ``commit``, ``optimize``, ``mirror``
-            or ``done``.
+        stage: the running stage: ``parse``, ``sort`` (with Spark only), ``commit``, ``optimize`` or
+            ``mirror``; callers that show the progress of ended loads also use ``done``.
         rows: the number of quads so far; in the stage ``mirror``, the number of quads of the mirror.
         bytes: the size in bytes of the part files written so far.
         total: the size of the source files on disk, in bytes.
@@ -109,7 +111,20 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadSummary:
-    """The result of a bulk load; ``quarantine`` is the file of bad lines, None without bad lines."""
+    """The result of a bulk load.
+
+    Attributes:
+        engine: the engine that parsed the files, ``oxigraph`` or ``spark``.
+        files: the number of source files.
+        rows: the number of quads in the source files, duplicates included.
+        added: the number of quads that the store did not have before.
+        bad: the number of bad lines.
+        quarantine: the path of the file of bad lines; None without bad lines.
+        version: the version of the store after the load.
+        exact: True if the commit has an exact change set, see `EXACT_BYTES`.
+        resumed: True if the load continued an earlier, interrupted run.
+        seconds: the time in seconds that the load took.
+    """
 
     engine: str
     files: int
@@ -152,14 +167,15 @@ class BulkLoader:
 
         Args:
             options: the options of the load.
-            report: receives the progress after each batch of about one megabyte.
-            cancelled: called after each batch; if the callback returns True, the load is cancelled and its
-                folder deleted.
+            report: receives the progress after each batch of about one megabyte; with Spark, each second.
+            cancelled: called before each report; if the callback returns True before the commit, the load is
+                cancelled and its folder deleted.
             cause: the text that the commit stores as its cause.
 
         Raises:
             SourceError: a source file is missing or unreadable, or its format is unknown.
-            LoadError: the sources have too many bad lines or no good line; nothing was loaded.
+            LoadError: the sources have too many bad lines or no good line, or Spark failed; nothing was
+                loaded, except if Spark failed while it wrote the mirror.
             LoadCancelledError: the callback ``cancelled`` returned True.
             UnsupportedError: the requested engine is not available.
             StoreError: the store cannot be written.

@@ -58,7 +58,11 @@ class SkippedLine:
 
 @dataclass(slots=True)
 class Batch:
-    """The canonical N-Quads of a block of source lines, and the malformed lines of the block."""
+    """The canonical N-Quads of a block of source lines, and the malformed lines of the block.
+
+    ``rows`` is the number of quads; ``lines`` the number of source lines, 0 for a block of a document whose
+    format is not line-based.
+    """
 
     data: bytes = b""
     rows: int = 0

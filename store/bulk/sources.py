@@ -32,7 +32,15 @@ class SourceError(ReportedError):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A source file with its RDF media type, compression (``gz``, ``bz2``, ``zst`` or empty) and size."""
+    """A source file of a bulk load.
+
+    Attributes:
+        path: the absolute path.
+        media_type: the RDF media type.
+        packing: the compression: ``gz``, ``bz2``, ``zst`` or empty.
+        size: the size in bytes on disk.
+        changed_ns: the modification time in nanoseconds since 1970.
+    """
 
     path: str
     media_type: str
@@ -57,7 +65,11 @@ class SourceFile:
 class Chunk:
     """The part of a source file whose lines begin between the byte offsets ``start`` and ``end``.
 
-    An ``end`` of 0 is the end of the file.
+    Attributes:
+        index: the number of the chunk within the load, from 0.
+        source: the position of the source file in the list of source files.
+        start: the offset at which the chunk begins.
+        end: the offset at which the chunk ends; 0 is the end of the file.
     """
 
     index: int
@@ -70,8 +82,8 @@ def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> li
     """Return the source files that are given by paths, globs (including ``**``) and folders.
 
     Args:
-        given: paths of files, globs, and folders, which are searched with their subfolders. Hidden files and
-            files of unknown format in folders are ignored.
+        given: paths of files, globs, and folders, which are searched with their subfolders. Hidden files in
+            folders are ignored, and so are files of unknown format that the caller did not name.
         kind: the RDF format of all files; None derives the format of each file from its name.
 
     Raises:

@@ -43,8 +43,9 @@ def prepare_spark(
     stage.
 
     Raises:
-        LoadError: the sources have more bad lines than ``max_bad``, or Spark failed; the hint has the path of
-            Spark's log.
+        LoadError: the sources have more bad lines than ``max_bad``, or Spark failed; in the second case the
+            hint has the path of Spark's log.
+        StoreUnwritableError: the log cannot be written.
     """
     if all(work.done(chunk.index) for chunk in work.chunks):
         return

@@ -27,7 +27,7 @@ from .spark_session import finish, session, tell, uri
 from .typed import with_types
 
 SALT_ROWS = 500_000
-"""Number of quads of one predicate that one Spark task writes to one Parquet file."""
+"""Approximate number of quads of one predicate that one Spark task writes to one Parquet file."""
 
 
 def make(dump: Path, folder: Path, version: int, mark: str | None = None) -> None:

@@ -42,7 +42,8 @@ class MirrorState:
     Attributes:
         version: the version of the store that the mirror's files reflect.
         rows: the number of quads in the mirror's files.
-        changes: the number of quads that later commits added and removed, if the change log contains them.
+        changes: the number of quads that later commits added and removed, as far as the change log contains
+            the commits; a quad that was added and removed again counts twice.
         stale: the reason why later changes cannot be merged with the mirror; None if they can.
     """
 

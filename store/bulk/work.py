@@ -33,7 +33,10 @@ _FORMAT = 1
 
 
 class LoadError(ReportedError):
-    """A bulk load ended without a commit; no quad was loaded."""
+    """A bulk load ended without a commit, or a Spark process failed.
+
+    A failed load has added no quad. If only its mirror failed, the quads are in the store.
+    """
 
     code = "load"
 
@@ -46,7 +49,14 @@ class LoadCancelledError(LoadError):
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """The statistics of one finished chunk; each bad line is a list ``[line, reason, text]``."""
+    """The statistics of one finished chunk.
+
+    Attributes:
+        rows: the number of parsed quads.
+        lines: the number of lines; 0 for a document whose format is not line-based.
+        bytes: the size in bytes of the part file; 0 for a chunk that Spark parsed.
+        bad: the bad lines, each as a list ``[line, reason, text]``.
+    """
 
     rows: int
     lines: int

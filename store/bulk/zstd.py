@@ -11,6 +11,8 @@ _BLOCK = 1 << 17
 
 
 class _Frames(io.RawIOBase):
+    """A raw stream of the decompressed frames of a file."""
+
     def __init__(self, packed: IO[bytes]) -> None:
         self._packed = packed
         self._frame: Any = None
