@@ -128,7 +128,7 @@ class EngineParts:
         )
 
     def running(self) -> list[RunningQuery]:
-        """Return the running queries, in the order of registration."""
+        """Return the attached queries, also paused and failed ones, in the order in which they last began."""
         return [each.running for each in self.catalogue.entries() if each.running is not None]
 
     def begin_epoch(self, epoch: int) -> None:

@@ -73,7 +73,10 @@ class QueryService:
 
         Raises:
             QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
-            ConflictError: the name is taken by another text or other options.
+            ConflictError: the name is taken by another text or other options, or the stream or graph that the
+                query would make is taken.
+            LimitError: the maximum number of queries is registered, or the static parts are too large.
+            NotFoundError: a stream is not declared, and the settings do not let queries declare streams.
         """
         self.parts.tasks.require_open()
         prepared = self.lifecycle.prepare(registration)
@@ -186,7 +189,7 @@ class QueryService:
         return None if entry is None else entry.prepared
 
     def names(self) -> list[str]:
-        """Return the names of all queries in the order of registration."""
+        """Return the names of all queries, in the order in which they last began."""
         return [entry.name for entry in self.parts.starting.entries_of(self.parts.catalogue)]
 
     def inspect(self, name: str, read: Callable[[QueryEntry, PendingQuery | RunningQuery | None], T]) -> T:
@@ -223,7 +226,8 @@ class QueryService:
 
         Raises:
             InputError: a member cannot be changed, or has a wrong value.
-            ConflictError: the static parts of the query are still being read.
+            ConflictError: the static parts of the query are still being read, or a failed query is paused.
+            ReportedError: the query cannot be restarted.
         """
         if self.parts.starting.active and self.parts.starting.patch(name, changes):
             cancel_evaluation(self.parts.catalogue.find(name), 0.0)

@@ -37,8 +37,9 @@ sync."""
 class StreamService:
     """The operations of an engine on streams. Any thread may call any method.
 
-    Methods with a stream's name or IRI raise NotFoundError if the stream does not exist; `push` and
-    `heartbeat` declare the stream instead if the settings say so.
+    Methods with a stream's name or IRI raise NotFoundError if the stream does not exist. Pushes, `heartbeat`
+    and `declare_partitions` declare the stream instead if the settings say so; `source_position` returns
+    None.
     """
 
     def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle) -> None:
@@ -52,7 +53,8 @@ class StreamService:
 
         Raises:
             InputError: an option is wrong, or there is neither a name nor an IRI.
-            ConflictError: the name belongs to another IRI, or the IRI to another name.
+            ConflictError: the name belongs to another IRI, the IRI to another name, or an option cannot be
+                changed now.
         """
         with self.parts.admin:
             state, created = self.parts.streams.declare(iri, name, options)
@@ -126,12 +128,14 @@ class StreamService:
         """Retry a dead letter.
 
         A late element enters the stream after all and corrects windows that still contain its event time. An
-        element at which a query failed stays where it is, and the query restarts with the retained elements
+        element at which a query failed stays in its stream, and the query restarts with the retained elements
         from that event time on. An unreadable record is pushed again.
 
         Raises: as `push`, for a record;
+            NotFoundError: the stream keeps no such letter, or the query of the letter was dropped.
             ConflictError: the late element is in the stream already.
             BackPressureError: the queue is full.
+            ReportedError: the query of the letter cannot restart.
         """
         self.parts.tasks.require_open()
         state = self.parts.streams.get(name_or_iri)
@@ -187,6 +191,7 @@ class StreamService:
             RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; no element was
                 accepted.
             IdempotencyError: the key was used with another body.
+            ConflictError: a query makes the stream.
             BackPressureError: the queue is full.
         """
         answer, task, number = self.accept(call, body)
@@ -202,9 +207,9 @@ class StreamService:
     def push_each(self, stream_ref: str, bodies: Sequence[tuple[bytes, int]], media_type: str) -> None:
         """Push several bodies with their event times, one after the other, and wait for the results.
 
-        All bodies are decoded before the first is accepted, so each part of the code runs many times in a
-        row: a push takes a third less time. Raises the errors of `push`; the bodies before the wrong one were
-        accepted.
+        If each body is one element in canonical form, all bodies are decoded before the first is accepted, so
+        each part of the code runs many times in a row: a push takes a third less time. Raises the errors of
+        `push`; the bodies before the wrong one were accepted.
         """
         parts, task, call = self.parts, None, PushCall(stream_ref, media_type)
         tasks, state = parts.tasks, parts.streams.known.get(stream_ref)
@@ -331,6 +336,7 @@ class StreamService:
         Raises:
             InputError: the time is too far in the future.
             ConflictError: a query produces the stream.
+            BackPressureError: the queue is full.
         """
         self.parts.tasks.require_ready()
         while True:

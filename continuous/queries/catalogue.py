@@ -156,7 +156,8 @@ class QueryEntry:
     """One registered query.
 
     Attributes:
-        running: the running query; None while the query is being attached, or if it could not be restored.
+        running: the attached query, which may be paused or failed; None before the query is attached, after
+            it is detached, if it could not be restored, and if the settings paused it at the start.
         pending: the object that collects inputs while static parts are read for the first time; else None.
         in_journal: True if the journal may have a record that begins the query.
         restarts: the times of automatic restarts after a failure, in milliseconds of the monotonic clock.
@@ -211,7 +212,7 @@ class QueryCatalogue:
         self.failed: deque[QueryEntry] = deque()
 
     def entries(self) -> list[QueryEntry]:
-        """Return all entries in the order of registration."""
+        """Return all entries in the order in which the queries last began."""
         with self._lock:
             return list(self._entries.values())
 
@@ -409,7 +410,7 @@ class QueryCatalogue:
         self.discard(entry)
 
     def discard(self, entry: QueryEntry) -> None:
-        """Remove a query from the catalogue only."""
+        """Remove a query from the catalogue only; without a registry, remember the name as dropped."""
         with self._lock:
             if self._entries.get(entry.name) is entry:
                 del self._entries[entry.name]

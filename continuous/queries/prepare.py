@@ -161,7 +161,7 @@ def prepare(
 
     Raises:
         QueryTextError: the text is wrong.
-        UnsupportedError: the text uses an unsupported construct.
+        UnsupportedError: the text uses an unsupported construct, or the requested bounds do not fit a window.
         InputError: an option does not fit the text.
     """
     asked = registration

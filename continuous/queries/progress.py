@@ -23,7 +23,8 @@ class LastEvaluation:
         step: the evaluation; None before the first one.
         version: the version of the store that the evaluation read.
         evaluations: the number of evaluations, including the last.
-        answer_id: the id of the last event of the evaluation; None if it emitted none.
+        answer_id: the id of the last event of the evaluation; None if it emitted none. An evaluation that
+            revises an earlier one and emits nothing leaves the id.
         result: the last event that any evaluation emitted, as JSON for the API.
     """
 
