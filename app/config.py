@@ -20,7 +20,9 @@ from typing import Any, get_type_hints
 from .setting_values import OTHER_VARIABLES, Setting, SettingsError, convert, parse
 
 ENVIRONMENT_PREFIX = "QUADRILL_"
+"""Prefix of the environment variables that set settings."""
 MEMORY = ":memory:"
+"""Value of the setting ``data`` for a store that keeps nothing on disk."""
 
 
 def _setting(default: Any, unit: str, help_text: str) -> Any:
@@ -457,6 +459,7 @@ def _table() -> tuple[Setting, ...]:
 
 
 SETTINGS: tuple[Setting, ...] = _table()
+"""All settings in the order of the class `Settings`."""
 _BY_NAME = {row.name: row for row in SETTINGS}
 
 

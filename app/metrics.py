@@ -35,7 +35,7 @@ class ServiceFigures(Collector):
         self._endpoint = endpoint
         self._fanout = fanout
         self._pages = pages
-        # Memory, CPU time and open files of the process, under the standard names of Prometheus clients.
+        # Collects memory, CPU time and open files of the process under the standard names of Prometheus.
         self._process = ProcessCollector(registry=None)
 
     def collect(self) -> Iterable[Metric]:
@@ -109,7 +109,7 @@ class ServiceFigures(Collector):
 
 
 def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
-    """Return the histogram of stage times: decode, log, queue, process, results and deliver."""
+    """Return the histogram of the durations of all stages: decode, log, queue, process, results, deliver."""
     metric = HistogramMetricFamily(
         "quadrill_stage_seconds", "Time that inputs and results spend in a stage.", labels=("stage",)
     )

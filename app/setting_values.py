@@ -1,4 +1,4 @@
-"""Row of the settings table, and functions that parse and validate a setting's value."""
+"""Class `Setting`, and functions that parse and validate the value of a setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from quadrill.store.errors import ReportedError
 
 SERVER_VARIABLE = "QUADRILL_SERVER"
-"""Environment variable with the server's address for client commands; no setting of the server."""
+"""Environment variable with the server's address for client commands; not a setting of the server."""
 OTHER_VARIABLES = re.compile(
     r"QUADRILL_(SERVER|(SOURCE|SINK)_.+_(SECRET|SEND|TOKEN|HEADERS|PASSWORD|OPTIONS|URL)_*)\Z"
 )
@@ -30,7 +30,7 @@ class SettingsError(ReportedError):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Row of the settings table: name, type, default, unit and help text of one setting."""
+    """Definition of one setting: name, type, default, unit and help text."""
 
     name: str
     type: type
@@ -77,7 +77,7 @@ def _parse_list(row: Setting, text: str, place: str) -> Any:
         members = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SettingsError(
-            f"setting {row.name} {place} begins as a JSON list and is none: {text!r}",
+            f"setting {row.name} {place} begins like a JSON list but is not valid JSON: {text!r}",
             hint=f'Write ["a", "b"] or a,b for {row.name}.',
         ) from error
     return convert(row, members, place)
@@ -97,7 +97,7 @@ def convert(row: Setting, value: Any, place: str) -> Any:
         if wrong:
             form = "https://example.org, without a path, or be *"
             raise SettingsError(
-                f"setting {row.name} {place} must name origins as {form}; {wrong[0]!r} is none"
+                f"setting {row.name} {place} must name origins as {form}; {wrong[0]!r} is not one"
             )
         if row.unit == "networks":
             _check_networks(row, value, place)
@@ -121,11 +121,13 @@ def _check_networks(row: Setting, values: Sequence[str], place: str) -> None:
             ipaddress.ip_network(each, strict=False)
         except ValueError as error:
             form = "addresses or networks such as 10.0.0.0/8"
-            raise SettingsError(f"setting {row.name} {place} must list {form}; {each!r} is none") from error
+            raise SettingsError(
+                f"setting {row.name} {place} must list {form}; {each!r} is not one"
+            ) from error
 
 
 def _out_of_range(row: Setting, value: float) -> str | None:
-    """Return the text after "must" for a number out of range, or None if the number is in range."""
+    """Return the end of an error message after "must" for a number out of range, else None."""
     if not 0 <= value < float("inf"):
         return "not be negative or infinite"
     if row.unit == "port" and value > _LAST_PORT:

@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=20, help="seconds that a recomputation may take")
     parser.add_argument("--alone", action="store_true", help="wait for the answer to each report")
     options = parser.parse_args()
-    line_of = 1 if options.alone else challenge.LINE
+    line_of = 1 if options.alone else challenge.MAX_BATCH
     print(("{:>9}{:>6}" + "{:>20}" * 5).format(*COLUMNS))
     lines = []
     for minutes in WINDOWS:

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from quadrill.app.commands.challenge import LINE
+from quadrill.app.commands.challenge import MAX_BATCH
 from quadrill.app.upkeep.garbage import CollectionSchedule
 
 from . import debs, http, memory, pauses, report, speed, static_parts
@@ -110,7 +110,7 @@ def challenge(extent: Extent) -> Iterator[Line]:
     for mode, reach in (("Q1", 20_000), ("Q2", 8_000)):
         line, alone = [
             median(debs.run(mode, 30, reports, filling, each)[1] for _ in range(extent.rounds))
-            for each in (LINE, 1)
+            for each in (MAX_BATCH, 1)
         ]
         note = f"{1e6 / alone:,.0f} where each report is waited for"
         yield Line(f"DEBS {mode}", "reports/s", reach, "30,000, the paper's", 1e6 / line, note=note)

@@ -206,7 +206,7 @@ class _ApplyReport:
             print(f"would be: {shown}" if self.dry_run else shown)
 
     def before(self) -> str:
-        """Return the end of an error message, which lists the steps that were executed before the error."""
+        """Return a list of the steps that were executed before an error, for the end of its message."""
         done = [
             f"{_DONE[each.action]} {each.section}.{each.name}"
             for each in self.steps[: self.done]
@@ -254,7 +254,7 @@ def _do(server: ServerConnection, step: ApplyStep, described: Mapping[str, Any] 
 
 @contextmanager
 def _at(place: str, before: str = "") -> Iterator[None]:
-    """Put the place of a declaration before a ServerError's message, and append ``before`` to the message."""
+    """Begin the message of a ServerError with the place of a declaration, and append ``before`` to it."""
     try:
         yield
     except ServerError as error:

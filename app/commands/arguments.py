@@ -138,7 +138,7 @@ def json_of(text: str, file: object) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise OfflineError(f"{file} is no JSON, {place}: {error.msg}") from error
+        raise OfflineError(f"{file} is not valid JSON, {place}: {error.msg}") from error
 
 
 def members_of(given: Iterable[str], option: str, form: str = "NAME=JSON") -> dict[str, Any]:
@@ -166,6 +166,6 @@ def media_type_of(file: Path) -> str:
     kind = guess_rdf_format(file.name)
     if kind is None:
         raise UsageError(
-            f"the name of {file} does not tell its format", hint="Give --type, for instance text/turtle."
+            f"the ending of {file} names no known format", hint="Give --type, for instance text/turtle."
         )
     return kind.media_type

@@ -9,8 +9,8 @@ time. `DelayRecorder` writes one line whenever a report changed the query's list
 
 The two times belong to the report that caused the change. Rows missing in a list of fewer than ten rows are
 NULL. The delay is the time in milliseconds between the reading of the report and the writing of the line.
-Reports do not wait for the answers of earlier reports: up to `LINE` reports are queued for the engine, which
-processes them together, and a delay includes the time of the other reports in the queue.
+Reports do not wait for the answers of earlier reports: up to `MAX_BATCH` reports are queued for the engine,
+which processes them together, and a delay includes the time of the other reports in the queue.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from quadrill.store.feeds.feed import Feed
 from quadrill.store.feeds.subscription import StoredEvent
 
 LENGTH = 10
-LINE = 64
-"""Maximum number of reports that are pushed before the listener reads their answers."""
+"""Number of rows in a list of the challenge."""
+MAX_BATCH = 64
+"""Maximum number of reports that are pushed before a `DelayRecorder` reads their answers."""
 NAMESPACE = "http://debs2015.org/taxi#"
 # The challenge's rules require windows (now - width, now] and the whole list of rows on each output line.
 OPTIONS = {"output": "rstream", "bounds": "open-closed"}
 
 _SLIDING = {"all", "now", "range", "triples"}
+"""Kinds of windows that change with each element, so that each report causes an answer."""
 _FIELDS = 17
+"""Number of fields of a trip report in the challenge's CSV file."""
 _NUMBERS = {"pickLon": 6, "pickLat": 7, "dropLon": 8, "dropLat": 9, "fare": 11, "tip": 14}
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _ENDS_WITH_ZEROS = re.compile(r"-?[0-9]+\.[0-9]*0")
@@ -88,7 +91,7 @@ def _report(fields: list[str], number: int) -> ChallengeReport:
         try:
             float(fields[place])
         except ValueError:
-            raise TripError(f"line {number}: {fields[place]!r} is no number ({name})") from None
+            raise TripError(f"line {number}: {fields[place]!r} is not a number ({name})") from None
         values.append((name, f'"{_shortest(fields[place])}"^^<{_XSD}decimal>'))
     graph = "".join(f"{trip} <{NAMESPACE}{name}> {value} .\n" for name, value in values)
     return ChallengeReport(fields[2], fields[3], int(dropoff.timestamp()) * 1000, graph.encode())
@@ -106,17 +109,17 @@ def _time(text: str, number: int) -> datetime:
     try:
         return datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
     except ValueError:
-        raise TripError(f"line {number}: {text!r} is no time as in 2013-01-01 00:02:00") from None
+        raise TripError(f"line {number}: {text!r} is not a time such as 2013-01-01 00:02:00") from None
 
 
-def in_line(described: dict[str, Any]) -> int:
-    """Return how many reports may be queued for a query: `LINE` if each report causes an answer, else 1.
+def batch_limit(described: dict[str, Any]) -> int:
+    """Return how many reports may be queued: `MAX_BATCH` if each report causes an answer of a query, else 1.
 
     ``described`` is the description of the query.
     """
     every = described["form"] == "select" and not described["non_empty"] and described["once_per"] is None
     slide = {window["kind"] for window in described["windows"]} <= _SLIDING
-    return LINE if every and slide and described["report"] == "on-content-change" else 1
+    return MAX_BATCH if every and slide and described["report"] == "on-content-change" else 1
 
 
 class DelayRecorder:
@@ -143,7 +146,7 @@ class DelayRecorder:
         """Enqueue a report before its push; ``read_at`` is when it was read, by `time.perf_counter`."""
         self._waiting.append((report, read_at))
 
-    def look(self) -> None:
+    def write_lines(self) -> None:
         """Write the output lines of the queued reports, after the engine has processed all of them.
 
         An answer belongs to the first queued report with the time of the answer. An answer at another time
@@ -204,9 +207,9 @@ def follow(
     stream: str,
     found: Iterable[ChallengeReport],
     listeners: Sequence[DelayRecorder],
-    line: int,
+    batch: int,
 ) -> int:
-    """Push all reports in batches of at most ``line`` reports, and return the number of reports.
+    """Push all reports in batches of at most ``batch`` reports, and return the number of reports.
 
     A late report is pushed separately, because its answer has the event time of earlier reports.
     """
@@ -222,7 +225,7 @@ def follow(
             for listener in listeners:
                 listener.expect(report, read_at)
             waiting.append((report.graph, report.at))
-            if late or len(waiting) == line:
+            if late or len(waiting) == batch:
                 _push(engine, stream, waiting, listeners)
             newest = max(newest, report.at)
     finally:
@@ -238,4 +241,4 @@ def _push(
     waiting.clear()
     engine.streams.push_each(stream, given, "application/n-triples")
     for listener in listeners:
-        listener.look()
+        listener.write_lines()

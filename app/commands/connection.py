@@ -22,6 +22,7 @@ from .plain_http import CutError, HttpAnswer, HttpConnection, HttpError, headers
 _ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."
 _TOKEN = "Give one by --token or the variable QUADRILL_TOKEN; `quadrill token add` makes one."
 FEED_SILENCE_SECONDS = 60.0
+"""Seconds without a byte of a feed, not even a heartbeat, after which the connection counts as lost."""
 
 
 class ServerError(ReportedError):
@@ -173,9 +174,9 @@ def server_url(text: str) -> str:
         parsed = urlsplit(url)
         known = parsed.scheme in ("http", "https") and parsed.hostname and parsed.port != 0
     except ValueError as error:
-        raise ServerError(f"{text!r} is no address of a server: {error}", hint=_ADDRESS) from error
+        raise ServerError(f"{text!r} is not an address of a server: {error}", hint=_ADDRESS) from error
     if not known or any(character.isspace() for character in text):
-        raise ServerError(f"{text!r} is no address of a server", hint=_ADDRESS)
+        raise ServerError(f"{text!r} is not an address of a server", hint=_ADDRESS)
     return url
 
 

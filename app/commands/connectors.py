@@ -92,7 +92,7 @@ def _one(options: argparse.Namespace) -> int:
             document = answer.json()
         elif options.action == "delete":
             server.call("DELETE", path)
-            output.tell(options, f"{options.name} is deleted", {"deleted": options.name})
+            output.report(options, f"{options.name} is deleted", {"deleted": options.name})
             return 0
         elif options.action == "dead-letters":
             for letter in server.call("GET", f"{path}/dead-letters").json()["letters"]:

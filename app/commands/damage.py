@@ -15,6 +15,7 @@ from ..upkeep.repair import repair as repaired
 from .arguments import OfflineError
 
 DAMAGED = 1
+"""Exit code of a check or repair after which a file is damaged."""
 
 
 def check(options: argparse.Namespace) -> int:

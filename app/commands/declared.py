@@ -20,12 +20,16 @@ SECTIONS = ("prefixes", "streams", "queries", "sources", "sinks")
 """Sections of a declaration file in creation order: objects of a section need only earlier sections."""
 
 STANDARD_INPUT = Path("-")
+"""File name that stands for standard input."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
+"""Reference to an environment variable, or the escape ``$${``, which stands for ``${``."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _OBJECTS = ("headers", "options")
+"""Members of sources and sinks that a file may give as JSON in a string."""
 _MOST_LEVELS = 100
+"""Maximum nesting of a declaration, so that the recursive conversion cannot overflow the stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,9 @@ def _parsed(text: str, file: Path, suffix: str) -> dict[Any, Any]:
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise OfflineError(f"{file} is no TOML: {error}") from error
+            raise OfflineError(f"{file} is not valid TOML: {error}") from error
     if suffix not in (".yaml", ".yml"):
-        raise UsageError(f"the name of {file} does not tell its format", hint="It is .toml, .yaml or .yml.")
+        raise UsageError(f"the ending of {file} names no known format", hint="It is .toml, .yaml or .yml.")
     try:
         from .yaml_text import YamlFault, read_yaml
     except ModuleNotFoundError as error:
@@ -100,7 +104,7 @@ def _parsed(text: str, file: Path, suffix: str) -> dict[Any, Any]:
     try:
         document = read_yaml(text)
     except YamlFault as error:
-        raise OfflineError(f"{file} is no YAML: {error}") from error
+        raise OfflineError(f"{file} is not valid YAML: {error}") from error
     if not isinstance(document, dict | None):
         raise OfflineError(f"{file} must have sections: {', '.join(SECTIONS)}")
     return document or {}
@@ -116,7 +120,7 @@ def _declared(section: str, name: Any, members: Any, file: Path, environment: Ma
             raise OfflineError(f"{place}: a prefix stands for an IRI")
     elif not _NAME.match(name):
         raise OfflineError(
-            f"{place}: {name!r} is no name",
+            f"{place}: {name!r} is not a valid name",
             hint="A letter or digit, then at most 127 letters, digits, dots, underscores, hyphens",
         )
     if not isinstance(members, dict | None):
@@ -156,7 +160,7 @@ def _object(value: Any, place: str) -> Any:
     try:
         return json.loads(value)
     except ValueError as error:
-        raise OfflineError(f"{place} is no JSON object") from error
+        raise OfflineError(f"{place} is not a JSON object") from error
 
 
 def _value(value: Any, place: str, environment: Mapping[str, str], level: int) -> Any:
@@ -180,7 +184,7 @@ def _value(value: Any, place: str, environment: Mapping[str, str], level: int) -
         return value.isoformat()
     if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise OfflineError(f"{place}: {value!r} is no value of JSON")
+    raise OfflineError(f"{place}: {value!r} is not a JSON value")
 
 
 def _replaced(text: str, place: str, environment: Mapping[str, str]) -> str:

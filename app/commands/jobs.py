@@ -67,7 +67,7 @@ def _show(options: argparse.Namespace) -> int:
 def _cancel(options: argparse.Namespace) -> int:
     with connect(options) as server:
         job = server.call("DELETE", _path(options)).json()
-    output.tell(options, f"job {job['id']} is {job['state']}", job)
+    output.report(options, f"job {job['id']} is {job['state']}", job)
     return 0
 
 

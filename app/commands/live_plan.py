@@ -9,7 +9,9 @@ from . import output, tables
 
 _Operator = Mapping[str, Any]
 _BARS = " ▏▎▍▌▋▊▉█"
+"""Block characters that fill zero to eight eighths of a character cell."""
 _BAR_WIDTH = 8
+"""Characters of a bar that stands for the whole time of a step."""
 
 
 def show(document: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ ENGINES = ("auto", "oxigraph", "spark")
 BAD_LINES = 1
 """Exit code of a load that skipped bad lines; the other lines were loaded."""
 _DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
+"""RDF formats that can name graphs; files in other formats are uploaded to the default graph."""
 
 
 def add_commands(commands: Any) -> None:
@@ -62,7 +63,7 @@ def _load(options: argparse.Namespace) -> int:
 
         figures = load_offline(options)
         what = output.counted(figures["files"], "file")
-        return _tell(
+        return _report(
             options, what, figures["rows"], {"file": [str(file) for file in options.files]} | figures
         )
     code = 0
@@ -96,7 +97,7 @@ def _upload(server: ServerConnection, file: Path, options: argparse.Namespace) -
     finally:
         line.end()
     change = answer.json()
-    output.tell(options, f"loaded {file}: {output.change_text(change)}", {"file": str(file)} | change)
+    output.report(options, f"loaded {file}: {output.change_text(change)}", {"file": str(file)} | change)
 
 
 def _as_it_is(file: Path) -> IO[bytes]:
@@ -158,7 +159,7 @@ def _load_there(server: ServerConnection, file: Path, options: argparse.Namespac
     if job["state"] != "done":
         raise ServerError(f"{file} was not loaded: {job.get('error', job['state'])}")
     figures = job["progress"]
-    return _tell(options, str(file), figures["rows"], {"file": str(file), "job": job["id"]} | figures)
+    return _report(options, str(file), figures["rows"], {"file": str(file), "job": job["id"]} | figures)
 
 
 def _require_upload(file: Path, options: argparse.Namespace) -> None:
@@ -178,10 +179,10 @@ def _require_upload(file: Path, options: argparse.Namespace) -> None:
     )
 
 
-def _tell(options: argparse.Namespace, what: str, rows: int, document: Mapping[str, Any]) -> int:
+def _report(options: argparse.Namespace, what: str, rows: int, document: Mapping[str, Any]) -> int:
     bad = document.get("bad_lines", 0)
     text = f"loaded {what}, {rows} quads, {document['added']} of them new, version {document['version']}"
-    output.tell(options, text, document)
+    output.report(options, text, document)
     if not bad:
         return 0
     lines = "1 bad line was" if bad == 1 else f"{bad} bad lines were"

@@ -20,6 +20,7 @@ from .arguments import (
 from .connection import connect
 
 RECORD_TYPES = {".json": "application/json", ".csv": "text/csv"}
+"""Media types of files with records, by file name ending; other files are read as NDJSON."""
 _LINES = "application/x-ndjson"
 
 

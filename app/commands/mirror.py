@@ -38,7 +38,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.show:
             _show(options, offline_mirror.shown(options.data))
         else:
-            _tell(options, *offline_mirror.made(options.data, options.master, compact=options.compact))
+            _report(options, *offline_mirror.made(options.data, options.master, compact=options.compact))
         return 0
     if options.master:
         raise UsageError("--master is for --data", hint="A server has the setting spark_master.")
@@ -49,14 +49,14 @@ def _run(options: argparse.Namespace) -> int:
         job = server.call("POST", "mirror", params={"compact": "true"} if options.compact else {}).json()
         job = followed(server, job)
     if job["state"] != "done":
-        raise ServerError(f"there is no new mirror: {job.get('error', job['state'])}")
-    _tell(options, job["progress"]["rows"], job["progress"]["version"])
+        raise ServerError(f"the mirror was not written: {job.get('error', job['state'])}")
+    _report(options, job["progress"]["rows"], job["progress"]["version"])
     return 0
 
 
-def _tell(options: argparse.Namespace, rows: int, version: int) -> None:
+def _report(options: argparse.Namespace, rows: int, version: int) -> None:
     document = {"quads": rows, "version": version}
-    output.tell(options, f"the mirror has {rows} quads, version {version}", document)
+    output.report(options, f"the mirror has {rows} quads, version {version}", document)
 
 
 def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ def _kind(given: str | None) -> RdfType | None:
     kind = rdf_format(given) or guess_rdf_format(f"x.{given}")
     if kind is None:
         raise UsageError(
-            f"the format {given} is not known", hint="Give a media type, for instance text/turtle."
+            f"the format {given} is unknown", hint="Give a media type, for instance text/turtle."
         )
     return kind
 

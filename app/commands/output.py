@@ -21,7 +21,7 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, ensure_ascii=False), flush=True)
 
 
-def tell(options: argparse.Namespace, sentence: str, document: Any) -> None:
+def report(options: argparse.Namespace, sentence: str, document: Any) -> None:
     """Print a sentence about a completed action on standard error, or with ``--json`` print the document."""
     if options.json:
         print_json(document)

@@ -18,12 +18,16 @@ _FIGURES = {
     "quadrill_queue_elements": "waiting_elements",
     "quadrill_feed_subscribers": "feeds",
 }
+"""Members of the overview by the names of the metrics that have their values."""
 _SAMPLE = re.compile(r"([a-z_]+) (\S+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class ShownQuery:
-    """Figures of one query for ``quadrill top``: rates per second, lag in event time, sizes of the state."""
+    """Figures of one query for ``quadrill top``: rates per second, lag in event time, sizes of the state.
+
+    ``note`` is the error of a failed query, else the first reason why the query waits.
+    """
 
     name: str
     state: str
@@ -78,7 +82,7 @@ class ServerSample:
     figures: Mapping[str, int]
 
 
-def look(server: ServerConnection) -> ServerSample:
+def take_sample(server: ServerConnection) -> ServerSample:
     """Request queries, streams and metrics from the server and return them as a sample."""
     queries = server.call("GET", "queries").json()["queries"]
     at = time.monotonic()

@@ -20,10 +20,13 @@ from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from quadrill.store.errors import ReportedError
 
 CONNECT_SECONDS = 5.0
+"""Maximum seconds of an attempt to connect to a server."""
 _PIECE = 1 << 16
+"""Maximum bytes of one read from a response body."""
 _PORTS = {"http": 80, "https": 443}
 
 Body = str | bytes | Iterable[bytes] | None
+"""Body of a request; an iterable is sent in chunks, because its length is unknown."""
 HttpError = (OSError, http.client.HTTPException)
 """Exceptions that an HTTP request or the reading of its response may raise."""
 
@@ -187,7 +190,7 @@ def _proxy(parts: SplitResult) -> SplitResult | None:
     proxy = urlsplit(named if "://" in named else f"http://{named}")
     if proxy.scheme != "http":
         raise ReportedError(
-            f"the environment names a proxy whose address begins with {proxy.scheme}://, which is not known",
+            f"the environment names a proxy with the unsupported scheme {proxy.scheme}://",
             hint="Name one of http:// by http_proxy or https_proxy, or the server's host in no_proxy.",
         )
     return proxy if proxy.hostname else None

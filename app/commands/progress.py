@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _EVERY_SECONDS = 0.2
+"""Minimum seconds between two updates of a progress line, so that drawing costs little."""
 
 
 class ProgressLine:

@@ -27,11 +27,17 @@ PUSH_TYPES = {
     ".csv": "text/csv",
     ".json": "application/json",
 }
+"""Media types of records by file name ending; `media_type_of` has those of RDF."""
 _LINES_OF_RDF = ("application/n-triples", "application/n-quads")
+"""RDF formats with one statement per line."""
 _AGAIN = (429, 502, 503, 504)
+"""Status codes after which a push is retried."""
 _WAITING_LINES = 10_000
+"""Maximum number of lines of standard input that are read before they are pushed."""
 _BATCH_BYTES = 1 << 20
+"""Size in bytes at which a block of lines is pushed, even if it could have more lines."""
 _SUMS = ("accepted", "late", "dropped", "skipped")
+"""Members of the server's answers that are summed over all pushes."""
 
 
 def add_commands(commands: Any) -> None:
@@ -96,13 +102,21 @@ def _push(options: argparse.Namespace) -> int:
             else:
                 push.send(Path(options.file).read_bytes(), 0)
         finally:
-            push.tell()
+            push.print_sums()
     return 1 if push.sums["dropped"] or push.bad else 0
 
 
 @dataclass
 class _Push:
-    """The pushes of one ``quadrill push`` command: their shared parameters, and the sums of their results."""
+    """Sender of the pushes of one ``quadrill push`` command.
+
+    Attributes:
+        sums: the sums of the counts in the server's answers.
+        bad: the number of rejected elements of partial pushes.
+        answer: the last answer of the server.
+        first_seq: the sequence number of the first pushed element.
+        sent: the number of pushes, which makes their idempotency keys unique.
+    """
 
     server: ServerConnection
     options: argparse.Namespace
@@ -141,7 +155,9 @@ class _Push:
             before += len(block)
 
     def send(self, body: bytes, before: int) -> None:
-        """Send one push, with retries while the server is unreachable or overloaded.
+        """Send one push, and retry it while the server is unreachable or overloaded.
+
+        All attempts have the same idempotency key, so a retry does not add elements twice.
 
         ``before`` is the number of input lines that earlier pushes have sent.
 
@@ -177,7 +193,7 @@ class _Push:
             place = f"line {each['line'] + before}" if "line" in each else each["element"]
             print(f"{place}: {each['error']}", file=sys.stderr)
 
-    def tell(self) -> None:
+    def print_sums(self) -> None:
         """Print the sums of all pushes as JSON, and counts of dropped and bad elements on standard error."""
         if self.answer is None:
             return

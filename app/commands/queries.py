@@ -77,7 +77,7 @@ def _patched(options: argparse.Namespace, state: str) -> int:
     with connect(options) as server:
         for name in options.names:
             document = server.call("PATCH", query_path(name), json={"state": state}).json()
-            output.tell(options, f"{name} is {document['state']}", document)
+            output.report(options, f"{name} is {document['state']}", document)
             output.warn(_starting(document.get("starting")))
     return 0
 
@@ -97,7 +97,7 @@ def _refresh(options: argparse.Namespace) -> int:
             parts = document["static_parts"]
             rows = output.counted(sum(each["rows"] for each in parts), "row")
             sentence = f"{name} is refreshed: {output.counted(len(parts), 'static part')} with {rows}"
-            output.tell(options, sentence if parts else f"{name} has no static parts", document)
+            output.report(options, sentence if parts else f"{name} has no static parts", document)
             output.warn(f"{name}: {each['problem']}" for each in parts if each["problem"])
     return 0
 
@@ -130,5 +130,5 @@ def _drop(options: argparse.Namespace) -> int:
     with connect(options) as server:
         server.call("DELETE", query_path(options.name))
         output.warn(_starting(server.replay()))
-    output.tell(options, f"{options.name} is dropped", {"dropped": options.name})
+    output.report(options, f"{options.name} is dropped", {"dropped": options.name})
     return 0

@@ -27,12 +27,13 @@ ACCEPT = {
     "jsonld": "application/ld+json",
     "table": "application/sparql-results+json, text/turtle;q=0.5",
 }
+"""Accept headers by output format; the second media type is for answers that are graphs."""
 _ENDINGS = {".srj": "json", ".srx": "xml", ".turtle": "ttl", ".owl": "rdf"} | {
     f".{name}": name for name in ACCEPT if name != "table"
 }
 """Format of a query's answer by the file name ending of ``--to``."""
 _TEXTS = (".rq", ".ru", ".sparql")
-"""File name endings by which an argument is read as a file with SPARQL."""
+"""Endings of an argument that names a file with SPARQL; an argument with no such ending is SPARQL itself."""
 
 
 def add_commands(commands: Any) -> None:
@@ -129,7 +130,7 @@ def _format(options: argparse.Namespace) -> str:
         form = _ENDINGS[options.to.suffix.lower()]
     else:
         raise UsageError(
-            f"the name of {options.to} does not tell a format",
+            f"the ending of {options.to} names no known format",
             hint=f"End it with one of {', '.join(_ENDINGS)}, or give --format.",
         )
     if form == "table" and options.to is not None:
@@ -152,5 +153,5 @@ def _update(options: argparse.Namespace) -> int:
     with connect(options) as server:
         answer = server.call("POST", "update", content=_text(options), headers=headers)
     change = answer.json()
-    output.tell(options, output.change_text(change), change)
+    output.report(options, output.change_text(change), change)
     return 0

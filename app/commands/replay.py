@@ -192,10 +192,10 @@ def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> N
 def _challenge(engine: Engine, streams: dict[str, Path]) -> None:
     ((stream, file),) = streams.items()
     listener = challenge.DelayRecorder(engine.queries.feed(NAME), sys.stdout)
-    line = challenge.in_line(describe(engine, NAME))
+    batch = challenge.batch_limit(describe(engine, NAME))
     begin = time.perf_counter()
     with file.open(encoding="utf-8") as lines:
-        number = challenge.follow(engine, stream, challenge.reports(lines), [listener], line)
+        number = challenge.follow(engine, stream, challenge.reports(lines), [listener], batch)
     seconds, delays = time.perf_counter() - begin, listener.delays
     mean = sum(delays) / len(delays) if delays else 0.0
     print(
@@ -211,7 +211,7 @@ def _media_type(file: Path) -> str:
     kind = guess_rdf_format(file.name)
     if kind is None:
         raise RecordingError(
-            f"the name of {file} does not tell its format",
+            f"the ending of {file} names no known format",
             hint="Name it .ndjson, .nq, .nt, .ttl, .trig or .jsonld.",
         )
     return kind.media_type
@@ -223,7 +223,7 @@ def _load(store: QuadStore, given: str) -> None:
     file = Path(name)
     kind = guess_rdf_format(file.name)
     if kind is None:
-        raise RecordingError(f"the name of {file} does not tell its format")
+        raise RecordingError(f"the ending of {file} names no known format")
     try:
         store.writer.load(file.read_bytes(), kind, graph=NamedNode(graph) if graph else None)
     except ValueError as error:

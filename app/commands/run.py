@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.until is not None and until is None:
         from quadrill.store.documents.times import INSTANT_HINT
 
-        raise UsageError(f"--until {options.until} is no instant", hint=INSTANT_HINT)
+        raise UsageError(f"--until {options.until} is not an instant", hint=INSTANT_HINT)
     # Errors in the files are reported before the import of the engine, which is slow.
     from .replay import run_recorded
 

@@ -96,7 +96,7 @@ def _names(given: list[str]) -> tuple[str, ...]:
     return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
 
 
-def _tell_unknown(paused: tuple[str, ...], queries: list[str]) -> None:
+def _warn_unknown(paused: tuple[str, ...], queries: list[str]) -> None:
     """Log a warning for each name in ``--paused`` that no query has, because it may be misspelt."""
     for name in paused:
         if name != "all" and name not in queries:
@@ -134,7 +134,7 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         with running.serve(settings, is_cancelled=stop.is_set) as server:
             if settings.paused:
-                _tell_unknown(settings.paused, server.services.engine.queries.names())
+                _warn_unknown(settings.paused, server.services.engine.queries.names())
             print(f"Quadrill is ready at {server.url}", flush=True)
             stop.wait()
     except EngineStoppedError as error:

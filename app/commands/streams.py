@@ -139,7 +139,7 @@ def _heartbeat(options: argparse.Namespace) -> int:
         path, parameters = stream_address(options.stream)
         document = server.call("GET", path, params=parameters).json()
     at = output.instant(document["watermark"]) or "nowhere yet"
-    output.tell(options, f"the watermark of {document['name']} is at {at}", document)
+    output.report(options, f"the watermark of {document['name']} is at {at}", document)
     return 0
 
 
@@ -148,7 +148,9 @@ def _reset_time(options: argparse.Namespace) -> int:
     with connect(options) as server:
         answer = server.call("POST", path, params=parameters).json()
     begun = ", ".join(answer["queries"]) or "no query reads it"
-    output.tell(options, f"the time of {options.stream} is reset; queries with a new epoch: {begun}", answer)
+    output.report(
+        options, f"the time of {options.stream} is reset; queries with a new epoch: {begun}", answer
+    )
     return 0
 
 
@@ -181,9 +183,9 @@ def _retry(options: argparse.Namespace) -> int:
             ids = [str(each["id"]) for each in letters if not each.get("entered") or each["reason"] != "late"]
         for each in ids:
             answer = server.call("POST", f"{path}/dead-letters:retry", params={"id": each}).json()
-            output.tell(options, f"dead letter {each} was retried", answer)
+            output.report(options, f"dead letter {each} was retried", answer)
     if not ids:
-        output.tell(options, f"{options.stream} has no dead letters to retry", {"retried": 0})
+        output.report(options, f"{options.stream} has no dead letters to retry", {"retried": 0})
     return 0
 
 
@@ -191,7 +193,7 @@ def _drop(options: argparse.Namespace) -> int:
     path, parameters = stream_address(options.stream)
     with connect(options) as server:
         server.call("DELETE", path, params=parameters)
-    output.tell(options, f"{options.stream} is dropped", {"dropped": options.stream})
+    output.report(options, f"{options.stream} is dropped", {"dropped": options.stream})
     return 0
 
 

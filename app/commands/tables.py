@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from .terminal import Wrapped
 
 MAX_WIDTH = 80
+"""Maximum characters of a table cell in output that does not go to a terminal."""
 MOST_FITTED = 2_000
 """Maximum rows of a table that is fitted to the terminal's width, which is slow for large tables."""
 SIGNS = {"insert": "+", "delete": "-", "answer": "="}
+"""Sign at the start of a printed row, by the kind of the row's event."""
 
 
 def print_results(document: Mapping[str, Any]) -> None:

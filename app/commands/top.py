@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from . import output, tables
 from .arguments import UsageError, add_client_command
 from .connection import ServerConnection, UnreachableError, connect
-from .overview import Overview, ShownQuery, StreamFigures, look, overview
+from .overview import Overview, ShownQuery, StreamFigures, overview, take_sample
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _ONCE_SECONDS = 1.0
+"""Maximum seconds between the two samples of ``quadrill top --once``."""
 _QUERY = ("query", "state", "in/s", "rows/s", "lag", "window", "static", "note")
 _STREAM = ("stream", "in/s", "watermark", "elements", "late", "queries")
 _LINES_AROUND = 10
@@ -62,10 +63,10 @@ def _top(options: argparse.Namespace) -> int:
 
 
 def _overviews(server: ServerConnection, interval: float) -> Iterator[Overview]:
-    before = look(server)
+    before = take_sample(server)
     while True:
         time.sleep(interval)
-        now = look(server)
+        now = take_sample(server)
         yield overview(server.url, before, now)
         before = now
 
@@ -89,14 +90,14 @@ def _live(server: ServerConnection, interval: float) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    first = look(server)
+    first = take_sample(server)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         live.update(_screen(overview(server.url, first, first), *console.size), refresh=True)
         before = first
         while True:
             time.sleep(interval)
             try:
-                now = look(server)
+                now = take_sample(server)
             except UnreachableError as error:
                 live.update(Group(Text(error.message, "bold red"), Text("Retrying.")), refresh=True)
                 continue

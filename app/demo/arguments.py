@@ -51,7 +51,7 @@ def _positive(text: str) -> float:
 
 
 def instant(text: str) -> int:
-    """Parse an event time, an xsd:dateTime (UTC without a zone) or a number of ms, to ms since 1970."""
+    """Convert an xsd:dateTime (in UTC if it has no zone) or a number of milliseconds to ms since 1970."""
     try:
         if text.isdigit():
             moment = datetime.fromtimestamp(int(text) / 1000, UTC)
@@ -59,7 +59,7 @@ def instant(text: str) -> int:
             moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: write 2013-01-06T10:00:00Z or milliseconds since the epoch"
+            f"{text!r} is not a time: write 2013-01-06T10:00:00Z or milliseconds since the epoch"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

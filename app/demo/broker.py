@@ -14,8 +14,11 @@ from .client import NDJSON, DemoClient, DemoError
 from .data import rdf
 
 PORT = 1883
+"""Standard port of MQTT brokers."""
 WAIT_S = 60.0
-_LOOK_S = 0.02
+"""Maximum seconds until a source has read all published elements."""
+_POLL_S = 0.02
+"""Seconds between two requests for the state of a source."""
 
 
 class BrokerClient:
@@ -87,7 +90,7 @@ class BrokerClient:
                     f"the source {_name(stream)} is {source['state']} with {source['taken']} of"
                     f" {self._sent[stream]} elements: {source['error']}"
                 )
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
 
 def _name(stream: str) -> str:

@@ -15,7 +15,9 @@ from .data import QUERY_FILES, rdf, text_of
 
 NDJSON = "application/x-ndjson"
 TRIES = 60
+"""Maximum attempts of a request while the server's queues are full."""
 TIMEOUT_SECONDS = 60.0
+"""Maximum seconds without a response of the server."""
 NOT_FOUND, QUEUES_FULL = 404, 429
 T = TypeVar("T")
 # With the output "changes", the feed shows inserted and deleted rows after the watch list changes.
@@ -108,7 +110,7 @@ class DemoClient:
                 if not full or not left:
                     hint = "choose a lower --speed" if full else error.hint
                     raise DemoError(
-                        f"the demo's server refused a request: {error.message}", hint=hint
+                        f"the demo's server rejected a request: {error.message}", hint=hint
                     ) from error
                 time.sleep(error.retry_after or 1.0)
         raise AssertionError("the last try returns or raises")

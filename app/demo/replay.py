@@ -18,7 +18,9 @@ from quadrill.store.errors import ReportedError
 from .data import Departure, WeatherReport, departures, rdf, text_of, weather
 
 TICK_SECONDS = 0.2
+"""Seconds of wall-clock time between two batches of pushes."""
 MAX_LINES_PER_PUSH = 500
+"""Number of elements at which a push ends; elements with equal event times stay together."""
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 _Timed = TypeVar("_Timed")
@@ -45,7 +47,7 @@ class DemoApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The rows of one replay round, with start <= event time < end, and the time of the watch list change.
+    """Rows of one replay round, with start <= event time < end, and the time of the watch list change.
 
     ``change_ms`` is the event time of the middle departure; all earlier elements are sent before the change.
     """

@@ -29,6 +29,7 @@ CATCH_UP_SECONDS = 60.0
 SYNC_SECONDS = 0.5
 """Seconds of one wait for the engine, after which the demo checks for a signal."""
 PICTURE = "ui/demo"
+"""Path of the page that shows the demo, relative to the server's address."""
 CHANGED = "\nHalf-way: Atlanta and Chicago are put on the watch list.\n"
 
 

@@ -15,7 +15,9 @@ import httpx
 from .data.rdf import instant
 
 RECONNECT_SECONDS = 0.2
+"""Seconds before a follower opens a lost connection again."""
 CELL_WIDTH = 34
+"""Maximum characters of a printed value."""
 
 
 @dataclass(slots=True)

@@ -36,6 +36,7 @@ FindStream: TypeAlias = Callable[[str], StreamState | None]
 """Function that returns the state of the stream with a name or an IRI."""
 _MOST_NAMES = 20
 """Maximum number of names listed for queries that share one plan."""
+# Members of a description that only a running query has, with their values for other queries.
 _NOT_RUNNING: dict[str, Any] = {
     "engine": None,
     "once_per": None,
@@ -302,7 +303,7 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
 
 
 def _has_left(timeline: QueryTimeline, iri: str, operator: WindowOperator) -> bool:
-    """Return True if all elements of a stream are too old for a window."""
+    """Return True if a window is empty because all elements of a stream are older than the window."""
     newest, instant, closed = timeline.inputs.views[iri].time.seen, timeline.instant, operator.closed
     if newest is None or instant is None:
         return False
@@ -312,5 +313,5 @@ def _has_left(timeline: QueryTimeline, iri: str, operator: WindowOperator) -> bo
 
 
 def show_report(report: Report) -> Any:
-    """Return a report in the syntax of a registration."""
+    """Return a query's report policy as the member ``report`` of a registration has it."""
     return {"periodic": show_duration(report.every_ms)} if report.kind == "periodic" else report.kind

@@ -17,6 +17,7 @@ _PART_NOTES = {
 """Templates of EXPLAIN's notes on a static part, for members with a value."""
 
 
+# Members of a query's description that EXPLAIN as JSON has, always or with live figures.
 _PLAN = (
     "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "into_graph",
     "uncertain_filters", "filter_place", "fan_out",
@@ -48,7 +49,7 @@ def explain_text(document: dict[str, Any]) -> str:
     if place := document.get("filter_place"):
         chosen = "" if document["uncertain_filters"] != "auto" else ", by the measured fan-out"
         rows = "" if (found := document.get("fan_out")) is None else f" ({found} rows of a row)"
-        where = "before" if place == "early" else "behind"
+        where = "before" if place == "early" else "after"
         lines.append(f"filters  uncertain filters are evaluated {where} the joins{chosen}{rows}")
     if document.get("result_iri"):
         lines.append(f"result   <{document['result_iri']}>")
@@ -77,15 +78,15 @@ def explain_text(document: dict[str, Any]) -> str:
 
 
 def _part_lines(part: dict[str, Any]) -> list[str]:
-    """Return the lines of text on one static part."""
+    """Return the text lines for one static part."""
     lookup = part.get("lookup")
     how = f"{part['rows']} rows of" if lookup is None else "looked up by key:"
     names = " ".join("?" + name for name in part["variables"])
     notes = []
     if lookup is not None:
         notes.append(
-            f"{lookup['rows']} rows of {lookup['keys']} keys remembered, "
-            f"{lookup['found']} of {lookup['asked']} look-ups found there"
+            f"{lookup['rows']} rows of {lookup['keys']} keys cached, "
+            f"{lookup['found']} of {lookup['asked']} look-ups answered by the cache"
         )
     for member, said in _PART_NOTES.items():
         value = part.get(member)
@@ -98,7 +99,7 @@ def _part_lines(part: dict[str, Any]) -> list[str]:
 
 
 def _source_line(source: dict[str, Any]) -> str:
-    """Return the line on a remote source: its address, refresh period and the reason of the period."""
+    """Return the text line for a remote source: address, refresh period, and the origin of the period."""
     every = source["every_ms"]
     how = "by hand" if every is None else f"every {show_duration(every)}"
     why = {
@@ -111,7 +112,7 @@ def _source_line(source: dict[str, Any]) -> str:
 
 
 def code_text(document: dict[str, Any]) -> str:
-    """Return the generated source of a plan as Python text, from an answer that has the source."""
+    """Return the generated Python source of a plan, or a comment for a query without generated source."""
     code = document["code"]
     if code is None:
         return f"# no generated source: the engine {document['engine']} recomputes the answer\n"

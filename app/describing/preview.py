@@ -107,7 +107,7 @@ def _run(
         progress.called_off = True
         if evaluator is not None:
             evaluator.budget.stop = TIME_OVER
-            # The limits are checked at the next produced row.
+            # With 0, the budget checks at the next produced row whether it must stop.
             evaluator.budget.next_check = 0
 
     timer = threading.Timer(max(0.0, end - time.monotonic()), call_off)

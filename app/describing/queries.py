@@ -32,7 +32,7 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
     """Return the description of a query; raises NotFoundError."""
     now_ms = engine.clock.now_ms()
 
-    def look(
+    def describe_entry(
         entry: QueryEntry, query: PendingQuery | RunningQuery | None
     ) -> tuple[dict[str, Any], PreparedQuery | None]:
         if isinstance(query, PendingQuery):
@@ -43,7 +43,7 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
         document["backlog"] = engine.parts.router.shares.backlog_figures(query)
         return document, query.prepared
 
-    document, prepared = engine.queries.inspect(name, look)
+    document, prepared = engine.queries.inspect(name, describe_entry)
     if engine.parts.starting.active:
         document["starting"] = engine.parts.starting.to_json()
     if prepared is not None:

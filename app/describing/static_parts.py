@@ -1,4 +1,4 @@
-"""Descriptions of a query's static parts as JSON: patterns, and the location of their rows."""
+"""Descriptions of a query's static parts as JSON: patterns, rows, and whether rows are held or looked up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
     table, steps = statics.tables[place], statics.steps
     lookup: dict[str, Any] | None = None
     if not table.is_held:
-        lookup = _remembered([each for each in statics.arrangements[place] if isinstance(each, Lookup)])
+        lookup = _cache_figures([each for each in statics.arrangements[place] if isinstance(each, Lookup)])
     reading, choices = table.reading, statics.background.choices
     choice = reading.choice if table.follows else choices.get(statics.parts[place].name)
     return {
@@ -64,7 +64,7 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
     }
 
 
-def _remembered(lookups: Sequence[Lookup]) -> dict[str, Any]:
+def _cache_figures(lookups: Sequence[Lookup]) -> dict[str, Any]:
     """Return the cache figures of one looked-up part: cached keys and rows, look-ups, and cache hits."""
     asked, found = sum(each.asked for each in lookups), sum(each.found for each in lookups)
     return {

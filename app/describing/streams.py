@@ -20,10 +20,10 @@ def describe_stream(engine: Engine, name_or_iri: str) -> dict[str, Any]:
     """Return the description of a stream; raises NotFoundError."""
     now_ms = engine.clock.now_ms()
 
-    def look(stream: StreamState, readers: list[str]) -> dict[str, Any]:
+    def document_of(stream: StreamState, readers: list[str]) -> dict[str, Any]:
         return _document(stream, readers, now_ms)
 
-    return engine.streams.inspect(name_or_iri, look)
+    return engine.streams.inspect(name_or_iri, document_of)
 
 
 def describe_streams(engine: Engine) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def _broken(problem: Exception, stream: StreamState, readers: list[str]) -> dict
 
 
 def known_time(instant: int | None) -> int | None:
-    """Return an instant; None while partitions without an element delay the stream's watermark."""
+    """Return a watermark, or None for the initial value that partitions without an element cause."""
     return None if instant is None or instant < LEAST_MS else instant
 
 

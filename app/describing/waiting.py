@@ -29,7 +29,10 @@ Word = OneOf[
 
 
 class WaitingReason(NamedTuple):
-    """One reason; ``number`` counts elements, or rows of a static part, and is None for other reasons."""
+    """Reason why a query has no results or delays further results.
+
+    ``number`` counts elements, rows of a static part or records, and is None for other reasons.
+    """
 
     word: Word
     stream: str | None
@@ -257,7 +260,7 @@ def _of_static_parts(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _elements(number: int, verb: str = "") -> str:
-    """Return a number of elements with the verb in singular or plural."""
+    """Format a number of elements with the verb ``verb``, or with "was" or "were" if ``verb`` is empty."""
     if verb:
         return f"{number} element{'' if number == 1 else 's'} {verb}"
     return "1 element was" if number == 1 else f"{number} elements were"

@@ -280,7 +280,7 @@ def test_standard_input_is_a_file(client: Client, monkeypatch: pytest.MonkeyPatc
     assert client.run("apply", "-", "--format", "yaml", "--json").actions == {"same"}
     monkeypatch.setattr("sys.stdin", io.StringIO("streams: {a: {retention: 1h}}\n"))
     wrong = client.run("apply", "-")
-    assert wrong.code == 1 and "standard input is no TOML" in wrong.err
+    assert wrong.code == 1 and "standard input is not valid TOML" in wrong.err
 
 
 def test_what_was_done_before_an_error_is_told(client: Client) -> None:

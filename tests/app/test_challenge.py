@@ -161,7 +161,7 @@ def _lines(text: str, reports: list[Trip], line: int | None) -> list[list[str]]:
     with replay._registered({"query": text, "name": replay.NAME} | feeder.OPTIONS, []) as engine:
         output = io.StringIO()
         listener = feeder.DelayRecorder(engine.queries.feed(replay.NAME), output)
-        line = line or feeder.in_line(describe(engine, replay.NAME))
+        line = line or feeder.batch_limit(describe(engine, replay.NAME))
         feeder.follow(engine, "Taxi", feeder.reports(map(csv_of, reports)), [listener], line)
     return [each.split(",")[:-1] for each in output.getvalue().splitlines()]
 
@@ -185,24 +185,29 @@ def test_reports_in_line_have_the_lines_of_reports_that_are_waited_for(name: str
 
 @pytest.mark.parametrize(
     ("changed", "line"),
-    [({}, feeder.LINE), ({"non_empty": True}, 1), ({"report": "on-window-close"}, 1), ({"form": "ask"}, 1)],
+    [
+        ({}, feeder.MAX_BATCH),
+        ({"non_empty": True}, 1),
+        ({"report": "on-window-close"}, 1),
+        ({"form": "ask"}, 1),
+    ],
 )
 def test_reports_are_in_line_where_each_has_an_answer(changed: dict[str, Any], line: int) -> None:
     text = (QUERIES / "debs2015-q1.cqels").read_text("utf-8")
     members = {"query": text, "name": replay.NAME} | feeder.OPTIONS
     with replay._registered(members, []) as engine:
         described = describe(engine, replay.NAME)
-    assert feeder.in_line(described | changed) == line
+    assert feeder.batch_limit(described | changed) == line
     grid = [each | {"kind": "grid"} for each in described["windows"]]
-    assert feeder.in_line(described | {"windows": grid}) == 1
+    assert feeder.batch_limit(described | {"windows": grid}) == 1
 
 
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
         ("a,b", "line 2 has 2 fields"),
-        (csv_of(REPORTS[1]).replace(",-73.", ",x73.", 1), "is no number"),
-        (csv_of(REPORTS[1]).replace("2013-", "13-"), "is no time"),
+        (csv_of(REPORTS[1]).replace(",-73.", ",x73.", 1), "is not a number"),
+        (csv_of(REPORTS[1]).replace("2013-", "13-"), "is not a time"),
     ],
 )
 def test_a_line_that_is_no_report_is_named(

@@ -171,7 +171,7 @@ def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["register", "wrong.json"], 1, "wrong.json is no JSON, line 2, column 1"),
+        (["register", "wrong.json"], 1, "wrong.json is not valid JSON, line 2, column 1"),
         (["register", "bytes"], 1, "bytes is not UTF-8"),
         (["query", "--file", "bytes"], 1, "bytes is not UTF-8"),
         (["run", "bytes"], 1, "bytes is not UTF-8"),
@@ -181,7 +181,7 @@ def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         (["query", "--file", "kept", "ASK {}"], 2, "the text is given twice"),
         (["register", "--option", "t0", "kept"], 2, "--option t0 is not NAME=JSON"),
         (["run", "--stream", "kept", "kept"], 2, "--stream kept is not NAME=FILE"),
-        (["run", "--until", "nonsense", "kept"], 2, "--until nonsense is no instant"),
+        (["run", "--until", "nonsense", "kept"], 2, "--until nonsense is not an instant"),
         (["export", "--data", "nothing", "one.ttl"], 2, "holds one graph"),
         (["mirror", "--master", "local"], 2, "--master is for --data"),
     ],
@@ -423,7 +423,7 @@ def test_an_address_needs_no_scheme(text: str, url: str) -> None:
 @pytest.mark.parametrize("text", ["ftp://x", "127.0.0.1:port", "http://", "file:///x"])
 def test_what_is_no_address_is_one_sentence(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["queries", "--server", text]) == 1
-    assert f"{text!r} is no address of a server" in capsys.readouterr().err
+    assert f"{text!r} is not an address of a server" in capsys.readouterr().err
 
 
 def test_the_environment_names_the_server(

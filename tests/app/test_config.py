@@ -74,7 +74,7 @@ def test_a_list_of_the_environment_may_be_json(text: str) -> None:
         ({"QUADRILL_THREADS": "0"}, "at least 1"),
         ({"QUADRILL_BASE_IRI": "nope"}, "an absolute IRI, it is 'nope'"),
         ({"QUADRILL_CORS_ORIGINS": "[http://a.example]"}, 'Write ["a", "b"] or a,b'),
-        ({"QUADRILL_CORS_ORIGINS": "nonsense"}, "'nonsense' is none"),
+        ({"QUADRILL_CORS_ORIGINS": "nonsense"}, "'nonsense' is not one"),
         ({"QUADRILL_CORS_ORIGINS": "https://a.example/"}, "without a path"),
         ({"QUADRILL_CORS_ORIGINS": "[1]"}, "a list of texts"),
     ],

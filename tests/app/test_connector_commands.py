@@ -52,7 +52,7 @@ def test_wrong_declarations_are_told(
     at = ["--server", start_server().url]
     (tmp_path / "bad.json").write_text("{")
     assert main(["sink", *at, "it", "--file", str(tmp_path / "bad.json")]) == 1
-    assert "is no JSON, line 1" in capsys.readouterr().err
+    assert "is not valid JSON, line 1" in capsys.readouterr().err
     assert main(["sink", *at, "it", "--set", "kind"]) == 2
     assert main(["sink", *at, "it", "--set", "kind=pigeon"]) == 1
     assert "no sink of the kind 'pigeon'" in capsys.readouterr().err

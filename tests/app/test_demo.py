@@ -340,8 +340,8 @@ def test_the_live_summary_ends_with_the_counts_of_the_feeds(outcome: Outcome, ex
         (["--speed", "0"], 2, "not a positive number"),
         (["--speed", "fast"], 2, "not a positive number"),
         (["--seconds", "-1"], 2, "not a positive number"),
-        (["--from", "yesterday"], 2, "is no time"),
-        (["--from", "99999999999999999999"], 2, "is no time"),
+        (["--from", "yesterday"], 2, "is not a time"),
+        (["--from", "99999999999999999999"], 2, "is not a time"),
         (["--from", "2020-01-01"], 1, "no flight left between 2020-01-01"),
     ],
 )

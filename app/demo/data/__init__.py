@@ -1,4 +1,4 @@
-"""One real week of New York flights and weather as plain rows, and the demo's query texts.
+"""Flights and weather of one real week in New York as data classes, and the demo's query texts.
 
 NOTE.txt names the source of the data and the changes to it. All times are milliseconds since 1970, in UTC.
 """

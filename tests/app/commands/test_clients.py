@@ -72,7 +72,7 @@ def test_answers_have_the_format_of_their_file(server: LiveServer, tmp_path: Pat
     assert main(["query", "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", "--to", "all.nt"]) == 0
     assert (tmp_path / "all.nt").read_text().startswith("<urn:a> <urn:b> ")
     assert main(["query", "all.rq", "--to", "all.xls"]) == 2
-    assert "does not tell a format" in capsys.readouterr().err
+    assert "names no known format" in capsys.readouterr().err
     assert main(["query", "SELECT {", "--to", "all.csv"]) == 1
     assert (tmp_path / "all.csv").read_bytes() == b"o\r\n1\r\n", "what was there stays"
 

@@ -128,7 +128,7 @@ def test_a_proxy_of_another_kind_is_refused(proxy: str, monkeypatch: pytest.Monk
         monkeypatch.delenv(name, raising=False)
     with ServerConnection("http://graph.example/", None) as server:
         with pytest.raises(
-            ReportedError, match="proxy whose address begins with (socks5|https)://"
+            ReportedError, match="proxy with the unsupported scheme (socks5|https)://"
         ) as caught:
             server.call("GET", "queries")
     assert "pw" not in caught.value.message

@@ -210,7 +210,7 @@ def test_a_registration_says_where_uncertain_filters_are_evaluated(shared: bool)
     assert after["filter_place"] == "late"
     assert after["fan_out"] < 0.5
     shown = explain(bench.engine, "auto")
-    assert "behind the joins, by the measured fan-out" in explain_text(shown)
+    assert "after the joins, by the measured fan-out" in explain_text(shown)
     assert plan_document(shown, analyze=False)["filter_place"] == "late"
     bench.engine.stop()
 

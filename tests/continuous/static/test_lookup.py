@@ -194,7 +194,7 @@ def test_commits_reach_a_query_that_looks_up_version_by_version() -> None:
         assert part["lookup"] == {"keys": 1, "rows": 31, "asked": 1, "found": 0, "hit_rate": 0.0}
         assert part["version"] == 4
         assert describe(one.engine, "q")["static_parts"][0]["lookup"] is None
-        assert "31 rows of 1 keys remembered" in explain_text(explain(one.engine, "p"))
+        assert "31 rows of 1 keys cached" in explain_text(explain(one.engine, "p"))
         assert engine_figures(one.engine).static_tables == (1, 33)
 
 
