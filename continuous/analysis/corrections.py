@@ -76,11 +76,13 @@ def corrected_text(
             text.
         merged: the default graph, which the request names apart from the text, is merged from several graphs.
         is_node: tells whether a constant certainly occurs as a node of a graph.
-        change: a further rewriting of the algebra; with one, the text is always printed from its algebra.
+        change: a further rewriting of the algebra; with one, every text is printed from its algebra except a
+            text that is too long to be parsed, for which the function returns None.
 
     Raises:
         UnsupportedError: the text has a regular expression with a back-reference.
         LimitError: the text needs a correction and is too long to be parsed.
+        QueryTextError, UnsupportedError: with ``change``, the text is wrong or cannot be parsed here.
     """
     if not merged and change is None and not _may_need(body or text):
         return None

@@ -4,7 +4,8 @@
 
 A query that may build very long strings is evaluated in a worker process, whose memory is limited. In an
 update, and in a server without worker processes, the calls are replaced by custom functions that count the
-bytes of their results (docs/decisions/0031-fixed-choices.md).
+bytes of their results (docs/decisions/0031-fixed-choices.md). An update that is too long to be parsed is
+evaluated in a worker process, without such functions.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _DADY = "http://purl.org/NET/dady#"
 _FREQ = "http://purl.org/cld/freq/"
 BY_HAND = 0
 
-# Milliseconds between two fetches for each term: about a quarter of the time between two changes that the
-# term stands for, but at least an hour and at most a day.
+# Milliseconds between two fetches for each term: between a seventh and a quarter of the time between two
+# changes that the term stands for, but at most a day.
 _PERIODS = {
     _DADY + "MidFrequentUpdates": 6 * _HOUR,
     _DADY + "LowFrequentUpdates": _DAY,

@@ -4,8 +4,9 @@
                                                                                   |
                             queries that read the source: static parts, answers <-+
 
-A fetch that returns the known content submits no task. A failed fetch marks the source as stale, also in a
-task, and the source retains its content. A source is removed when no query reads it any more.
+A fetch that returns the known content submits no task, unless the source was stale. A failed fetch marks the
+source as stale, also in a task, and the source retains its content. A source is removed when no query reads
+it any more.
 """
 
 from __future__ import annotations
@@ -239,7 +240,7 @@ class SourceRegistry:
     # --- timers ---------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the timers; a restored source keeps its next fetch time, or is fetched soon if overdue."""
+        """Start the timers; a restored source is due one period after its last fetch, or soon if overdue."""
         with self._lock:
             self._started, self._stopped = True, False
             self._prune()
