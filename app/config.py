@@ -40,12 +40,13 @@ class Settings:
     data: str = _setting(
         "",
         "folder",
-        "Data folder; `:memory:` keeps nothing; empty means `quadrill` in the user's data directory.",
+        "Data folder; `:memory:` stores nothing on disk; empty means `quadrill` in the user's data "
+        "directory.",
     )
     host: str = _setting(
-        "127.0.0.1", "address", "Address to listen on; anything but loopback requires a token."
+        "127.0.0.1", "address", "Address to listen on; an address other than loopback requires a token."
     )
-    port: int = _setting(7878, "port", "Port to listen on; 0 takes a free one.")
+    port: int = _setting(7878, "port", "Port to listen on; 0 for a free port.")
     registry_url: str = _setting(
         "", "URL", "SQLAlchemy URL of the registry database; empty means SQLite in the data folder."
     )
@@ -151,8 +152,8 @@ class Settings:
     worker_memory_bytes: int = _setting(
         1 << 32,
         "bytes",
-        "Memory that one such process may take, and a child process that recomputes the answer of a "
-        "continuous query above what the server has; 0 for no limit.",
+        "Maximum memory of one worker process. A child process that recomputes the answer of a continuous "
+        "query may take as much in addition to the memory of the server. 0 for no limit.",
     )
     query_timeout: float = _setting(
         60.0, "seconds", "Longest evaluation of a one-shot query; `timeout` in a request may only shorten it."
@@ -229,7 +230,9 @@ class Settings:
         16 << 20, "bytes", "Maximum memory that the mapping of a stream may take for one record."
     )
     max_queue_elements: int = _setting(
-        200_000, "elements", "Accepted elements that may wait for the engine before pushes get 429."
+        200_000,
+        "elements",
+        "Maximum number of accepted elements that wait for the engine; above it, pushes get 429.",
     )
     max_queries: int = _setting(10_000, "queries", "Maximum number of continuous queries.")
     registration_wait: str = _setting(
@@ -350,7 +353,7 @@ class Settings:
         True, "", "Acknowledge a commit only after it is synced to disk, so that it survives a power loss."
     )
     change_log_bytes: int = _setting(
-        1 << 30, "bytes", "Size of the change log from which `/changes` resumes."
+        1 << 30, "bytes", "Maximum size of the change log, from which `/changes` resumes."
     )
     change_log_age: str = _setting("7d", "duration", "Maximum age of a change in the change log.")
     remote_hosts: tuple[str, ...] = _setting(

@@ -75,7 +75,7 @@ def _apply(options: argparse.Namespace) -> int:
         report = _ApplyReport(steps, dry_run=options.dry_run, as_json=options.json)
         report.plan(0 if options.prune else left)
         if not options.dry_run:
-            _carry_out(server, steps, has, report)
+            _execute_steps(server, steps, has, report)
     report.end()
     return 0
 
@@ -117,7 +117,7 @@ def _differences(
     Raises: ServerError when the server would reject the declaration.
     """
     given = declared.members
-    with _at(declared.place):
+    with _with_place(declared.place):
         if declared.section == "queries":
             return _query_differences(server, declared.name, given, described)
         if declared.section in ("sources", "sinks"):
@@ -141,7 +141,7 @@ def _check_streams(
         if each.section == "streams":
             described = has["streams"].get(each.name)
             members = planning.stream_declaration(each.members, described)
-            with _at(each.place):
+            with _with_place(each.place):
                 server.call("PUT", _path("streams", each.name), params={"dry_run": "true"}, json=members)
 
 
@@ -215,17 +215,18 @@ class _ApplyReport:
         return f"; done before: {', '.join(done)}" if done else "; nothing was done before"
 
 
-def _carry_out(
+def _execute_steps(
     server: ServerConnection,
     steps: list[ApplyStep],
     has: Mapping[str, Mapping[str, Mapping[str, Any]]],
     report: _ApplyReport,
 ) -> None:
+    """Execute the steps in their order; an error of a step ends the execution."""
     for step in steps:
         place = step.place or f"{step.section}.{step.name}"
         try:
-            with _at(place, report.before()):
-                _do(server, step, has[step.section].get(step.name))
+            with _with_place(place, report.before()):
+                _execute(server, step, has[step.section].get(step.name))
         except ServerError:
             if report.as_json:
                 report.end()
@@ -233,7 +234,8 @@ def _carry_out(
         report.done += 1
 
 
-def _do(server: ServerConnection, step: ApplyStep, described: Mapping[str, Any] | None) -> None:
+def _execute(server: ServerConnection, step: ApplyStep, described: Mapping[str, Any] | None) -> None:
+    """Send the request that creates, changes or removes the object of a step."""
     if step.action == "same":
         return
     path, members = _path(step.section, step.name), dict(step.members)
@@ -253,7 +255,7 @@ def _do(server: ServerConnection, step: ApplyStep, described: Mapping[str, Any] 
 
 
 @contextmanager
-def _at(place: str, before: str = "") -> Iterator[None]:
+def _with_place(place: str, before: str = "") -> Iterator[None]:
     """Begin the message of a ServerError with the place of a declaration, and append ``before`` to it."""
     try:
         yield

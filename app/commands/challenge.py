@@ -159,13 +159,13 @@ class DelayRecorder:
                 continue
             answer = data
             if len(waiting) > 1 and data.startswith(f'{{"at":{waiting[0][0].at},'):
-                self._changed(answer, *waiting.popleft())
+                self._write_if_changed(answer, *waiting.popleft())
                 answer = ""
         if answer and waiting:
-            self._changed(answer, *waiting[-1])
+            self._write_if_changed(answer, *waiting[-1])
         waiting.clear()
 
-    def _changed(self, answer: str, report: ChallengeReport, read_at: float) -> None:
+    def _write_if_changed(self, answer: str, report: ChallengeReport, read_at: float) -> None:
         """Write the output line of a report, if its answer has another list than the previous answer."""
         if answer.endswith(self._last_text):
             return

@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
         single = add_client_command(
             commands,
             one,
-            _one,
+            _show_or_change,
             f"show, declare, start, stop or delete a {one}",
             f"{one} {example}",
             f"{one} {example} --stop",
@@ -77,7 +77,8 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _one(options: argparse.Namespace) -> int:
+def _show_or_change(options: argparse.Namespace) -> int:
+    """Declare, delete, start, stop or show one source or sink; return 1 if it has failed."""
     path = f"{options.which}/{quote(options.name, safe='')}"
     declaring = options.file is not None or options.set
     if declaring and options.action is not None:
@@ -99,7 +100,7 @@ def _one(options: argparse.Namespace) -> int:
                 output.print_json(letter)
             return 0
         else:
-            document = _asked(server, path, options.action)
+            document = _description_after(server, path, options.action)
     if options.json:
         output.print_json(document)
     else:
@@ -107,7 +108,8 @@ def _one(options: argparse.Namespace) -> int:
     return 1 if document.get("state") == "failed" else 0
 
 
-def _asked(server: ServerConnection, path: str, action: str | None) -> dict[str, Any]:
+def _description_after(server: ServerConnection, path: str, action: str | None) -> dict[str, Any]:
+    """Start or stop a source or sink if ``action`` says so, and return its description."""
     if action is None:
         return dict(server.call("GET", path).json())
     return dict(server.call("POST", f"{path}:{action}").json())

@@ -36,9 +36,9 @@ def _run(options: argparse.Namespace) -> int:
         from . import offline_mirror
 
         if options.show:
-            _show(options, offline_mirror.shown(options.data))
+            _show(options, offline_mirror.describe(options.data))
         else:
-            _report(options, *offline_mirror.made(options.data, options.master, compact=options.compact))
+            _report(options, *offline_mirror.make(options.data, options.master, compact=options.compact))
         return 0
     if options.master:
         raise UsageError("--master is for --data", hint="A server has the setting spark_master.")

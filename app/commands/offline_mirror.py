@@ -17,14 +17,14 @@ from ..upkeep.mirror import describe_mirror
 from .progress import ProgressLine
 
 
-def shown(data: str) -> dict[str, Any]:
+def describe(data: str) -> dict[str, Any]:
     """Describe the Parquet mirror of a data folder, and the commits that it does not contain yet."""
     settings, folder = _folder(data)
     with open_store(settings) as store:
         return describe_mirror(store, folder / MIRROR, settings.mirror_compact_ratio)
 
 
-def made(data: str, master: str | None, *, compact: bool) -> tuple[int, int]:
+def make(data: str, master: str | None, *, compact: bool) -> tuple[int, int]:
     """Create or compact the Parquet mirror of a data folder; return its number of quads and its version."""
     settings, folder = _folder(data)
     require_mirror(on_disk=True)

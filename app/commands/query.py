@@ -95,7 +95,7 @@ def _query(options: argparse.Namespace) -> int:
     form = _format(options)
     with connect(options) as server:
         if form != "table":
-            pieces = _asked(server, options, form)
+            pieces = _answer_pieces(server, options, form)
             # An existing file is not opened before the server sent the first bytes of the response.
             first = next(pieces, b"")
             with nullcontext(sys.stdout.buffer) if options.to is None else options.to.open("wb") as target:
@@ -105,7 +105,7 @@ def _query(options: argparse.Namespace) -> int:
                 target.flush()
             return 0
         headers: dict[str, str] = {}
-        body = b"".join(_asked(server, options, form, headers))
+        body = b"".join(_answer_pieces(server, options, form, headers))
     if headers["content-type"].startswith("application/sparql-results+json"):
         tables.print_results(json.loads(body))
     else:
@@ -138,7 +138,7 @@ def _format(options: argparse.Namespace) -> str:
     return form
 
 
-def _asked(
+def _answer_pieces(
     server: ServerConnection, options: argparse.Namespace, form: str, answered: dict[str, str] | None = None
 ) -> Iterator[bytes]:
     parameters = {} if options.timeout is None else {"timeout": f"{options.timeout:g}"}

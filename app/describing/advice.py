@@ -32,7 +32,7 @@ class _Newest:
         self._engine = engine
         self._seen: dict[str, tuple[int, set[NamedNode]]] = {}
 
-    def without(self, name: NamedNode, streams: Iterable[NamedNode | Var]) -> int:
+    def searched_without(self, name: NamedNode, streams: Iterable[NamedNode | Var]) -> int:
         """Return the number of searched elements if none of them has the predicate ``name``.
 
         Return 0 if an element has the predicate, or if a stream has no elements or is a variable.
@@ -69,7 +69,7 @@ def _unseen(prepared: PreparedQuery, reader: StoreReader, engine: Engine) -> Ite
             continue
         if window is None:
             yield f"No triple of the store has the predicate <{name.value}>."
-        elif elements := newest.without(name, streams.get(window, set())):
+        elif elements := newest.searched_without(name, streams.get(window, set())):
             shown = "The newest element" if elements == 1 else f"None of the newest {elements} elements"
             verb = "has no triple" if elements == 1 else "has a triple"
             places = " and ".join(sorted(str(stream) for stream in streams[window]))
