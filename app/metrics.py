@@ -25,7 +25,10 @@ from .upkeep.huge_pages import HugePages
 
 
 class ServiceFigures(Collector):
-    """Prometheus collector for the store, the engine and the fan-out; a scrape never iterates over quads."""
+    """Prometheus collector for the store, the engine and event streams.
+
+    A scrape reads counters and never iterates over quads, so its cost does not depend on their number.
+    """
 
     def __init__(
         self, store: QuadStore, engine: Engine, endpoint: SparqlEndpoint, fanout: Fanout, pages: HugePages

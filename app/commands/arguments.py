@@ -1,4 +1,4 @@
-"""Functions that add commands and arguments to the command line parser and read files given as arguments."""
+"""Functions that add commands and arguments to the command line parser, and read files named by arguments."""
 
 from __future__ import annotations
 

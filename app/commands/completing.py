@@ -36,7 +36,7 @@ def _all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
 
 
 def _role(command: str, argument: str) -> str | None:
-    """Return the HTTP resource that lists the values of a command's argument; None if there is none."""
+    """Return the HTTP resource, such as ``queries``, that lists the values of an argument; else None."""
     if argument == "stream" and "declare" not in command:
         return "streams"
     if argument in ("name", "names"):

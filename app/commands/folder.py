@@ -1,4 +1,7 @@
-"""Parsers of the commands on a data folder; the implementation of a command is imported at its execution."""
+"""Parsers of the commands on a data folder, such as ``backup``, ``check`` and ``token``.
+
+The implementation of a command is imported when the command is executed, because the import is slow.
+"""
 
 from __future__ import annotations
 

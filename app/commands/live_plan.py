@@ -11,7 +11,7 @@ _Operator = Mapping[str, Any]
 _BARS = " ▏▎▍▌▋▊▉█"
 """Block characters that fill zero to eight eighths of a character cell."""
 _BAR_WIDTH = 8
-"""Characters of a bar that stands for the whole time of a step."""
+"""Length in characters of the bar for a share of 100 %."""
 
 
 def show(document: Mapping[str, Any]) -> None:

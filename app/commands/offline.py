@@ -189,7 +189,7 @@ def _written(file: str | None) -> Iterator[IO[bytes]]:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is not None:
-            error.filename = file  # a user does not know the name of the temporary file
+            error.filename = file  # the user knows the export file, not the temporary file
         raise
 
 

@@ -1,4 +1,4 @@
-"""The command ``quadrill serve``, which runs the server until a signal; parser of ``quadrill demo``."""
+"""The command ``quadrill serve``, which runs the server until a signal; also adds the command ``demo``."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def engine_figures(engine: Engine) -> EngineFigures:
 
 
 def journal_state(engine: Engine) -> dict[str, Any] | None:
-    """Return size and health of the journal of inputs and feeds; None without a journal.
+    """Return size and health of the journal and the result log; None for a store in memory.
 
     ``trouble`` is the reason why no input is accepted now, else None; ``recovery`` describes the last
     recovery.
