@@ -487,7 +487,8 @@ def load_settings(
     """Load settings from a TOML file, the environment and ``overrides``, in increasing precedence.
 
     Raises:
-        SettingsError: a name is unknown or a value does not fit its type.
+        SettingsError: the file cannot be read or is not TOML, a name is unknown, or a value does not fit its
+            type.
     """
     values: dict[str, Any] = {}
     if file is not None:

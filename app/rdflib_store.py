@@ -1,7 +1,8 @@
 """An rdflib store over a running server: ``Graph(store="Quadrill")``, ``Dataset(store="Quadrill")``.
 
-Added triples are buffered. The store sends the buffer as one request before any read, at ``commit()`` and
-``close()``, when the buffer has ``BATCH`` triples without blank nodes, and when the program ends.
+Added triples are buffered. The store sends the buffer as one request before any read, removal or update, at
+``commit()`` and ``close()``, when the buffer has ``BATCH`` triples without blank nodes, and when the store is
+collected or the program ends.
 ``rollback()`` discards the buffer.
 
 Blank nodes keep their identity within one request; the server assigns new labels to blank nodes. Blank nodes
@@ -43,7 +44,7 @@ class _BufferedClient:
         self.with_blank = False
 
     def send(self, path: str, body: str, media_type: str, **parameters: str) -> httpx.Response:
-        """Send a POST request; an error response raises QuadrillStoreError."""
+        """Send a POST request; raises QuadrillStoreError for an error response or an unreachable server."""
         headers = {"Content-Type": media_type, "Accept": _ACCEPT}
         try:
             answer = self.client.post(path, content=body.encode(), headers=headers, params=parameters)
@@ -96,7 +97,11 @@ class QuadrillStore(Store):
     # --- life ---------------------------------------------------------------------------------
 
     def open(self, configuration: Any, create: bool = False) -> int | None:
-        """Set up the client of a server; ``create`` is ignored."""
+        """Set up the client of a server; ``create`` is ignored.
+
+        Raises:
+            ValueError: the configuration has unknown members, or no address.
+        """
         self.close()
         options: dict[str, Any] = (
             {"url": configuration} if isinstance(configuration, str) else dict(configuration)
@@ -142,7 +147,11 @@ class QuadrillStore(Store):
             self.add((subject, predicate, object_), context)
 
     def remove(self, triple: Pattern, context: Any = None) -> None:
-        """Remove the matching triples from the graph ``context``; None removes them from all graphs."""
+        """Remove the matching triples from the graph ``context``; None removes them from all graphs.
+
+        Raises:
+            QuadrillStoreError: a term is a blank node, or the request failed.
+        """
         if any(isinstance(term, BNode) for term in triple):
             raise QuadrillStoreError("a blank node of the server cannot be named in an update")
         pattern = _pattern(triple)

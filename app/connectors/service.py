@@ -101,7 +101,8 @@ class ConnectorService:
             InputError: an invalid member.
             NetworkRefusedError: the host is not allowed.
             UnsupportedError: the library of the kind is not installed.
-            ConflictError: the earlier connector is still stopping.
+            ConflictError: the earlier connector is still stopping, the sink has another query, or another
+                sink writes to the same files.
         """
         with self._changing:
             before = self._all.get((role, name))

@@ -92,10 +92,11 @@ class SinkContext:
 
 
 class Sink(ABC):
-    """Base class of a kind of sink; all methods are called in the sink's thread, ``open`` again after errors.
+    """Base class of a kind of sink.
 
-    The methods raise ConnectorError for a retry with the same events after a pause, and ConnectorFailedError
-    to end without a retry; they must not catch StoppedError.
+    ``open``, ``deliver`` and ``close`` are called in the sink's thread, ``open`` again after errors. They
+    raise ConnectorError for a retry with the same events after a pause, and ConnectorFailedError to end
+    without a retry; they must not catch StoppedError.
     """
 
     members: ClassVar[tuple[DeclarationMember, ...]] = ()

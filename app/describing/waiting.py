@@ -278,7 +278,7 @@ def _advice(stream: dict[str, Any]) -> str:
 
 
 def _about(ms: int) -> str:
-    """Format a duration with its two greatest units that are not zero."""
+    """Format a duration, rounded down to the largest unit of which it has at least ten."""
     for unit in (86_400_000, 3_600_000, 60_000, 1_000):
         if ms >= 10 * unit:
             return show_duration(ms - ms % unit)

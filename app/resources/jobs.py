@@ -61,7 +61,7 @@ def _events(services: Services, request: Request, form: str, job_id: str | None)
 
 
 def cancel_job(services: Services, request: Request) -> WholeAnswer:
-    """Cancel a job that has not ended."""
+    """Cancel a load that has not ended; other jobs get 409."""
     return json_answer(describe(services.jobs.cancel(request.names["job_id"])), 202)
 
 

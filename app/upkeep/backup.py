@@ -155,6 +155,7 @@ def checked_folder(given: object, settings: Settings, what: str) -> Path:
 
     Raises:
         HttpError: 400 for an invalid folder name, 403 for a folder elsewhere.
+        UnsupportedError: the store is in memory.
     """
     chosen = settings.backup_folder
     if not isinstance(given, str) or not given or "\0" in given:

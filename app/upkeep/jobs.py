@@ -1,4 +1,7 @@
-"""Queue of background jobs (loads, restores, compaction), run one at a time; the registry stores progress."""
+"""Queue of background jobs: loads, restores, compaction and mirrors.
+
+The jobs run one at a time; the registry stores their progress.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,8 @@ class JobQueue:
 
         Raises:
             HttpError: 400 for invalid members, 403 for a source outside the load folders, 404 for a missing
-                one. UnsupportedError: the load engine is not available.
+                one.
+            UnsupportedError: the load engine is not available.
         """
         return self._submit(LOAD, checked_load(request, self._settings))
 
@@ -100,6 +104,7 @@ class JobQueue:
         Raises:
             HttpError: 400 for an invalid folder name, 403 for a folder elsewhere, 404 for a folder without a
                 backup.
+            UnsupportedError: the store is in memory.
         """
         path = backup.checked_folder(folder, self._settings, "restore")
         try:

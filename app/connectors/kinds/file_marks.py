@@ -126,7 +126,10 @@ class FileMark(NamedTuple):
         return cls(file.inode, offset, digest(head), digest(tail), file.stat().st_mtime_ns)
 
     def fits(self, file: OpenFile) -> bool:
-        """Return True if a file begins with the read bytes of this mark, according to the fingerprints."""
+        """Return True if a file begins with the read bytes of this mark, according to the fingerprints.
+
+        A mark without fingerprints, or of the start of a file, is compared by the inode.
+        """
         if not self.offset:
             return file.inode == self.inode
         if not self.head:

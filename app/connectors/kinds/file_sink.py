@@ -152,7 +152,7 @@ class FileSink(Sink):
         return self._base.with_name(name)
 
     def _finish(self) -> None:
-        """Turn the part file into a finished file, and start a new part file."""
+        """Turn the part file into a finished file, and start a new one; without an event id, do nothing."""
         if self._first is None:
             return
         ending, done = self.given["format"], self._done()
@@ -175,7 +175,7 @@ class FileSink(Sink):
 
 
 def _place(path: str, folder: Path | None) -> Path:
-    """Return the real path of ``path`` in ``folder``; raise HttpError 403 for a path outside ``folder``."""
+    """Return the real path of ``path`` in ``folder``; raise HttpError 403 if no sink may write there."""
     hint = "The setting sink_folder names it."
     if folder is None:
         raise HttpError(403, "there is no folder that sinks may write", code="outside-sink-folder", hint=hint)
@@ -197,7 +197,11 @@ def _parquet() -> Any:
 
 
 def _write_parquet(part: Path, made: Path) -> None:
-    """Convert a part file to Parquet: ``id``, ``event``, ``at``, ``version``, and variable values as text."""
+    """Convert a part file to Parquet.
+
+    The columns are ``id``, ``event``, ``at``, ``version``, and as text the values of variables, ``boolean``,
+    ``quads`` and ``error``.
+    """
     arrow = _parquet()
     rows: list[dict[str, Any]] = []
     with open(part, "rb") as lines:

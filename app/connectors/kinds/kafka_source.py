@@ -36,7 +36,7 @@ from .kafka_connection import (
 
 _LAG_EVERY_S = 1.0
 _ASK_EVERY_S = 5.0
-"""Seconds between two checks for new partitions and recreated topics."""
+"""Maximum seconds between two checks for new partitions and recreated topics."""
 _IDS_S = 3.0
 _IDS = "@ids"
 """The key of the topic ids in a position; no topic can have this name."""
@@ -330,7 +330,8 @@ class KafkaSource(Source):
         if error.code() == KafkaError._PARTITION_EOF:
             place, end = _place_of(record), record.offset()
             if end is not None and self._next.get(place, end) < end:
-                self._next[place] = end  # only transaction markers are before the end
+                # Only transaction markers, and records that cannot be read, are before the end.
+                self._next[place] = end
                 self.context.push(b"", N_QUADS, position=self._text())
             return
         if error.code() not in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):

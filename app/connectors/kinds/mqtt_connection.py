@@ -135,7 +135,7 @@ class MqttConnection:
         receive_maximum: int | None = None,
         on_message: Callable[[MQTTMessage], None] | None = None,
     ) -> None:
-        """Make an unconnected client; the broker keeps its session for ``session_s`` seconds."""
+        """Make an unconnected client; with MQTT 5, the broker keeps its session for ``session_s`` seconds."""
         self._url = given["url"]
         self._client_id = given["client_id"] or default_id
         self.is_v5: bool = given["protocol"] == "5"

@@ -66,7 +66,11 @@ class MqttSink(Sink):
             self._connection = None
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Publish events, and wait until the broker has acknowledged all of them."""
+        """Publish events, and wait until the broker has acknowledged them; with QoS 0, until they are sent.
+
+        Raises:
+            ConnectorError: the broker does not answer, or refuses an event.
+        """
         connection = self._connection
         assert connection is not None
         connection.check()
