@@ -21,7 +21,10 @@ _ACCEPT = "application/x-ndjson, application/json, text/turtle;q=0.9, applicatio
 
 
 class PollSource(Source):
-    """A source that pushes each answer whose content has changed; the position is its ETag and its digest."""
+    """A source that pushes each answer whose content has changed.
+
+    The position consists of the ETag, the Last-Modified time and the digest of the answer.
+    """
 
     members = (
         url_member("the URL to poll"),

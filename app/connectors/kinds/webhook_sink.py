@@ -80,7 +80,9 @@ class WebhookSink(Sink):
                 self.context.position = event.id
 
     def _post(self, events: Sequence[StoredEvent]) -> None:
-        """Post events in one request; events that the receiver rejects permanently become dead letters.
+        """Post events in one request; events that the receiver rejects become dead letters.
+
+        That is an event that is rejected permanently, or that was posted ``tries`` times without success.
 
         Raises:
             ConnectorError: the remote system may accept the events later.
