@@ -308,7 +308,7 @@ def measured(triples: int, quads: Sequence[int], folder: Path | None) -> dict[st
 
 def settle(run: Run) -> int:
     """Do what a server's threads have done after a while; bytes in huge pages."""
-    huge = HugePages(rests=0).look() if available() else 0
+    huge = HugePages(rests=0).combine() if available() else 0
     run.probe(200)
     return huge
 

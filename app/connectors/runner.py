@@ -94,19 +94,19 @@ class Runner:
             except StoppedError:
                 break
             except (ConnectorFailedError, NetworkRefusedError) as error:
-                self._tell("failed", error)
+                self._report("failed", error)
                 if not context.stopping.is_set():
                     return
             except Exception as error:
                 if not isinstance(error, ReportedError | OSError):  # an OSError needs no traceback
                     log.exception("the %s %s failed with an unexpected error", self._what, context.name)
-                self._tell("waiting", error)
+                self._report("waiting", error)
             wait = LEAST_WAIT_S if figures.taken > before else min(2 * wait, MOST_WAIT_S)
             if context.stopping.wait(wait * random.uniform(0.5, 1.0)):
                 break
         figures.state = "stopped"
 
-    def _tell(self, state: str, error: Exception) -> None:
+    def _report(self, state: str, error: Exception) -> None:
         figures = self._context.figures
         message = error.message if isinstance(error, ReportedError) else f"{type(error).__name__}: {error}"
         message = shown_message(message)

@@ -154,7 +154,7 @@ class SourceContext:
             answer = self._enter(call._replace(at=at, each=each, durable=durable), body)
         except _UNREADABLE as error:
             self.refuse(body, error.message, **(origin or {}))
-            return self._pass_by(position)
+            return self._store_position(position)
         self._count(body, answer, lambda _: origin or {})
         return answer
 
@@ -199,7 +199,7 @@ class SourceContext:
                 )
                 return
             self.refuse(lines[0].rstrip(b"\n"), error.message, **origin(0))
-            self._pass_by(place(1))
+            self._store_position(place(1))
             return
         self._count(body, answer, lambda number: origin(number - header.count(b"\n")))
 
@@ -223,7 +223,7 @@ class SourceContext:
             except (MediaTypeError, ConflictError, NotFoundError) as error:
                 raise ConnectorFailedError(error.message, hint=error.hint) from error
 
-    def _pass_by(self, position: str | None) -> dict[str, Any]:
+    def _store_position(self, position: str | None) -> dict[str, Any]:
         """Store the position after records of which none entered the stream."""
         return {"accepted": 0} if position is None else self._enter(self._call(N_QUADS, position, None), b"")
 
@@ -293,7 +293,7 @@ class SourceContext:
                     origin=lambda number: messages[lines[number][1]][0].origin,
                 )
             else:
-                self._pass_by(behind)
+                self._store_position(behind)
             return
         for message, position in messages:
             self.push(

@@ -215,7 +215,7 @@ class AnswerSink:
             self._pass_on()
             self.resumed = time.monotonic()
         if self._large_answers is not None and self._written > SMALL_BYTES:
-            self._take_turns(self._large_answers, now)
+            self._acquire_slot(self._large_answers, now)
         return size
 
     def flush(self) -> None:
@@ -242,7 +242,7 @@ class AnswerSink:
             self._placed = False
             self._large_answers.leave()
 
-    def _take_turns(self, large_answers: LargeAnswers, now: float) -> None:
+    def _acquire_slot(self, large_answers: LargeAnswers, now: float) -> None:
         """Acquire a slot among the large answers, or pause once in each block if requests are queued."""
         if not self._placed:
             if self._answer.hold is not None:

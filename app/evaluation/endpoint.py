@@ -57,7 +57,7 @@ from .look_ups import look_up
 from .named import may_call_costly
 from .nodes import is_node
 from .processes import Process, Processes
-from .query_faults import refusal_of, refuse_unchecked, tell_better
+from .query_faults import raise_better, refusal_of, refuse_unchecked
 from .requests import limited_calls, request_of
 from .short_answers import ShortAnswerLock
 from .transcoder import Transcoder, transcoded
@@ -175,7 +175,7 @@ class SparqlEndpoint:
         )
         return AdmittedQuery(text, scope, extension, sent, heavy, counts, elsewhere)
 
-    def looked_up(self, call: SparqlCall, accept: str | None) -> WholeAnswer | None:
+    def look_up_answer(self, call: SparqlCall, accept: str | None) -> WholeAnswer | None:
         """Return the JSON answer to a look-up; None for a query that needs `asked` and `answer`.
 
         Raises: as `asked`.
@@ -236,7 +236,7 @@ class SparqlEndpoint:
         text = call.direct
         return text is not None and not call.fields and admission.is_short_update(text)
 
-    def update_in_line(
+    def register_update(
         self, call: SparqlCall, user: str, lane: FastLaneThread | None
     ) -> Callable[[], Commit]:
         """Register an update; the returned function, called once, makes the update as one atomic commit.
@@ -307,7 +307,7 @@ class SparqlEndpoint:
                     extension=FOR_UPDATES if is_extended(text) else None,
                     where_parts=IN_UPDATES,
                 )
-                return self._workers.work_out(task, process, seconds)
+                return self._workers.compute_update(task, process, seconds)
             finally:
                 self.processes.end(process)
 
@@ -406,7 +406,7 @@ def raise_located(refused: QueryTextError, asked: AdmittedQuery, base_iri: str) 
     """Raise the error of a refused query, with its place in the text that the client sent."""
     if asked.extension is not None and asked.extension.text != asked.text:
         refused = refusal_of(asked.text, base_iri) or refused
-    tell_better(refused, asked.text, base_iri)
+    raise_better(refused, asked.text, base_iri)
 
 
 def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.Offer:

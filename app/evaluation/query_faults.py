@@ -19,7 +19,7 @@ from quadrill.store.errors import QueryTextError, ReportedError
 from quadrill.store.sparql.text_errors import text_error
 
 
-def tell_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
+def raise_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
     """Raise the error that the parser of continuous queries finds in a rejected text.
 
     Args:
@@ -59,7 +59,7 @@ def refuse_unchecked(text: str, base_iri: str, known: Prepared) -> None:
         QueryTextError: the query breaks a rule about scopes, or its HAVING names a SELECT alias.
     """
     if known.breaks_scopes and (refused := scope_error_of(text)) is not None:
-        tell_better(refused, text, base_iri)
+        raise_better(refused, text, base_iri)
     if known.named_aliases:
         raise QueryTextError(
             f"HAVING names ?{known.named_aliases[0]}, which SPARQL binds only behind it",

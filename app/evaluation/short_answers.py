@@ -10,7 +10,7 @@ from ..http.request import FastLaneThread
 WAIT_SECONDS = 0.02
 """Maximum seconds that an answer waits for the lock; a holder that takes longer is not short."""
 APART_SECONDS = 0.5
-"""Seconds without any wait for the lock, after one answer has waited in vain."""
+"""After one answer has waited in vain, the seconds in which no answer waits for the lock."""
 
 
 class ShortAnswerLock:

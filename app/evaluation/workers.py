@@ -217,7 +217,7 @@ class WorkerPool:
         deadline = time.monotonic() + seconds
         self._run_on(copy, request, sink, _no_head, process, deadline, seconds, looked)
 
-    def work_out(self, task: UpdateTask, process: Process, seconds: float) -> Commit:
+    def compute_update(self, task: UpdateTask, process: Process, seconds: float) -> Commit:
         """Compute the change set of an update in a worker, on a private copy, and commit the change set.
 
         ``seconds`` count from the start of ``process``.

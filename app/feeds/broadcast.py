@@ -275,7 +275,7 @@ class Broadcaster:
             client.last_write = time.monotonic()
         if sent == len(data):
             self._written += 1
-            self._tell_taken(client)
+            self._report_taken(client)
             return
         client.frames.append(memoryview(data)[sent:])
         client.buffered += len(data) - sent
@@ -307,9 +307,9 @@ class Broadcaster:
             self._drop(client)
         else:
             self._watch(client)
-            self._tell_taken(client)
+            self._report_taken(client)
 
-    def _tell_taken(self, client: _FeedSocket) -> None:
+    def _report_taken(self, client: _FeedSocket) -> None:
         if client.paged and not client.frames:
             client.paged = False
             self._answers.append(MESSAGE.pack(TAKEN, client.number, 0, 0.0))
@@ -340,7 +340,7 @@ class Broadcaster:
         try:
             if data := client.sock.recv(4096):
                 if client.said is not None:
-                    self._hear(client, client.said, data)
+                    self._read_messages(client, client.said, data)
                 return
         except (BlockingIOError, InterruptedError):
             return
@@ -348,7 +348,7 @@ class Broadcaster:
             pass
         self._drop(client)
 
-    def _hear(self, client: _FeedSocket, said: bytearray, data: bytes) -> None:
+    def _read_messages(self, client: _FeedSocket, said: bytearray, data: bytes) -> None:
         """Read WebSocket frames: answer pings and close frames, and discard all others."""
         said += data
         while len(said) >= 2 and client.number in self._clients:

@@ -18,13 +18,13 @@ def watch_dead_letters(engine: Engine, name_or_iri: str) -> Subscription:
     def watch(stream: StreamState, _: list[str]) -> Subscription:
         letters = stream.dead_letters
 
-        def tell(change: Change, letter: DeadLetter) -> None:
+        def notify(change: Change, letter: DeadLetter) -> None:
             if not watcher.offer([_event(change, letter)]):
                 watcher.close()
 
-        watcher = Subscription(lambda _: letters.watchers.discard(tell), _WAITING)
+        watcher = Subscription(lambda _: letters.watchers.discard(notify), _WAITING)
         watcher.welcome(None, [_event("insert", letter) for letter in letters], False)
-        letters.watchers.add(tell)
+        letters.watchers.add(notify)
         return watcher
 
     return engine.streams.inspect(name_or_iri, watch)

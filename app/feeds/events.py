@@ -96,7 +96,7 @@ class EventStream(Takeover):
         greeting = Greeting(head, self._first, heartbeat, chunked, permitted=self._permitted)
         sock = connection.take_socket()
         if self._lines:
-            look_for_client(sock, self._fanout.heartbeat)
+            enable_keep_alive(sock, self._fanout.heartbeat)
         if isinstance(self._source, FeedSource):
             self._source.hand_over(self._fanout, sock, greeting)
         else:
@@ -133,7 +133,7 @@ def _too_many(fanout: Fanout) -> WholeAnswer:
     return problem_answer(HttpError(503, detail, code="too-many-streams"))
 
 
-def look_for_client(sock: socket.socket, seconds: float) -> None:
+def enable_keep_alive(sock: socket.socket, seconds: float) -> None:
     """Enable TCP keep-alive after this many idle seconds, so that dead clients are disconnected."""
     with contextlib.suppress(OSError, AttributeError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

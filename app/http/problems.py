@@ -3,8 +3,8 @@
     {"type": "urn:quadrill:problem:unknown-stream", "title": "Not Found", "status": 404, "detail": "…",
      "code": "unknown-stream", "hint"?: "…", "line"?, "column"?, "excerpt"?, "faults"?: […], …}
 
-An unexpected error gets status 500 and an incident number. The log has the stack trace under that number; the
-client never sees a stack trace.
+An unexpected error gets status 500 and an incident number. The log has the stack trace under the incident
+number; the client never sees a stack trace.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ class LivePush:
         """End the push with an error; messages without an acknowledgement may not be durable."""
         raise NotImplementedError
 
-    def look(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """Check the timeouts: a client that neither sends nor receives bytes is too slow."""
         grant = self.limits.grant
         if grant is not None and not self.ended and now >= self._next_check:
@@ -267,7 +267,7 @@ class LivePush:
         """Handle a client that was silent for too long."""
         raise NotImplementedError
 
-    def go_home(self) -> None:
+    def return_connection(self) -> None:
         """Return or close the connection after the last answer."""
         if self.lost:
             self._home.close(self.connection)

@@ -77,7 +77,7 @@ class PushLoop:
                     if now >= next_look:
                         next_look = now + LOOK_SECONDS
                         for push in list(self.pushes):
-                            push.look(now)
+                            push.check_timeouts(now)
                             self._complete_round(selector, [push])
                 except Exception:
                     log.exception("the thread of long-lived pushes met an error")
@@ -86,7 +86,7 @@ class PushLoop:
                 push.fail(EndingError())
                 self._complete_round(selector, [push])
                 self._forget(selector, push)
-                push.go_home()
+                push.return_connection()
 
     def _round(self, selector: selectors.BaseSelector) -> None:
         """Process all ready connections; their messages share one wait for the input log."""
@@ -136,7 +136,7 @@ class PushLoop:
                 self._paused.discard(push)
             if push.ended and not push.unsent and not push.resumes:
                 self._forget(selector, push)
-                push.go_home()
+                push.return_connection()
             else:
                 self._watch(selector, push)
 

@@ -95,7 +95,7 @@ def _query(
     services: Services, request: Request, call: SparqlCall
 ) -> WholeAnswer | StreamedAnswer | NeedsWorker:
     endpoint = services.endpoint
-    found = endpoint.looked_up(call, request.accept)
+    found = endpoint.look_up_answer(call, request.accept)
     if found is not None:
         return found
     asked = endpoint.asked(call)
@@ -110,7 +110,7 @@ def _update(services: Services, request: Request, call: SparqlCall) -> Later | N
     if request.lane is not None and not endpoint.is_short_update(call):
         return NOT_SHORT
     services.engine.require_room()
-    commit = endpoint.update_in_line(call, request.user, request.lane)
+    commit = endpoint.register_update(call, request.user, request.lane)
     return Later(lambda: commit_answer(request, commit()))
 
 

@@ -204,7 +204,7 @@ class ConnectionLoop:
                         self._accept(now)
                 if now >= next_look:
                     next_look = now + LOOK_SECONDS
-                    self._end_late_ones(now)
+                    self._end_overdue(now)
                     self._accept_again(now)
                 waiting = self._look_after_workers(now)
             except Exception:
@@ -245,9 +245,9 @@ class ConnectionLoop:
                 if error.errno in _NO_ROOM:
                     self._pause(now, error)
                 return
-            self._welcome(sock, address, now)
+            self._add(sock, address, now)
 
-    def _welcome(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
+    def _add(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
         trusted = address[0] in self._proxies
         connection = Connection(sock, address[0], address[1], self._timeouts, trusted=trusted)
         of_one = not trusted and self.counts.is_full(connection.address)
@@ -327,7 +327,7 @@ class ConnectionLoop:
                 found = of_one[0]
         return found if found is not None and now - self._held[found] >= _YOUNG_SECONDS else None
 
-    def _end_late_ones(self, now: float) -> None:
+    def _end_overdue(self, now: float) -> None:
         for connection in [each for each in list(self._held) if each.deadline < now]:
             if connection in self._unfinished:
                 self._too_slow(connection)

@@ -50,8 +50,8 @@ def parse(data: bytes) -> Request | None:
     end = data.find(END)
     if end < 0:
         return None
-    # A client repeats its header with every request, so heads are cached. The whole head of a GET is not,
-    # because its first line may have a different query string each time.
+    # A client repeats its header with every request, so the heads of POST, PUT and PATCH are cached. The
+    # head of a GET is not cached, because the first line may have a different query string each time.
     if data[:1] == b"P" and end <= _MAX_KEPT_HEAD:
         head = _kept_head(data[:end])
     else:

@@ -78,7 +78,7 @@ class Workers:
         self._stack_bytes = stack_bytes
         self._idle_seconds = idle_seconds
         self._background = background
-        self._line: SimpleQueue[Connection | None] = SimpleQueue()
+        self._queue: SimpleQueue[Connection | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
         self._present: dict[threading.Thread, Connection] = {}
@@ -86,7 +86,7 @@ class Workers:
         self._seen_taken = 0
         self._stuck_since = self._saturated_since = 0.0
         self._ending = False
-        self.none_waits = self._line.empty
+        self.none_waits = self._queue.empty
 
     @property
     def threads(self) -> int:
@@ -104,17 +104,17 @@ class Workers:
 
     def put(self, connection: Connection) -> None:
         """Enqueue a connection with a complete request."""
-        self._line.put(connection)
+        self._queue.put(connection)
 
     def look(self, now: float) -> bool:
         """Check the progress of the queue; without progress, add threads or disconnect slow clients.
 
         Returns: True while connections are queued.
         """
-        if self._line.empty():
+        if self._queue.empty():
             self._stuck_since = self._saturated_since = 0.0
             return False
-        self._let_pass(now)
+        self._pause_background(now)
         if not self._stuck_since or self.taken != self._seen_taken:
             self._seen_taken = self.taken
             self._stuck_since = now
@@ -123,11 +123,11 @@ class Workers:
             waits = sum(each.waits_since > 0 for each in list(self._present.values()))
             waits += self._background.waiting() if self._background is not None else 0
             room = self._most + min(waits, self._most_for_clients) - len(self._threads)
-            in_line = self._line.qsize()
+            queued = self._queue.qsize()
             if room > 0:
-                self._add(min(room, in_line))
+                self._add(min(room, queued))
             else:
-                self._cut_slowest(now, in_line)
+                self._cut_slowest(now, queued)
         return True
 
     def stop(self) -> None:
@@ -136,7 +136,7 @@ class Workers:
             self._ending = True
             count = len(self._threads)
         for _ in range(count):
-            self._line.put(None)
+            self._queue.put(None)
 
     def join(self, until: float) -> bool:
         """Wait for the threads to end; return False if a thread still runs at the time ``until``."""
@@ -165,10 +165,10 @@ class Workers:
 
     def _run(self) -> None:
         me = threading.current_thread()
-        line, present = self._line, self._present
+        queue, present = self._queue, self._present
         while True:
             try:
-                connection = line.get(
+                connection = queue.get(
                     timeout=self._idle_seconds if len(self._threads) > self._least else None
                 )
             except Empty:
@@ -195,7 +195,7 @@ class Workers:
             self._threads.discard(me)
             return True
 
-    def _let_pass(self, now: float) -> None:
+    def _pause_background(self, now: float) -> None:
         """Pause the background work if the queue has not been empty for 50 ms, even if the queue moves."""
         self._saturated_since = self._saturated_since or now
         if self._background is not None and now - self._saturated_since >= STUCK_SECONDS:

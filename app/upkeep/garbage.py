@@ -21,7 +21,7 @@ import gc
 import threading
 import time
 
-LOOK_THROUGH_SECONDS = 600.0
+FULL_SECONDS = 600.0
 YOUNG_SECONDS = 0.02
 IDLE_TIMES = 8
 """Factor by which the pause between young collections is longer while the server is idle."""
@@ -34,7 +34,7 @@ _THRESHOLDS = (700, 2, 10)
 class CollectionSchedule:
     """While started, runs young collections of this process often, and full collections rarely."""
 
-    def __init__(self, interval_s: float = LOOK_THROUGH_SECONDS, young_s: float = YOUNG_SECONDS) -> None:
+    def __init__(self, interval_s: float = FULL_SECONDS, young_s: float = YOUNG_SECONDS) -> None:
         """``interval_s``: seconds between full collections, ``young_s``: between young collections."""
         self._interval_s = interval_s
         self._young_s = young_s
@@ -67,7 +67,7 @@ class CollectionSchedule:
         gc.unfreeze()
         self._before = None
 
-    def look_at_young(self) -> None:
+    def collect_young(self) -> None:
         """Collect recently created objects, or freeze them if recent collections found no garbage."""
         if self._clean >= SAMPLED and self._unseen < SAMPLED - 1:
             gc.freeze()
@@ -76,7 +76,7 @@ class CollectionSchedule:
             gc.collect(1)
             self._unseen = 0
 
-    def look_through(self) -> int:
+    def collect_all(self) -> int:
         """Run a full collection, frozen objects included; return the number of garbage objects."""
         gc.unfreeze()
         return gc.collect()
@@ -92,9 +92,9 @@ class CollectionSchedule:
         wait, computed = self._young_s, time.process_time()
         while not self._stopping.wait(min(wait, self._interval_s)):
             if time.monotonic() < due:
-                self.look_at_young()
+                self.collect_young()
             else:
-                self.look_through()
+                self.collect_all()
                 due = time.monotonic() + self._interval_s
             before, computed = computed, time.process_time()
             idle = computed - before < _IDLE_SECONDS

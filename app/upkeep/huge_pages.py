@@ -22,8 +22,8 @@ from .periodic import Periodic
 
 LEAST_BYTES = 256 << 20
 """Minimum bytes of a process; measurements showed no gain for smaller processes."""
-LOOK_SECONDS = 30.0
-RESTS = 4.0
+PASS_SECONDS = 30.0
+PAUSE_RATIO = 4.0
 """Ratio of the thread's pause to the time that the kernel worked."""
 _PAGE = 2 << 20
 _MOST_HOLES = 16
@@ -41,13 +41,13 @@ class HugePages:
         held: bytes in huge pages after the last pass.
     """
 
-    def __init__(self, *, wanted: bool = True, least: int = LEAST_BYTES, rests: float = RESTS) -> None:
+    def __init__(self, *, wanted: bool = True, least: int = LEAST_BYTES, rests: float = PAUSE_RATIO) -> None:
         """Create the upkeep, disabled unless ``wanted``; ``least`` is the minimum process size in bytes."""
         self.held = 0
         self._wanted = wanted
         self._least = least
         self._rests = rests
-        self._thread = Periodic("quadrill-pages", self.look, lambda: LOOK_SECONDS)
+        self._thread = Periodic("quadrill-pages", self.combine, lambda: PASS_SECONDS)
 
     def start(self) -> None:
         """Start the thread, if the system has huge pages."""
@@ -58,13 +58,13 @@ class HugePages:
         """Stop the thread; combined pages stay combined."""
         self._thread.stop()
 
-    def look(self) -> int:
+    def combine(self) -> int:
         """Combine used memory into huge pages; return the bytes in huge pages."""
         held, spent = 0, 0.0
         if _resident() >= self._least and not _is_short():
             for place in _places(Path("/proc/self/maps").read_text("utf-8", "replace")):
                 began = time.monotonic()
-                fault = _put_together(place)
+                fault = _collapse(place)
                 if fault in (
                     errno.ENOMEM,
                     errno.EBUSY,
@@ -101,7 +101,7 @@ def _places(maps: str) -> Iterator[int]:
             yield from range(-(-begin // _PAGE) * _PAGE, end - _PAGE + 1, _PAGE)
 
 
-def _put_together(place: int) -> int:
+def _collapse(place: int) -> int:
     """Combine the 2 MB at an address into one page, if 15/16 are in use; return 0 or the error number."""
     assert _LIBC is not None
     pages = _PAGE // os.sysconf("SC_PAGE_SIZE")

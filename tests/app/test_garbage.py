@@ -52,7 +52,7 @@ def test_cycles_that_were_set_aside_are_found_by_a_look_through(collections: Col
     del one
     gc.collect()
     assert gone() is not None, "nobody looks at what was set aside"
-    assert collections.look_through() >= 2
+    assert collections.collect_all() >= 2
     assert gone() is None
 
 
@@ -75,7 +75,7 @@ def test_young_objects_are_looked_at_by_the_clock() -> None:
 def test_young_objects_are_looked_at_less_often_while_nothing_is_computed() -> None:
     looks: list[float] = []
     collections = CollectionSchedule(young_s=0.02)
-    collections.look_at_young = lambda: looks.append(time.monotonic())  # type: ignore[method-assign]
+    collections.collect_young = lambda: looks.append(time.monotonic())  # type: ignore[method-assign]
     collections.start()
     try:
         until = time.monotonic() + 30
@@ -96,16 +96,16 @@ def test_a_fourth_is_looked_at_where_nothing_is_found_and_all_where_something_is
 ) -> None:
     def found() -> bool:
         dropped = weakref.ref(cycle())
-        collections.look_at_young()
+        collections.collect_young()
         return dropped() is None
 
     gc.disable()  # nothing is due by the number of objects
     try:
         assert all(found() for _ in range(2 * SAMPLED))
         for _ in range(SAMPLED):
-            collections.look_at_young()
+            collections.collect_young()
         assert [found() for _ in range(2 * SAMPLED)] == [False] * (SAMPLED - 1) + [True] * (SAMPLED + 1)
-        assert collections.look_through() >= 2 * (SAMPLED - 1)
+        assert collections.collect_all() >= 2 * (SAMPLED - 1)
     finally:
         gc.enable()
 
@@ -113,7 +113,7 @@ def test_a_fourth_is_looked_at_where_nothing_is_found_and_all_where_something_is
 def test_all_is_looked_through_now_and_then() -> None:
     seen = threading.Event()
     collections = CollectionSchedule(interval_s=0.01)
-    collections.look_through = seen.set  # type: ignore[method-assign,assignment]
+    collections.collect_all = seen.set  # type: ignore[method-assign,assignment]
     collections.start()
     try:
         assert seen.wait(30)

@@ -124,7 +124,7 @@ def test_a_worker_changes_what_the_server_would(tmp_path: Path, text: str, on_di
             store, tmp_path / "data" if on_disk else None, size=1, memory_bytes=0, max_nesting=100
         )
         try:
-            made = pool.work_out(UpdateTask(text), Processes().begin("update", text, ""), 60)
+            made = pool.compute_update(UpdateTask(text), Processes().begin("update", text, ""), 60)
         finally:
             pool.close()
         inverse = made.net().inverse()
@@ -147,7 +147,7 @@ class Update:
 
     def _make(self, pool: WorkerPool, task: UpdateTask, seconds: float) -> None:
         try:
-            pool.work_out(task, self.process, seconds)
+            pool.compute_update(task, self.process, seconds)
         except ReportedError as error:
             self.errors.append(error)
 

@@ -51,9 +51,9 @@ def test_memory_in_use_comes_into_huge_pages_and_keeps_its_content() -> None:
             memory[at : at + 8] = at.to_bytes(8, "big")
         before = in_huge_pages()
         pages = HugePages(least=0, rests=0)
-        assert pages.look() == pages.held >= 32 * MB
+        assert pages.combine() == pages.held >= 32 * MB
         assert in_huge_pages() - before >= 32 * MB
-        again = pages.look()
+        again = pages.combine()
         assert again >= 32 * MB, "what is in huge pages already counts as well"
         for at in range(0, len(memory), mmap.PAGESIZE):
             assert memory[at : at + 8] == at.to_bytes(8, "big")
@@ -66,24 +66,24 @@ def test_memory_that_is_not_in_use_is_left_as_it_is() -> None:
             if at // mmap.PAGESIZE % 8:
                 memory[at] = 1
         pages = HugePages(least=0, rests=0)
-        pages.look()
+        pages.combine()
         before = huge_pages._resident()
-        pages.look()
+        pages.combine()
         assert huge_pages._resident() - before < 4 * MB
 
 
 def test_a_small_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(huge_pages, "_put_together", lambda place: asked.append(place) or 0)
+    monkeypatch.setattr(huge_pages, "_collapse", lambda place: asked.append(place) or 0)
     pages = HugePages(least=1 << 50)
-    assert pages.look() == 0
+    assert pages.combine() == 0
     assert not asked
 
 
 @needed
 def test_a_look_ends_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huge_pages, "_is_short", lambda: True)
-    assert HugePages(least=0).look() == 0
+    assert HugePages(least=0).combine() == 0
 
 
 @needed
@@ -95,8 +95,8 @@ def test_a_look_ends_where_there_is_no_huge_page(monkeypatch: pytest.MonkeyPatch
         asked.append(place)
         return fault
 
-    monkeypatch.setattr(huge_pages, "_put_together", refuse)
-    assert HugePages(least=0).look() == 0
+    monkeypatch.setattr(huge_pages, "_collapse", refuse)
+    assert HugePages(least=0).combine() == 0
     assert len(asked) == 1
 
 
@@ -114,7 +114,7 @@ def test_nothing_begins_where_there_are_none(monkeypatch: pytest.MonkeyPatch, tm
 
 @needed
 def test_a_server_looks_now_and_then_unless_it_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(huge_pages, "PASS_SECONDS", 0.01)
     looked = threading.Event()
 
     def look(pages: HugePages) -> int:
@@ -122,7 +122,7 @@ def test_a_server_looks_now_and_then_unless_it_is_told_not_to(monkeypatch: pytes
         looked.set()
         return pages.held
 
-    monkeypatch.setattr(HugePages, "look", look)
+    monkeypatch.setattr(HugePages, "combine", look)
     services = open_services(Settings(data=MEMORY, huge_pages=False))
     services.start()
     assert not services.pages._thread.lives

@@ -28,7 +28,7 @@ _FORMATS = {
     ".nt": "application/n-triples",
     ".nq": "application/n-quads",
 }
-_TURNS = 16
+_MOST_PUSHES = 16
 """Maximum number of pushes between two listings of the folder."""
 _LINES_OF_RDF = ("application/n-triples", "application/n-quads")
 
@@ -147,7 +147,7 @@ class FileSource(Source):
             most = self.given["files"]
             self._open.done = names[-most - 1] if len(names) > most else None
             self._open.open_next(names, most)
-            self._open.look(names, self._outside)
+            self._open.read_next(names, self._outside)
             self._keep_place()
             self._at_end = ()
 
@@ -203,16 +203,16 @@ class FileSource(Source):
         """Push lines until the folder has to be listed again; return False if there were no lines."""
         brought = False
         self._declare(names)  # the number of open files depends on whether the stream has partitions
-        for _ in range(_TURNS):
+        for _ in range(_MOST_PUSHES):
             began = self._open.open_next(names, self.given["files"] if self._partitioned else 1)
-            self._open.look(names, self._outside)
+            self._open.read_next(names, self._outside)
             self._report_errors()
             # Partitions are declared before the first new line is pushed, so that a file that was idle delays
             # the watermark again.
             times = self._declare(names)
             ready = [each for each in self._open if each.unread]
             if ready:
-                self._bring(min(ready, key=lambda each: _task_of(times.get(shown(each.tail.name)))))
+                self._push_lines(min(ready, key=lambda each: _read_order(times.get(shown(each.tail.name)))))
                 brought = True
             elif not began:
                 break
@@ -231,7 +231,7 @@ class FileSource(Source):
         self._open.grace_s = IN_ORDER_S if times is None else TOGETHER_S
         return times or {}
 
-    def _bring(self, file: FileCursor) -> None:
+    def _push_lines(self, file: FileCursor) -> None:
         """Push the next lines of one file into the stream."""
         media_type, lines = self._type_of(file.tail.name), file.lines(self.given["batch"])
         self.context.push_lines(
@@ -282,7 +282,7 @@ class FileSource(Source):
             self.context.push(b"", N_QUADS, position=position)
 
 
-def _task_of(at: int | None) -> tuple[bool, int]:
+def _read_order(at: int | None) -> tuple[bool, int]:
     """Return the sort key of a file: files without an event time first, then by ascending event time."""
     return at is not None, at or 0
 

@@ -134,7 +134,7 @@ class KafkaSource(Source):
                 if now - reported >= _LAG_EVERY_S:
                     self._measure_lag()
                     reported = now
-                self._take()
+                self._poll()
                 context.sleep(0)
         except KafkaException as error:
             raise self._troubles.error(given["url"], error.args[0]) from error
@@ -268,11 +268,11 @@ class KafkaSource(Source):
 
     # --- records --------------------------------------------------------------------------------
 
-    def _take(self) -> None:
+    def _poll(self) -> None:
         """Poll the next batch of records and push the records into the stream."""
         first = self._consumer.poll(LOOK_S)
         if first is None:
-            self._look_at_brokers()
+            self._check_brokers()
             return
         records = [first, *self._consumer.consume(self.given["batch"] - 1, timeout=0)]
         good: list[Record] = []
@@ -282,12 +282,12 @@ class KafkaSource(Source):
                 good.append(record)
                 continue
             # Push the earlier records first, because the position after an error is behind these records.
-            self._bring(good)
+            self._push_records(good)
             good = []
-            self._look_into(record, error)
-        self._bring(good)
+            self._handle_error(record, error)
+        self._push_records(good)
 
-    def _look_at_brokers(self) -> None:
+    def _check_brokers(self) -> None:
         """Show broker errors that librdkafka reports; raise permanent errors, and errors of all brokers."""
         self._troubles.raise_final(self.given["url"])
         trouble, figures = self._troubles.newest, self.context.figures
@@ -297,7 +297,7 @@ class KafkaSource(Source):
             figures.state, figures.lag = "waiting", None
             figures.error = shown_message(error_of(self.given["url"], trouble).message)
 
-    def _bring(self, records: Sequence[Record]) -> None:
+    def _push_records(self, records: Sequence[Record]) -> None:
         """Push records without errors, grouped by partition if the stream has partitions."""
         if not self._partitioned:
             self._push(records, None)
@@ -325,7 +325,7 @@ class KafkaSource(Source):
             self.context.figures.skipped += skipped
             self.context.push(b"", N_QUADS, position=self._text())
 
-    def _look_into(self, record: Record, error: KafkaError) -> None:
+    def _handle_error(self, record: Record, error: KafkaError) -> None:
         """Handle the end of a partition, or a lost offset, which is reported; raise other Kafka errors."""
         if error.code() == KafkaError._PARTITION_EOF:
             place, end = _place_of(record), record.offset()

@@ -61,7 +61,7 @@ class FileCursor:
         """The CSV header line with the field names; empty if the file has no header line."""
         return b"" if self._block is None else self._block.header
 
-    def look(self, grace_s: float, *, last: bool) -> None:
+    def read_next(self, grace_s: float, *, last: bool) -> None:
         """Read the next lines if no lines wait; with ``last``, a last line without a line end is not read."""
         name, began = self.tail.name, time.monotonic()
         state = state_of(name)
@@ -159,11 +159,11 @@ class OpenFiles:
             if each.tail.mark is None and each.tail.name not in names:  # an unread file was removed
                 self._files.pop(each.tail.name).tail.close()
         for name in self.waiting(names):
-            if len(self) >= most and not self._leave_one(name):
+            if len(self) >= most and not self._finish_one(name):
                 break
             self.open(name)
             began = True
-        while len(self) > most and self._leave_one(max(self._files)):
+        while len(self) > most and self._finish_one(max(self._files)):
             pass
         if len(self) >= most:
             # Files with names before the names of all open files are never opened, so they are finished.
@@ -171,13 +171,13 @@ class OpenFiles:
             self.done = max([*before, *filter(None, [self.done])], default=None)
         return began
 
-    def look(self, names: Sequence[str], outside: Collection[str]) -> None:
+    def read_next(self, names: Sequence[str], outside: Collection[str]) -> None:
         """Read the next lines of all open files, except forbidden links in ``outside``."""
         last, known = max([*names[-1:], *self._files], default=""), {*names, *self._files}
         for each in self:
             if each.tail.name not in outside:
                 each.tail.listed = known
-                self._look_at(each, last=each.tail.name == last)
+                self._read_next_of(each, last=each.tail.name == last)
 
     def take_ends(self) -> dict[str, tuple[int, int]]:
         """Return the final inode and size of the files that were finished since the last call."""
@@ -189,25 +189,25 @@ class OpenFiles:
         for each in self:
             each.tail.close()
 
-    def _look_at(self, file: FileCursor, *, last: bool) -> None:
+    def _read_next_of(self, file: FileCursor, *, last: bool) -> None:
         """Read the next lines of a file; after an error, follow the file name again with a new FileTail.
 
         The new FileTail starts at the same mark, because the failed reader could skip bytes after a read
         error.
         """
         before, tail = file.error, file.tail
-        file.look(self.grace_s, last=last)
+        file.read_next(self.grace_s, last=last)
         if file.error is not None and file.error is not before:
             tail.close()
             file.tail = self._follow(tail.name)
             file.tail.mark, file.tail.earlier = tail.mark, tail.earlier
 
-    def _leave_one(self, behind: str) -> bool:
+    def _finish_one(self, behind: str) -> bool:
         """Finish the first file with a name before ``behind`` that was read to its end; False if none."""
         for each in self:
             name = each.tail.name
             if each.ended and name < behind:
-                self._look_at(each, last=False)  # read lines that were written since the last check
+                self._read_next_of(each, last=False)  # read lines that were written since the last check
             if each.ended and name < behind:
                 self._ends[name] = each.state
                 self.done = max(name, self.done or name)

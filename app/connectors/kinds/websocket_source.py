@@ -85,7 +85,7 @@ class WebSocketSource(Source):
                     connection.send(message)
                 self.context.connected()
                 while True:
-                    self._bring(self._waiting(connection))
+                    self._push(self._waiting(connection))
         except InvalidStatus as error:
             status = error.response.status_code
             refused = ConnectorFailedError if status in FINAL else ConnectorError
@@ -117,6 +117,6 @@ class WebSocketSource(Source):
             size += len(found[-1])
         return found
 
-    def _bring(self, messages: Sequence[bytes]) -> None:
+    def _push(self, messages: Sequence[bytes]) -> None:
         media_type = self.given["format"] or JSON
         self.context.push_messages([(Message(each), None) for each in messages], media_type)

@@ -127,7 +127,7 @@ def test_kafka_writes_no_place_of_records_that_have_not_entered() -> None:
         return SimpleNamespace(**calls, timestamp=lambda: (0, -1), headers=lambda: None)
 
     class Reading(KafkaSource):
-        def _look_into(self, record: Any, error: Any) -> None:
+        def _handle_error(self, record: Any, error: Any) -> None:
             told.append(len(stream.pushed))
 
     stream, told = _Stream(), list[int]()
@@ -135,5 +135,5 @@ def test_kafka_writes_no_place_of_records_that_have_not_entered() -> None:
     source._next = {("t", 0): 0}
     coming = [record(1), record(2, "gone"), record(3)]
     source._consumer = cast(Any, SimpleNamespace(poll=lambda _: record(0), consume=lambda *_, **__: coming))
-    source._take()
+    source._poll()
     assert told == [1] and [place for _, place in stream.pushed] == ['{"t":{"0":2}}', '{"t":{"0":4}}']
