@@ -83,7 +83,7 @@ class PushTotals:
                 members[name] = value if value is not None else members.get(name)
 
     def document(self, *, durable: bool) -> dict[str, Any]:
-        """Return the totals as a document; ``durable`` is a member if there was no push."""
+        """Return the totals as a document; its member ``durable`` is the argument until the first push."""
         nothing = {"stream": self._stream, "first_seq": None, "last_seq": None}
         return nothing | {"accepted": 0, "late": 0, "durable": durable, "dropped": 0} | self._members
 

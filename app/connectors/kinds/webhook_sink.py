@@ -82,7 +82,7 @@ class WebhookSink(Sink):
     def _post(self, events: Sequence[StoredEvent]) -> None:
         """Post events in one request; events that the receiver rejects become dead letters.
 
-        That is an event that is rejected permanently, or that was posted ``tries`` times without success.
+        An event is rejected if the receiver never accepts it, or after ``tries`` failed requests.
 
         Raises:
             ConnectorError: the remote system may accept the events later.
