@@ -417,7 +417,7 @@ def test_the_command_line_declares_a_mapped_stream_and_shows_what_records_would_
     )
     assert json.loads(run("push", "readings", str(records)))["accepted"] == 2
     assert main(["map", str(records), "--server", fresh.url]) == 2
-    assert "which mapping" in capsys.readouterr().err
+    assert "no mapping is given" in capsys.readouterr().err
 
 
 def test_letters_that_have_gone_since_they_were_listed_are_not_dropped_again(
