@@ -151,7 +151,7 @@ def held_offline(folder: Path) -> PinnedFiles | None:
 
 
 def checked_folder(given: object, settings: Settings, what: str) -> Path:
-    """Return the backup folder that a client names, which lies below the configured folder after links.
+    """Return the backup folder that a client names; its real path must lie below the configured folder.
 
     Raises:
         HttpError: 400 for an invalid folder name, 403 for a folder elsewhere.

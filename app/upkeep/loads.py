@@ -93,7 +93,7 @@ def shown(progress: LoadProgress) -> dict[str, Any]:
 
 
 def _files(request: Mapping[str, Any], kind: RdfType | None, settings: Settings) -> list[str]:
-    """Return the files of a source; with links resolved, each file must lie below a load folder."""
+    """Return the files of a source; the real path of each must lie below a load folder."""
     given = request.get("source")
     if not isinstance(given, str) or not given or "\0" in given:
         raise HttpError(400, "the load does not say its source", code="member")
