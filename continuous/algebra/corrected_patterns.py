@@ -177,9 +177,9 @@ class Corrections:
                     self._path(n.Path(subject, left, middle), graph),
                     self._path(n.Path(middle, right, obj), graph),
                 )
-            case n.OneOrMore(inner) if _matches_nothing(inner):
+            case n.OneOrMore(inner) if matches_nothing(inner):
                 return self._path(n.Path(subject, n.ZeroOrMore(inner), obj), graph)
-        return self._zero(node, graph) if _matches_nothing(path) and not self.native else node
+        return self._zero(node, graph) if matches_nothing(path) and not self.native else node
 
     def _zero(self, node: n.Path, graph: TermPattern | None) -> Algebra:
         """Return a zero-length path that matches its constant end even if the graph lacks the constant."""
@@ -276,16 +276,16 @@ def _is_constant(term: TermPattern) -> bool:
     return not isinstance(term, (Var, n.TripleTerm, BlankNode))
 
 
-def _matches_nothing(path: n.PathExpr) -> bool:
+def matches_nothing(path: n.PathExpr) -> bool:
     """Return True for a path that can lead from each node to itself without a step."""
     match path:
         case n.ZeroOrMore() | n.ZeroOrOne():
             return True
         case n.OneOrMore(inner) | n.Inverse(inner):
-            return _matches_nothing(inner)
+            return matches_nothing(inner)
         case n.Alternative(left, right):
-            return _matches_nothing(left) or _matches_nothing(right)
+            return matches_nothing(left) or matches_nothing(right)
         case n.Sequence(left, right):
-            return _matches_nothing(left) and _matches_nothing(right)
+            return matches_nothing(left) and matches_nothing(right)
         case _:
             return False

@@ -1,7 +1,8 @@
 """Property paths as frames of pairs (from, to), with a graph column in GRAPH ?variable.
 
 Source: SPARQL 1.1, section 18.4. As in the store, an alternative returns each pair once, and a path of zero
-steps connects only nodes of the graph with themselves. Paths of any length are iterated to the fixed point.
+steps connects the nodes of the graph, and a constant end of the path, with themselves. Paths of any length
+are iterated to the fixed point.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.terms import term_text
 
 from ..algebra.columnar import Graphs
+from ..algebra.corrected_patterns import matches_nothing
 from ..algebra.nodes import (
     Alternative,
     Inverse,
@@ -49,6 +51,9 @@ class Paths:
         from pyspark.sql import functions as f
 
         data = self._pairs(path, graph)
+        fixed = [term for term in (subject, object_) if not isinstance(term, (Var, TripleTerm))]
+        if fixed and matches_nothing(path):
+            data = self._with_itself(data, term_text(canonical(fixed[0])), graph)
         columns: dict[str, str] = {}
         places = [("from", subject), ("to", object_)]
         if isinstance(graph, Var):
@@ -67,6 +72,13 @@ class Paths:
         rows = float(self._quads.facts(None).rows)
         selected = data.select(*(f.col(place).alias(name) for name, place in columns.items()))
         return Frame(selected, frozenset(columns), frozenset(nodes), rows)
+
+    def _with_itself(self, pairs: Any, text: str, graph: GraphName) -> Any:
+        """Add the pair of a constant with itself, which a path of zero steps connects in every graph."""
+        if graph is not None:
+            raise refuse("a path of length zero from a constant in GRAPH")
+        itself = self._quads.rows(["from", "to"], [(text, text)])
+        return pairs.unionByName(itself.join(pairs, ["from", "to"], "left_anti"))
 
     def _pairs(self, path: PathExpr, graph: GraphName) -> Any:
         match path:

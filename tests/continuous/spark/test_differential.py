@@ -57,6 +57,7 @@ def grouped(name: str, **how: Any) -> n.Algebra:
     return n.Group(bgp(triple(A, 2, B)), (A,), ((n.Var("r"), n.Aggregate(name, B, **how)),))
 
 
+ABSENT = NamedNode("http://ex.org/absent")
 ANY, NUMERIC, MIXED = bgp(triple(A, 4, B)), bgp(triple(A, 1, B)), bgp(triple(A, 2, B))
 CHOSEN: dict[str, n.Algebra] = {
     "numbers compared in the scan": n.Filter(compare(">=", B, NUMBERS[2]), NUMERIC),
@@ -120,6 +121,11 @@ CHOSEN: dict[str, n.Algebra] = {
     "zero or one": n.Path(A, n.ZeroOrOne(n.Link(PREDICATES[0])), B),
     "one or more": n.Path(A, n.OneOrMore(n.Link(PREDICATES[0])), B),
     "zero or more from a term": n.Path(NODES[0], n.ZeroOrMore(n.Link(PREDICATES[0])), B),
+    "zero or more from what is no node": n.Path(ABSENT, n.ZeroOrMore(n.Link(PREDICATES[0])), B),
+    "zero or one to what is no node": n.Path(A, n.ZeroOrOne(n.Link(PREDICATES[0])), ABSENT),
+    "two paths of length zero from a term": n.Path(
+        NODES[0], n.Sequence(n.ZeroOrOne(n.Link(PREDICATES[0])), n.ZeroOrMore(n.Link(PREDICATES[4]))), B
+    ),
     "negated set": n.Path(A, n.NegatedSet((PREDICATES[0],), (PREDICATES[1],)), B),
     "a path in every graph": n.Graph(n.Var("g"), n.Path(A, n.ZeroOrMore(n.Link(PREDICATES[0])), B)),
     "a graph's name as a subject": n.Graph(A, bgp(triple(A, 0, B))),
@@ -234,6 +240,10 @@ def test_the_graphs_of_a_query_are_those_of_its_dataset_clause(
         (bgp(n.TriplePattern(A, PREDICATES[0], n.TripleTerm(B, C, D))), "a triple term with variables"),
         (n.Graph(n.Var("g"), n.Slice(ANY, limit=1)), "a sub-query, MINUS or inline data in GRAPH"),
         (n.Graph(GRAPHS[0], n.Bgp()), "GRAPH around an empty pattern"),
+        (
+            n.Graph(GRAPHS[0], n.Path(ABSENT, n.ZeroOrMore(n.Link(PREDICATES[0])), B)),
+            "a path of length zero from a constant in GRAPH",
+        ),
         (n.Service(NODES[0], ANY), "SERVICE"),
         (n.Extend(ANY, C, n.Call("RAND", ())), "RAND"),
         (n.Filter(n.Exists(n.Slice(ANY, limit=1)), ANY), "EXISTS over a pattern"),
