@@ -13,7 +13,13 @@ from collections.abc import Iterable, Iterator
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
+from ..terms import Term
 from .commit import GraphName, NetChange
+
+_UNINDEXED = 16
+"""Maximum number of added quads that are scanned for each match; more quads get an index."""
+_NO_QUADS: dict[Quad, None] = {}
+_Index = dict[tuple[int, Term], dict[Quad, None]]
 
 
 class StoreView:
@@ -38,6 +44,16 @@ class StoreView:
         """Iterate over the quads of one graph; the iterator must not leave the calling thread."""
         return iter(self._store.quads_for_pattern(None, None, None, name))
 
+    def match(
+        self,
+        subject: NamedNode | BlankNode | None,
+        predicate: NamedNode | None,
+        object: Term | None,
+        graph: GraphName | None,
+    ) -> list[Quad]:
+        """Return the quads that match a pattern; None is a wildcard, also for the graph."""
+        return list(self._store.quads_for_pattern(subject, predicate, object, graph))
+
 
 class PendingChanges:
     """A layer of pending changes over a view, which is a view itself."""
@@ -46,6 +62,8 @@ class PendingChanges:
         self._below = below
         # Dicts keep the order in which changes were made, so that a commit reads like its request.
         self._added: dict[Quad, None] = {}
+        # The added quads by position and term; None as long as no reader needs the index.
+        self._index: _Index | None = None
         self._removed: dict[Quad, None] = {}
         self._created: dict[NamedNode | BlankNode, None] = {}
         self._dropped: dict[NamedNode | BlankNode, None] = {}
@@ -80,6 +98,52 @@ class PendingChanges:
             if quad.graph_name == name:
                 yield quad
 
+    def match(
+        self,
+        subject: NamedNode | BlankNode | None,
+        predicate: NamedNode | None,
+        object: Term | None,
+        graph: GraphName | None,
+    ) -> list[Quad]:
+        """Return the quads that match a pattern after this layer's changes; None is a wildcard."""
+        found = self._below.match(subject, predicate, object, graph)
+        if self._removed and found:
+            found = [quad for quad in found if quad not in self._removed]
+        if self._added:
+            found += [
+                quad
+                for quad in self._candidates(subject, predicate, object)
+                if (subject is None or quad.subject == subject)
+                and (predicate is None or quad.predicate == predicate)
+                and (object is None or quad.object == object)
+                and (graph is None or quad.graph_name == graph)
+            ]
+        return found
+
+    def _candidates(
+        self, subject: NamedNode | BlankNode | None, predicate: NamedNode | None, object: Term | None
+    ) -> Iterable[Quad]:
+        """Return the added quads that may match a pattern, by the index if there are many."""
+        index = self._index
+        if index is None:
+            if len(self._added) <= _UNINDEXED:
+                return self._added
+            index = self._index = {}
+            for quad in self._added:
+                self._enter(index, quad)
+        keys = [key for key in ((0, subject), (2, object), (1, predicate)) if key[1] is not None]
+        if not keys:
+            return self._added
+        return min((index.get(key, _NO_QUADS) for key in keys), key=len)
+
+    def _enter(self, index: _Index, quad: Quad) -> None:
+        for key in ((0, quad.subject), (1, quad.predicate), (2, quad.object)):
+            index.setdefault(key, {})[quad] = None
+
+    def _leave(self, index: _Index, quad: Quad) -> None:
+        for key in ((0, quad.subject), (1, quad.predicate), (2, quad.object)):
+            index[key].pop(quad, None)
+
     # --- changes ------------------------------------------------------------------------------
 
     def add(self, quad: Quad) -> None:
@@ -88,6 +152,8 @@ class PendingChanges:
             del self._removed[quad]
         elif quad not in self._added and not self._below.contains(quad):
             self._added[quad] = None
+            if self._index is not None:
+                self._enter(self._index, quad)
         else:
             return
         name = quad.graph_name
@@ -98,6 +164,8 @@ class PendingChanges:
         """Remove a quad; its graph stays listed."""
         if quad in self._added:
             del self._added[quad]
+            if self._index is not None:
+                self._leave(self._index, quad)
         elif quad not in self._removed and self._below.contains(quad):
             self._removed[quad] = None
 
@@ -139,6 +207,7 @@ class PendingChanges:
         else:
             self._added, self._removed = above._added, above._removed
             self._created, self._dropped = above._created, above._dropped
+            self._index = above._index
 
     def net(self) -> NetChange:
         """Return the net change of this layer."""

@@ -1,0 +1,126 @@
+"""Facts: the triples that rule bodies match, as term ids, and an index of them in memory.
+
+A fact is a triple ``(s, p, o)`` of term ids of one `TermDictionary`. Bodies match the union of a rule set's
+input graphs and of its own graph as a set; GRAPH patterns match the named input graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Protocol, TypeAlias
+
+Fact: TypeAlias = tuple[int, int, int]
+"""The term ids of a triple's subject, predicate and object."""
+Pattern: TypeAlias = int | None
+"""A term id, or None for any term."""
+
+
+class Facts(Protocol):
+    """A set of facts with an index, and the named graphs that GRAPH patterns match."""
+
+    def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
+        """Return the facts that match, without duplicates; later changes do not affect the result."""
+        ...
+
+    def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
+        """Return matching triples of named input graphs, each with the id of its graph."""
+        ...
+
+    def graph_names(self) -> Collection[int]:
+        """Return the ids of the named input graphs."""
+        ...
+
+    def count(self, p: Pattern) -> int:
+        """Return an estimate of the number of facts with a predicate, or of all facts."""
+        ...
+
+
+class MemoryFacts:
+    """Facts in dictionaries of sets; for the computation of a whole rule set, never kept between commits."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, dict[int, set[int]]] = {}  # predicate -> subject -> objects
+        self._subjects: dict[int, dict[int, set[int]]] = {}  # predicate -> object -> subjects
+        self._by_subject: dict[int, set[int]] = {}  # subject -> predicates
+        self._by_object: dict[int, set[int]] = {}  # object -> predicates
+        self._counts: dict[int, int] = {}
+        self._graphs: dict[int, MemoryFacts] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, fact: Fact) -> bool:
+        s, p, o = fact
+        objects = self._objects.get(p)
+        return objects is not None and o in objects.get(s, ())
+
+    def __iter__(self) -> Iterator[Fact]:
+        for p, subjects in self._objects.items():
+            for s, objects in subjects.items():
+                for o in objects:
+                    yield s, p, o
+
+    def add(self, fact: Fact) -> bool:
+        """Add a fact; return False if it exists already."""
+        s, p, o = fact
+        objects = self._objects.setdefault(p, {}).setdefault(s, set())
+        if o in objects:
+            return False
+        objects.add(o)
+        self._subjects.setdefault(p, {}).setdefault(o, set()).add(s)
+        self._by_subject.setdefault(s, set()).add(p)
+        self._by_object.setdefault(o, set()).add(p)
+        self._counts[p] = self._counts.get(p, 0) + 1
+        self._size += 1
+        return True
+
+    def add_in(self, graph: int, fact: Fact) -> None:
+        """Add a triple of a named input graph, for GRAPH patterns."""
+        self._graphs.setdefault(graph, MemoryFacts()).add(fact)
+
+    def name_graph(self, graph: int) -> None:
+        """List a named input graph that may be empty."""
+        self._graphs.setdefault(graph, MemoryFacts())
+
+    def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
+        """Return the facts that match; see `Facts.match`."""
+        if p is not None:
+            if s is not None:
+                objects = self._objects.get(p, _NOTHING).get(s, ())
+                if o is not None:
+                    return ((s, p, o),) if o in objects else ()
+                return [(s, p, value) for value in objects]
+            if o is not None:
+                return [(subject, p, o) for subject in self._subjects.get(p, _NOTHING).get(o, ())]
+            return [
+                (subject, p, value)
+                for subject, values in self._objects.get(p, _NOTHING).items()
+                for value in values
+            ]
+        predicates: Iterable[int] = self._objects
+        if s is not None:
+            predicates = self._by_subject.get(s, ())
+            if o is not None:
+                predicates = self._by_object.get(o, set()).intersection(predicates)
+        elif o is not None:
+            predicates = self._by_object.get(o, ())
+        return [fact for predicate in predicates for fact in self.match(s, predicate, o)]
+
+    def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
+        """Return matching triples of named graphs; see `Facts.match_in`."""
+        if graph is not None:
+            inside = self._graphs.get(graph)
+            return () if inside is None else [(graph, fact) for fact in inside.match(s, p, o)]
+        return [(name, fact) for name, inside in self._graphs.items() for fact in inside.match(s, p, o)]
+
+    def graph_names(self) -> Collection[int]:
+        """Return the ids of the named graphs."""
+        return list(self._graphs)
+
+    def count(self, p: Pattern) -> int:
+        """Return the number of facts with a predicate, or of all facts."""
+        return self._size if p is None else self._counts.get(p, 0)
+
+
+_NOTHING: dict[int, set[int]] = {}

@@ -1,0 +1,227 @@
+"""The least fixpoint of a program, from nothing or from the fixpoint before a change.
+
+    changed facts of the input
+        |  stratum by stratum:
+        |    1. overdelete   every inferred triple that may depend on a lost fact or on a changed negation
+        |    2. rederive     those of them that the remaining facts still derive
+        |    3. insert       what new facts derive, until nothing is new
+        v
+    changed inferred triples
+
+This is delete-and-rederive (Gupta, Mumick and Subrahmanian 1993, section 7) with semi-naive insertion. A
+triple that an input graph asserts stays a fact when it is overdeleted, so nothing below it is touched.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol
+
+from .facts import Fact, Facts, MemoryFacts
+from .program import CompiledRule, Program, TriggerIndex
+
+_CHECK_EVERY = 256
+"""Number of derived triples between two checks of the budget."""
+
+
+class Inferred(Protocol):
+    """The facts of a rule set before and after a change, and its inferred triples."""
+
+    @property
+    def before(self) -> Facts:
+        """The facts before the change."""
+        ...
+
+    @property
+    def now(self) -> Facts:
+        """The facts after all changes so far."""
+        ...
+
+    def asserted(self, fact: Fact) -> bool:
+        """Return True if an input graph has the triple after the change."""
+        ...
+
+    def known(self, fact: Fact) -> bool:
+        """Return True if the triple is a fact after all changes so far."""
+        ...
+
+    def inferred(self, fact: Fact) -> bool:
+        """Return True if the triple is inferred after all changes so far."""
+        ...
+
+    def infer(self, fact: Fact) -> None:
+        """Add an inferred triple."""
+        ...
+
+    def retract(self, fact: Fact) -> None:
+        """Remove an inferred triple; it stays a fact if an input graph asserts it."""
+        ...
+
+
+@dataclass(slots=True)
+class InputChange:
+    """How the input graphs of a rule set changed.
+
+    Attributes:
+        added: facts that the change made true: an input graph has the triple, and before no input graph had
+            it and it was not inferred.
+        removed: facts that no input graph has any longer; they may have been inferred, too.
+        quads: triples that a named input graph gained or lost, with the id of the graph.
+    """
+
+    added: list[Fact] = field(default_factory=list)
+    removed: list[Fact] = field(default_factory=list)
+    quads: list[tuple[int, Fact]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.quads)
+
+
+def update(program: Program, state: Inferred, change: InputChange, check: Callable[[], None]) -> None:
+    """Update the inferred triples of ``state`` after a change of the input.
+
+    ``check`` is called regularly, and raises an error to give up.
+    """
+    _Update(program, state, change, check).run()
+
+
+class _Update:
+    def __init__(
+        self, program: Program, state: Inferred, change: InputChange, check: Callable[[], None]
+    ) -> None:
+        self._program = program
+        self._state = state
+        self._change = change
+        self._check = check
+        self._steps = 0
+        # Facts that changed so far, which start the work of the next stratum.
+        self._gained: dict[Fact, None] = dict.fromkeys(change.added)
+        self._lost: dict[Fact, None] = dict.fromkeys(change.removed)
+        # Inferred triples that are retracted, and that no stratum has derived again.
+        self._retracted: dict[Fact, None] = {}
+        # The rules of this stratum and of lower ones, any of which may derive a retracted triple again.
+        self._rules: list[CompiledRule] = []
+
+    def run(self) -> None:
+        # A triple that lost its assertion may only support itself.
+        first = [fact for fact in self._change.removed if self._state.inferred(fact)]
+        for number, index in enumerate(self._program.triggers):
+            self._rules += index.rules
+            self._stratum(index, first if number == 0 else [])
+
+    def _count(self) -> None:
+        self._steps += 1
+        if self._steps % _CHECK_EVERY == 0:
+            self._check()
+
+    def _stratum(self, index: TriggerIndex, first: Sequence[Fact]) -> None:
+        state = self._state
+        self._overdelete(index, first)
+        queue: deque[Fact] = deque(fact for fact in self._gained if state.known(fact))
+        for fact in list(self._retracted):
+            self._count()
+            if any(rule.derives(fact, state.now) for rule in self._rules):
+                self._infer(fact, queue)
+        for head in self._closed_heads(index, state.now):
+            self._infer(head, queue)
+        while queue:
+            fact = queue.popleft()
+            for trigger in index.of(fact):
+                for head in trigger.heads(fact, None, state.now, (state.now,)):
+                    self._infer(head, queue)
+        for fact in self._retracted:
+            if not state.known(fact):
+                self._lost[fact] = None
+
+    def _infer(self, fact: Fact, queue: deque[Fact]) -> None:
+        state = self._state
+        if state.inferred(fact):
+            return
+        self._count()
+        new = not state.known(fact)
+        state.infer(fact)
+        self._retracted.pop(fact, None)
+        if new:
+            self._gained[fact] = None
+            queue.append(fact)
+
+    def _overdelete(self, index: TriggerIndex, first: Sequence[Fact]) -> None:
+        """Retract every inferred triple whose derivation may have used a lost fact."""
+        state = self._state
+        queue: deque[Fact] = deque(fact for fact in self._lost if not state.known(fact))
+        queued = set(queue)
+
+        def retract(fact: Fact) -> None:
+            if not state.inferred(fact):
+                return
+            self._count()
+            state.retract(fact)
+            self._retracted[fact] = None
+            if not state.asserted(fact) and fact not in queued:
+                queued.add(fact)
+                queue.append(fact)
+
+        for fact in first:
+            retract(fact)
+        for head in self._closed_heads(index, state.before):
+            retract(head)
+        while queue:
+            fact = queue.popleft()
+            for trigger in index.of(fact):
+                for head in trigger.heads(fact, None, state.before, (state.before,)):
+                    retract(head)
+
+    def _closed_heads(self, index: TriggerIndex, facts: Facts) -> Iterable[Fact]:
+        """Return the heads, over facts before or after the change, that depend on changes in any direction.
+
+        These are changes of GRAPH patterns, which no rule derives, and of patterns below a negation or an
+        aggregate, which a lower stratum has finished.
+        """
+        states = (self._state.before, self._state.now)
+        found: dict[Fact, None] = {}
+        for graph, fact in self._change.quads:
+            for trigger in index.in_graph(graph, fact):
+                found.update(dict.fromkeys(trigger.heads(fact, graph, facts, states)))
+        for fact in chain(self._gained, self._lost):
+            for trigger in index.of(fact):
+                if trigger.closed:
+                    found.update(dict.fromkeys(trigger.heads(fact, None, facts, states)))
+        return found
+
+
+def materialise(
+    program: Program, facts: MemoryFacts, add: Callable[[Fact], None], check: Callable[[], None]
+) -> None:
+    """Compute the least fixpoint over ``facts``, which then hold it; call ``add`` with each inferred triple.
+
+    ``add`` is called once for each inferred triple, also for one that an input graph asserts.
+    """
+    inferred: set[Fact] = set()
+    steps = 0
+
+    queue: deque[Fact] = deque()
+
+    def infer(heads: Iterable[Fact]) -> None:
+        nonlocal steps
+        for head in heads:
+            if head in inferred:
+                continue
+            inferred.add(head)
+            add(head)
+            steps += 1
+            if steps % _CHECK_EVERY == 0:
+                check()
+            if head not in facts:
+                queue.append(head)
+
+    for index in program.triggers:
+        for rule in index.rules:
+            infer(rule.heads(facts))
+            while queue:
+                fact = queue.popleft()
+                facts.add(fact)
+                for trigger in index.of(fact):
+                    infer(trigger.heads(fact, None, facts, (facts,)))

@@ -1,0 +1,175 @@
+"""Property paths: evaluation from one end, and the paths that a changed fact can affect."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from pyoxigraph import NamedNode
+
+from ..algebra import nodes as n
+from .facts import Fact, Facts
+from .terms import Terms
+
+
+class Reader:
+    """Reads the facts of the default graph, or of one named graph."""
+
+    __slots__ = ("_facts", "_graph")
+
+    def __init__(self, facts: Facts, graph: int | None) -> None:
+        self._facts, self._graph = facts, graph
+
+    def match(self, s: int | None, p: int | None, o: int | None) -> Collection[Fact]:
+        """Return the matching triples."""
+        if self._graph is None:
+            return self._facts.match(s, p, o)
+        return [fact for _, fact in self._facts.match_in(self._graph, s, p, o)]
+
+    def is_node(self, node: int) -> bool:
+        """Return True if a triple has the node as its subject or object."""
+        return bool(self.match(node, None, None) or self.match(None, None, node))
+
+    def nodes(self) -> set[int]:
+        """Return every subject and object."""
+        found = set()
+        for s, _, o in self.match(None, None, None):
+            found.add(s)
+            found.add(o)
+        return found
+
+
+class PathSteps:
+    """Evaluation of a property path expression from one of its ends (SPARQL 1.1 section 18.4).
+
+    Alternatives and sequences yield duplicates, the other operators sets.
+    """
+
+    def __init__(self, path: n.PathExpr, terms: Terms) -> None:
+        self._path = path
+        self._terms = terms
+
+    def forward(self, read: Reader, start: int) -> Iterable[int]:
+        """Return the ends of the paths from ``start``."""
+        return self._walk(self._path, read, start, True)
+
+    def backward(self, read: Reader, end: int) -> Iterable[int]:
+        """Return the starts of the paths to ``end``."""
+        return self._walk(self._path, read, end, False)
+
+    def starts_through(self, read: Reader, fact: Fact) -> set[int]:
+        """Return the nodes from which a path can use a fact, and more where that is cheaper to tell."""
+        return self._ends_through(self._path, read, fact, False)
+
+    def _ends_through(self, path: n.PathExpr, read: Reader, fact: Fact, ahead: bool) -> set[int]:
+        """Return the ends (``ahead``) or the starts of the paths that use a fact."""
+        match path:
+            case n.Link(iri):
+                return {fact[2 if ahead else 0]} if fact[1] == self._terms.id_of(iri) else set()
+            case n.Inverse(inner):
+                return self._ends_through(inner, read, fact, not ahead)
+            case n.Sequence(left, right):
+                near, far = (left, right) if ahead else (right, left)
+                found = self._ends_through(far, read, fact, ahead)
+                for middle in self._ends_through(near, read, fact, ahead):
+                    found.update(self._walk(far, read, middle, ahead))
+                return found
+            case n.Alternative(left, right):
+                return self._ends_through(left, read, fact, ahead) | self._ends_through(
+                    right, read, fact, ahead
+                )
+            case n.OneOrMore(inner):
+                found = self._ends_through(inner, read, fact, ahead)
+                return self._closure(inner, read, found, list(found), ahead)
+            case n.ZeroOrMore(inner):
+                found = self._ends_through(inner, read, fact, ahead) | {fact[0], fact[2]}
+                return self._closure(inner, read, found, list(found), ahead)
+            case n.ZeroOrOne(inner):
+                return self._ends_through(inner, read, fact, ahead) | {fact[0], fact[2]}
+            case n.NegatedSet():
+                return {fact[0], fact[2]}
+
+    def starts(self, read: Reader) -> Iterable[int]:
+        """Return the nodes from which a path can start."""
+        return self._starts(self._path, read, True)
+
+    def _starts(self, path: n.PathExpr, read: Reader, ahead: bool) -> Iterable[int]:
+        match path:
+            case n.Link(iri):
+                place = 0 if ahead else 2
+                return {fact[place] for fact in read.match(None, self._terms.id_of(iri), None)}
+            case n.Inverse(inner):
+                return self._starts(inner, read, not ahead)
+            case n.Sequence(left, right):
+                return self._starts(left if ahead else right, read, ahead)
+            case n.Alternative(left, right):
+                return {*self._starts(left, read, ahead), *self._starts(right, read, ahead)}
+            case n.OneOrMore(inner):
+                return self._starts(inner, read, ahead)
+            case _:
+                return read.nodes()
+
+    def _walk(self, path: n.PathExpr, read: Reader, node: int, ahead: bool) -> Iterable[int]:
+        match path:
+            case n.Link(iri):
+                predicate = self._terms.id_of(iri)
+                if ahead:
+                    return [o for _, _, o in read.match(node, predicate, None)]
+                return [s for s, _, _ in read.match(None, predicate, node)]
+            case n.Inverse(inner):
+                return self._walk(inner, read, node, not ahead)
+            case n.Sequence(left, right):
+                first, second = (left, right) if ahead else (right, left)
+                return [
+                    end
+                    for middle in self._walk(first, read, node, ahead)
+                    for end in self._walk(second, read, middle, ahead)
+                ]
+            case n.Alternative(left, right):
+                return [*self._walk(left, read, node, ahead), *self._walk(right, read, node, ahead)]
+            case n.ZeroOrOne(inner):
+                return {node, *self._walk(inner, read, node, ahead)}
+            case n.ZeroOrMore(inner):
+                return self._closure(inner, read, {node}, [node], ahead)
+            case n.OneOrMore(inner):
+                return self._closure(inner, read, set(), [node], ahead)
+            case n.NegatedSet(forward, inverse):
+                return self._negated(forward, inverse, read, node, ahead)
+
+    def _closure(
+        self, inner: n.PathExpr, read: Reader, reached: set[int], waiting: list[int], ahead: bool
+    ) -> set[int]:
+        while waiting:
+            for end in self._walk(inner, read, waiting.pop(), ahead):
+                if end not in reached:
+                    reached.add(end)
+                    waiting.append(end)
+        return reached
+
+    def _negated(
+        self, forward: Sequence[NamedNode], inverse: Sequence[NamedNode], read: Reader, node: int, ahead: bool
+    ) -> list[int]:
+        found = []
+        if forward or not inverse:
+            without = {self._terms.id_of(iri) for iri in forward}
+            facts = read.match(node, None, None) if ahead else read.match(None, None, node)
+            found += [fact[2 if ahead else 0] for fact in facts if fact[1] not in without]
+        if inverse:
+            without = {self._terms.id_of(iri) for iri in inverse}
+            facts = read.match(None, None, node) if ahead else read.match(node, None, None)
+            found += [fact[0 if ahead else 2] for fact in facts if fact[1] not in without]
+        return found
+
+
+def may_be_empty(path: n.PathExpr) -> bool:
+    """Return True if a path can have length zero."""
+    match path:
+        case n.Inverse(inner) | n.OneOrMore(inner):
+            return may_be_empty(inner)
+        case n.Sequence(left, right):
+            return may_be_empty(left) and may_be_empty(right)
+        case n.Alternative(left, right):
+            return may_be_empty(left) or may_be_empty(right)
+        case n.ZeroOrMore() | n.ZeroOrOne():
+            return True
+        case _:
+            return False

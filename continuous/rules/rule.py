@@ -1,0 +1,136 @@
+"""Rules: CONSTRUCT texts, and what a rule set refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quadrill.store.errors import QueryTextError, ReportedError, UnsupportedError
+
+from ..algebra import nodes as n
+from ..algebra.build import all_nodes, expressions, sub_expressions
+from ..algebra.query import ContinuousQuery
+from ..algebra.rewrites import drop_idle_minus, rename_subquery_variables
+from ..algebra.variables import in_scope
+from ..language.context import LanguageLimits
+from ..language.parser import parse
+from .triggers import Occurrence, occurrences
+
+VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
+"""Built-ins whose value is not a function of the dataset; rules must not use them."""
+
+
+class RuleError(QueryTextError):
+    """A rule set is refused; ``rule`` is the number of the rule, from 0."""
+
+    code = "rule-unsafe"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        text: the text as the client wrote it; of a built-in rule its W3C name.
+        head: the triples that each solution of the body adds.
+        body: the algebra of WHERE.
+        patterns: the triple patterns and paths of the body.
+        computes: True if the rule computes terms with BIND or expressions of SELECT.
+        base_iri: the base of relative IRIs that IRI() makes.
+    """
+
+    text: str
+    head: tuple[n.TriplePattern, ...]
+    body: n.Algebra
+    patterns: tuple[Occurrence, ...]
+    computes: bool = False
+    base_iri: str | None = None
+
+
+def parse_rules(texts: Sequence[str], *, base_iri: str, limits: LanguageLimits | None = None) -> list[Rule]:
+    """Parse rules.
+
+    Raises:
+        QueryTextError: a text is malformed or unsafe; ``rule`` in the details is its number, from 0.
+        UnsupportedError: a text uses something that rules do not have.
+    """
+    rules = []
+    for number, text in enumerate(texts):
+        try:
+            rules.append(parse_rule(text, base_iri=base_iri, limits=limits))
+        except ReportedError as error:
+            error.details.setdefault("rule", number)
+            error.message = f"rule {number}: {error.message}"
+            raise
+    return rules
+
+
+def parse_rule(
+    text: str, *, base_iri: str, limits: LanguageLimits | None = None, name: str | None = None
+) -> Rule:
+    """Parse one rule; ``name`` stands for the text of a built-in rule."""
+    query = parse(text, base_iri=base_iri, limits=limits)
+    _require_rule_form(query)
+    body = rename_subquery_variables(drop_idle_minus(query.root))
+    head = _head(query, body)
+    found = tuple(occurrences(body))
+    computes = any(isinstance(node, n.Extend) for node in all_nodes(body))
+    return Rule(name or text, head, body, found, computes, query.base_iri)
+
+
+def _require_rule_form(query: ContinuousQuery) -> None:
+    if query.form != "construct":
+        raise QueryTextError(
+            f"a rule is a CONSTRUCT query, not {query.form.upper()}",
+            hint="write CONSTRUCT { head } WHERE { body }",
+        )
+    if query.windows:
+        raise _missing(
+            "a window", "a rule reads graphs only; give a registration an entailment to reason over windows"
+        )
+    if query.dataset.default or query.dataset.named:
+        raise _missing("FROM", "name the input graphs in the member from of the rule set")
+    for node in all_nodes(query.root):
+        match node:
+            case n.Service():
+                raise _missing("SERVICE", "load the remote data into a graph of the store first")
+            case n.Slice():
+                raise _missing("LIMIT or OFFSET", "a rule must not depend on an order of solutions")
+        for expr in expressions(node):
+            for each in sub_expressions(expr):
+                if isinstance(each, n.Call) and each.name in VOLATILE:
+                    raise _missing(f"{each.name}()", "a rule's result must be a function of the dataset")
+
+
+def _missing(what: str, hint: str) -> UnsupportedError:
+    return UnsupportedError(f"{what} in a rule", f"{what} is not supported in a rule", hint=hint)
+
+
+def _head(query: ContinuousQuery, body: n.Algebra) -> tuple[n.TriplePattern, ...]:
+    names = in_scope(body)
+    for quad in query.template:
+        if quad.graph is not None:
+            raise QueryTextError(
+                "the head of a rule has no GRAPH",
+                hint="the member into of the rule set names the graph of its triples",
+            )
+        for var in sorted(quad.variables, key=lambda each: each.name):
+            if var.hidden:
+                raise RuleError(
+                    "the head has a blank node",
+                    code="rule-blank-node",
+                    hint="make an IRI from the variables of the body: BIND(IRI(CONCAT(…)) AS ?new)",
+                )
+            if var.name not in names:
+                raise RuleError(
+                    f"the variable ?{var.name} of the head is not bound in the body",
+                    hint=f"bind ?{var.name} in WHERE, or take it out of the head",
+                    variable=var.name,
+                )
+    return tuple(quad.triple for quad in query.template)
+
+
+def described(rules: Sequence[Rule], numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return rules of a cycle as members of a problem document."""
+    return [{"rule": number, "text": rules[number].text} for number in numbers]

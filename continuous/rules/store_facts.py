@@ -1,0 +1,229 @@
+"""The facts of a rule set in the quad store, with changes that are not yet committed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+
+from quadrill.store.changes.commit import GraphName, NetChange
+from quadrill.store.changes.pending import PendingChanges, StoreView
+
+from .facts import Fact, MemoryFacts, Pattern
+from .fixpoint import InputChange
+from .terms import Terms
+
+_FEW_GRAPHS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class InputGraphs:
+    """The graphs that a rule set reads, without its own.
+
+    Attributes:
+        listed: the graphs; None for all graphs except ``excluded``.
+        excluded: graphs of rule sets, shapes and views; not read if ``listed`` is None.
+    """
+
+    listed: tuple[GraphName, ...] | None = None
+    excluded: frozenset[GraphName] = frozenset()
+
+    def __contains__(self, graph: GraphName) -> bool:
+        return graph not in self.excluded if self.listed is None else graph in self.listed
+
+
+class StoreFacts:
+    """The facts of a rule set in one state of the dataset."""
+
+    def __init__(
+        self, view: StoreView | PendingChanges, terms: Terms, inputs: InputGraphs, into: NamedNode
+    ) -> None:
+        self.view = view
+        self._terms = terms
+        self._inputs = inputs
+        self._into = into
+        listed = inputs.listed
+        self._each = (*listed, into) if listed is not None and len(listed) < _FEW_GRAPHS else None
+
+    def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
+        """Return the facts that match; see `Facts.match`."""
+        quads = self._quads(s, p, o)
+        ids = self._terms.dictionary.ids
+        if s is not None and p is not None:
+            found = [(s, p, ids[quad.object]) for quad in quads]
+        else:
+            found = [(ids[quad.subject], ids[quad.predicate], ids[quad.object]) for quad in quads]
+        return found if len(found) < 2 else dict.fromkeys(found)
+
+    def _quads(self, s: Pattern, p: Pattern, o: Pattern) -> Iterable[Quad]:
+        pattern = self._pattern(s, p, o)
+        if pattern is None:
+            return ()
+        if self._each is not None:
+            return [quad for graph in self._each for quad in self.view.match(*pattern, graph)]
+        inputs, into = self._inputs, self._into
+        return [
+            quad
+            for quad in self.view.match(*pattern, None)
+            if quad.graph_name == into or quad.graph_name in inputs
+        ]
+
+    def _pattern(
+        self, s: Pattern, p: Pattern, o: Pattern
+    ) -> (
+        tuple[NamedNode | BlankNode | None, NamedNode | None, NamedNode | BlankNode | Literal | Triple | None]
+        | None
+    ):
+        """Return the terms of a pattern; None if RDF allows no such triple."""
+        terms = self._terms.dictionary.terms
+        subject = None if s is None else terms[s]
+        predicate = None if p is None else terms[p]
+        if isinstance(subject, Literal | Triple) or not (
+            predicate is None or isinstance(predicate, NamedNode)
+        ):
+            return None
+        return subject, predicate, None if o is None else terms[o]
+
+    def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
+        """Return matching triples of named input graphs; see `Facts.match_in`."""
+        pattern = self._pattern(s, p, o)
+        if pattern is None:
+            return ()
+        name = None if graph is None else self._terms.dictionary.terms[graph]
+        if isinstance(name, Literal | Triple):
+            return ()
+        ids = self._terms.dictionary.ids
+        return [
+            (ids[quad.graph_name], (ids[quad.subject], ids[quad.predicate], ids[quad.object]))
+            for quad in self.view.match(*pattern, name)
+            if not isinstance(quad.graph_name, DefaultGraph) and self._reads_named(quad.graph_name)
+        ]
+
+    def graph_names(self) -> Collection[int]:
+        """Return the ids of the named input graphs."""
+        ids = self._terms.dictionary.ids
+        return [ids[name] for name in self.view.graph_names() if self._reads_named(name)]
+
+    def _reads_named(self, name: GraphName) -> bool:
+        return name != self._into and name in self._inputs
+
+    def count(self, p: Pattern) -> int:
+        """Return a guess: counts in the store would cost a scan."""
+        return 1_000_000 if p is None else 10_000
+
+    def asserted(self, fact: Fact) -> bool:
+        """Return True if an input graph has the triple."""
+        pattern = self._pattern(*fact)
+        if pattern is None:
+            return False
+        listed = self._inputs.listed
+        if listed is not None:
+            return any(self.view.contains(Quad(*pattern, graph)) for graph in listed)  # type: ignore[arg-type]
+        return any(
+            quad.graph_name != self._into and quad.graph_name in self._inputs
+            for quad in self.view.match(*pattern, None)
+        )
+
+    def quad(self, fact: Fact) -> Quad:
+        """Return the triple in the rule set's own graph."""
+        terms = self._terms.dictionary.terms
+        s, p, o = fact
+        return Quad(terms[s], terms[p], terms[o], self._into)  # type: ignore[arg-type]
+
+    def own(self) -> Iterator[Fact]:
+        """Yield the inferred triples."""
+        ids = self._terms.dictionary.ids
+        for quad in self.view.match(None, None, None, self._into):
+            yield ids[quad.subject], ids[quad.predicate], ids[quad.object]
+
+    def in_memory(self) -> MemoryFacts:
+        """Return the input graphs as facts in memory, without the rule set's own graph."""
+        facts = MemoryFacts()
+        ids = self._terms.dictionary.ids
+        graphs: Iterable[GraphName] = (
+            self._inputs.listed
+            if self._inputs.listed is not None
+            else (DefaultGraph(), *(name for name in self.view.graph_names() if self._reads_named(name)))
+        )
+        for graph in graphs:
+            named = None if isinstance(graph, DefaultGraph) else ids[graph]
+            if named is not None:
+                facts.name_graph(named)
+            for quad in self.view.match(None, None, None, graph):
+                fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
+                facts.add(fact)
+                if named is not None:
+                    facts.add_in(named, fact)
+        return facts
+
+
+class StoreState:
+    """The facts of a rule set before and after a change that is not yet committed.
+
+    Inferred triples are added to and removed from ``pending``.
+
+    Attributes:
+        before: the facts before the change.
+        now: the facts after all changes so far.
+        added: number of inferred triples added, minus those removed.
+    """
+
+    def __init__(
+        self,
+        below: StoreView | PendingChanges,
+        pending: PendingChanges,
+        terms: Terms,
+        inputs: InputGraphs,
+        into: NamedNode,
+    ) -> None:
+        self.before = StoreFacts(below, terms, inputs, into)
+        self.now = StoreFacts(pending, terms, inputs, into)
+        self.added = 0
+        self._pending = pending
+        self._inputs = inputs
+        self._into = into
+        self._terms = terms
+
+    def input_change(self, change: NetChange, *, quads: bool) -> InputChange:
+        """Return how a change of quads changes the facts; ``quads`` asks for those of GRAPH patterns, too."""
+        result = InputChange()
+        for lost, changed in ((False, change.added), (True, change.removed)):
+            for quad in changed:
+                graph = quad.graph_name
+                if graph == self._into or graph not in self._inputs:
+                    continue
+                fact = self._fact(quad)
+                if quads and not isinstance(graph, DefaultGraph):
+                    result.quads.append((self._terms.dictionary.ids[graph], fact))
+                if lost and not self.now.asserted(fact):
+                    result.removed.append(fact)
+                elif not lost and not self.before.match(*fact):
+                    result.added.append(fact)
+        return result
+
+    def _fact(self, quad: Quad) -> Fact:
+        ids = self._terms.dictionary.ids
+        return ids[quad.subject], ids[quad.predicate], ids[quad.object]
+
+    def asserted(self, fact: Fact) -> bool:
+        """Return True if an input graph has the triple after the change."""
+        return self.now.asserted(fact)
+
+    def known(self, fact: Fact) -> bool:
+        """Return True if the triple is a fact after all changes so far."""
+        return bool(self.now.match(*fact))
+
+    def inferred(self, fact: Fact) -> bool:
+        """Return True if the triple is inferred after all changes so far."""
+        return self._pending.contains(self.now.quad(fact))
+
+    def infer(self, fact: Fact) -> None:
+        """Add an inferred triple."""
+        self._pending.add(self.now.quad(fact))
+        self.added += 1
+
+    def retract(self, fact: Fact) -> None:
+        """Remove an inferred triple."""
+        self._pending.remove(self.now.quad(fact))
+        self.added -= 1

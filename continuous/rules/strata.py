@@ -1,0 +1,203 @@
+"""Strata: groups of rules that are evaluated one after the other, so that negation sees final facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pyoxigraph import NamedNode
+
+from ..algebra import nodes as n
+from .rule import Rule, RuleError, described
+from .triggers import Occurrence, predicates_of
+
+
+def strata(rules: Sequence[Rule]) -> list[list[int]]:
+    """Return the numbers of the rules by stratum, lowest first.
+
+    A rule stands in the same stratum as the rules that it depends on, or in a higher one if the dependency is
+    closed (the pattern is negated or aggregated, or the rule computes terms).
+
+    Raises:
+        RuleError: a cycle has a closed dependency: ``rule-negation-cycle``, or ``rule-bind-cycle`` if only
+            computed terms close it.
+    """
+    edges = _dependencies(rules)
+    components = _components(len(rules), edges)
+    place = {rule: number for number, component in enumerate(components) for rule in component}
+    _require_open_cycles(rules, edges, components, place)
+    level = [0] * len(components)
+    for number, component in enumerate(components):  # dependencies come first
+        for rule in component:
+            for other, kind in edges[rule].items():
+                if place[other] != number:
+                    level[number] = max(level[number], level[place[other]] + (kind is not None))
+    result: list[list[int]] = [[] for _ in range(max(level, default=0) + 1)]
+    for number, component in enumerate(components):
+        result[level[number]].extend(component)
+    return [sorted(stratum) for stratum in result if stratum]
+
+
+Edges = list[dict[int, str | None]]
+"""For each rule the rules that it depends on: None for an open dependency, else ``negation`` or ``bind``."""
+
+
+def _dependencies(rules: Sequence[Rule]) -> Edges:
+    edges: Edges = []
+    for rule in rules:
+        found: dict[int, str | None] = {}
+        for number, other in enumerate(rules):
+            for occurrence in rule.patterns:
+                if occurrence.graph is None and any(_may_derive(head, occurrence) for head in other.head):
+                    kind = "negation" if occurrence.closed else "bind" if rule.computes else None
+                    if number not in found or (kind is not None and found[number] != "negation"):
+                        found[number] = kind
+        edges.append(found)
+    return edges
+
+
+def _require_open_cycles(
+    rules: Sequence[Rule], edges: Edges, components: Sequence[Sequence[int]], place: dict[int, int]
+) -> None:
+    for number, component in enumerate(components):
+        kinds = {
+            kind
+            for rule in component
+            for other, kind in edges[rule].items()
+            if place[other] == number and kind is not None
+        }
+        if not kinds:
+            continue
+        negated = "negation" in kinds
+        cycle = _cycle(edges, component, "negation" if negated else "bind")
+        names = ", ".join(str(each) for each in cycle)
+        subject = (
+            f"the rules {names} depend on one another"
+            if len(cycle) > 1
+            else f"the rule {names} depends on itself"
+        )
+        raise RuleError(
+            f"{subject} through {'a negation or an aggregate' if negated else 'a computed term'}",
+            code="rule-negation-cycle" if negated else "rule-bind-cycle",
+            hint="put the rule that negates, aggregates or computes into a second rule set that reads this one",
+            rules=described(rules, cycle),
+        )
+
+
+def _cycle(edges: Edges, component: Sequence[int], kind: str) -> list[int]:
+    """Return the rules of a shortest cycle through a dependency of a kind, in order."""
+    inside = set(component)
+    best: list[int] = []
+    for start in component:
+        for other, found in edges[start].items():
+            if found != kind or other not in inside:
+                continue
+            paths = {other: [start, other]} if other != start else {start: [start]}
+            waiting = [other]
+            while waiting and start not in waiting:
+                rule = waiting.pop(0)
+                for following in edges[rule]:
+                    if following in inside and following not in paths:
+                        paths[following] = [*paths[rule], following]
+                        waiting.append(following)
+                    elif following == start:
+                        paths[start] = paths[rule]
+                        waiting = [start]
+                        break
+            path = paths.get(start, [])
+            if path and (not best or len(path) < len(best)):
+                best = path
+    return best
+
+
+def _components(count: int, edges: Edges) -> list[list[int]]:
+    """Return the strongly connected components, each after the components that it depends on (Tarjan 1972)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    waiting: set[int] = set()
+    components: list[list[int]] = []
+    for root in range(count):
+        if root in index:
+            continue
+        work: list[tuple[int, Iterator[int]]] = [(root, iter(edges[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        waiting.add(root)
+        while work:
+            node, following = work[-1]
+            for other in following:
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    waiting.add(other)
+                    work.append((other, iter(edges[other])))
+                    break
+                if other in waiting:
+                    low[node] = min(low[node], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    component = []
+                    while True:
+                        member = stack.pop()
+                        waiting.discard(member)
+                        component.append(member)
+                        if member == node:
+                            break
+                    components.append(component)
+    return components
+
+
+# --- unification --------------------------------------------------------------------------------
+
+
+def _may_derive(head: n.TriplePattern, occurrence: Occurrence) -> bool:
+    """Return True if a head triple unifies with a pattern."""
+    pattern = occurrence.pattern
+    if isinstance(pattern, n.Path):
+        predicates = predicates_of(pattern.path)
+        return predicates is None or not isinstance(head.predicate, NamedNode) or head.predicate in predicates
+    bindings: dict[tuple[str, str], object] = {}
+    return all(
+        _unify(_tagged(one, "head"), _tagged(other, "body"), bindings)
+        for one, other in (
+            (head.subject, pattern.subject),
+            (head.predicate, pattern.predicate),
+            (head.object, pattern.object),
+        )
+    )
+
+
+def _tagged(term: n.TermPattern | NamedNode, side: str) -> object:
+    """Return a term in which variables are pairs of a side and a name, and triple terms are lists."""
+    match term:
+        case n.Var(name):
+            return (side, name)
+        case n.TripleTerm(s, p, o):
+            return [_tagged(s, side), _tagged(p, side), _tagged(o, side)]
+        case _ if type(term).__name__ == "Triple":
+            return [_tagged(term.subject, side), _tagged(term.predicate, side), _tagged(term.object, side)]  # type: ignore[union-attr]
+        case _:
+            return term
+
+
+def _unify(one: object, other: object, bindings: dict[tuple[str, str], object]) -> bool:
+    one, other = _resolved(one, bindings), _resolved(other, bindings)
+    if isinstance(one, tuple):
+        if one != other:
+            bindings[one] = other
+        return True
+    if isinstance(other, tuple):
+        bindings[other] = one
+        return True
+    if isinstance(one, list) and isinstance(other, list):
+        return all(_unify(left, right, bindings) for left, right in zip(one, other, strict=True))
+    return type(one) is type(other) and one == other
+
+
+def _resolved(term: object, bindings: dict[tuple[str, str], object]) -> object:
+    while isinstance(term, tuple) and term in bindings:
+        term = bindings[term]
+    return term

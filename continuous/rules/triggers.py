@@ -1,0 +1,121 @@
+"""Triggers: for each triple pattern of a rule body, the solutions that a changed fact can add or remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pyoxigraph import NamedNode
+
+from ..algebra import nodes as n
+from ..algebra.build import children
+from ..algebra.variables import certain
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One triple pattern or path of a rule body.
+
+    Attributes:
+        pattern: the pattern.
+        visible: its variables that have the same value in every solution of the body that it affects.
+        closed: True if a new match can remove solutions: inside NOT EXISTS, MINUS, the right side of OPTIONAL,
+            or an aggregating sub-select.
+        graph: the name of the enclosing GRAPH; None outside of GRAPH.
+    """
+
+    pattern: n.TriplePattern | n.Path
+    visible: frozenset[str]
+    closed: bool
+    graph: NamedNode | n.Var | None = None
+
+
+def occurrences(root: n.Algebra) -> list[Occurrence]:
+    """Return all patterns of a rule body."""
+    return list(_walk(root, certain(root), False, None))
+
+
+def _walk(
+    node: n.Algebra, visible: frozenset[str], closed: bool, graph: NamedNode | n.Var | None
+) -> Iterator[Occurrence]:
+    match node:
+        case n.Bgp(patterns):
+            for pattern in patterns:
+                yield Occurrence(pattern, visible, closed, graph)
+        case n.Path():
+            yield Occurrence(node, visible, closed, graph)
+        case n.Graph(name, inner):
+            yield from _walk(inner, visible, closed, name)
+        case n.Filter(condition, inner):
+            yield from _walk(inner, visible, closed, graph)
+            seen = visible & certain(inner)
+            for part in conjuncts(condition):
+                positive = isinstance(part, n.Exists) and not part.negated
+                for pattern in exists_patterns(part):
+                    yield from _walk(pattern, seen, closed or not positive, graph)
+        case n.Extend(inner, _, expr):
+            yield from _walk(inner, visible, closed, graph)
+            for pattern in exists_patterns(expr):
+                yield from _walk(pattern, visible & certain(inner), True, graph)
+        case n.LeftJoin(left, right, condition):
+            yield from _walk(left, visible, closed, graph)
+            seen = visible & certain(left)
+            yield from _walk(right, seen, True, graph)
+            for pattern in exists_patterns(condition) if condition is not None else ():
+                yield from _walk(pattern, seen, True, graph)
+        case n.Minus(left, right):
+            yield from _walk(left, visible, closed, graph)
+            yield from _walk(right, visible & certain(left), True, graph)
+        case n.Group(inner, keys, aggregates):
+            seen = visible & {var.name for var in keys} & certain(inner)
+            yield from _walk(inner, seen, True, graph)
+            for _, aggregate in aggregates:
+                for pattern in exists_patterns(aggregate.expr) if aggregate.expr is not None else ():
+                    yield from _walk(pattern, seen, True, graph)
+        case n.Project(inner, variables):
+            yield from _walk(inner, visible & {var.name for var in variables}, closed, graph)
+        case _:
+            for child in children(node):
+                yield from _walk(child, visible, closed, graph)
+
+
+def conjuncts(expr: n.Expr) -> Iterator[n.Expr]:
+    """Yield the operands of an expression's outermost ``&&``."""
+    if isinstance(expr, n.Call) and expr.name == "&&":
+        for argument in expr.args:
+            yield from conjuncts(argument)
+    else:
+        yield expr
+
+
+def exists_patterns(expr: n.Expr) -> Iterator[n.Algebra]:
+    """Yield the patterns of every EXISTS in an expression."""
+    if isinstance(expr, n.Exists):
+        yield expr.pattern
+    elif isinstance(expr, n.Call | n.FunctionCall):
+        for argument in expr.args:
+            yield from exists_patterns(argument)
+
+
+def predicates_of(path: n.PathExpr) -> frozenset[NamedNode] | None:
+    """Return the predicates that a path reads; None if it may read any, or has paths of length zero."""
+    match path:
+        case n.Link(iri):
+            return frozenset((iri,))
+        case n.Inverse(inner) | n.OneOrMore(inner):
+            return predicates_of(inner)
+        case n.Sequence(left, right) | n.Alternative(left, right):
+            return _union(predicates_of(left), predicates_of(right))
+        case _:
+            return None
+
+
+def _union(
+    first: frozenset[NamedNode] | None, second: frozenset[NamedNode] | None
+) -> frozenset[NamedNode] | None:
+    return None if first is None or second is None else first | second
+
+
+def ground(terms: Iterable[n.TermPattern]) -> bool:
+    """Return True if no term is a variable or has one."""
+    return not any(isinstance(term, n.Var | n.TripleTerm) for term in terms)
