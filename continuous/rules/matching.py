@@ -9,6 +9,7 @@ of their operand alone; variables that the operand may leave unbound therefore g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -256,7 +257,7 @@ class _Place:
             if subject and object_:
                 return 1.0 if predicate else 2.0
             if subject or object_:
-                return (2.0 if subject else 3.0) + size**0.5 * (1 if predicate else 2)
+                return (2.0 if subject else 3.0) + math.sqrt(size) * (1 if predicate else 2)
             return 10.0 + size * (1 if predicate else 2)
 
         return _Element(lambda _: self._triple(pattern), names, cost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pyoxigraph import NamedNode
+from pyoxigraph import BlankNode, NamedNode, Triple
 
 from ..algebra import nodes as n
 from .rule import Rule, RuleError, described
@@ -78,7 +78,7 @@ def _require_open_cycles(
         raise RuleError(
             f"{subject} through {'a negation or an aggregate' if negated else 'a computed term'}",
             code="rule-negation-cycle" if negated else "rule-bind-cycle",
-            hint="put the rule that negates, aggregates or computes into a second rule set that reads this one",
+            hint="put the rule that negates, aggregates or computes in a second rule set, that reads this one",
             rules=described(rules, cycle),
         )
 
@@ -110,7 +110,7 @@ def _cycle(edges: Edges, component: Sequence[int], kind: str) -> list[int]:
 
 
 def _components(count: int, edges: Edges) -> list[list[int]]:
-    """Return the strongly connected components, each after the components that it depends on (Tarjan 1972)."""
+    """Return the strongly connected components, dependencies first (Tarjan 1972)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -170,15 +170,15 @@ def _may_derive(head: n.TriplePattern, occurrence: Occurrence) -> bool:
     )
 
 
-def _tagged(term: n.TermPattern | NamedNode, side: str) -> object:
+def _tagged(term: n.TermPattern | BlankNode, side: str) -> object:
     """Return a term in which variables are pairs of a side and a name, and triple terms are lists."""
     match term:
         case n.Var(name):
             return (side, name)
         case n.TripleTerm(s, p, o):
             return [_tagged(s, side), _tagged(p, side), _tagged(o, side)]
-        case _ if type(term).__name__ == "Triple":
-            return [_tagged(term.subject, side), _tagged(term.predicate, side), _tagged(term.object, side)]  # type: ignore[union-attr]
+        case Triple():
+            return [_tagged(term.subject, side), _tagged(term.predicate, side), _tagged(term.object, side)]
         case _:
             return term
 

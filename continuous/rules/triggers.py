@@ -19,8 +19,8 @@ class Occurrence:
     Attributes:
         pattern: the pattern.
         visible: its variables that have the same value in every solution of the body that it affects.
-        closed: True if a new match can remove solutions: inside NOT EXISTS, MINUS, the right side of OPTIONAL,
-            or an aggregating sub-select.
+        closed: True if a new match can remove solutions: inside NOT EXISTS, MINUS, the right side of
+            OPTIONAL, or an aggregating sub-select.
         graph: the name of the enclosing GRAPH; None outside of GRAPH.
     """
 
@@ -40,8 +40,8 @@ def _walk(
 ) -> Iterator[Occurrence]:
     match node:
         case n.Bgp(patterns):
-            for pattern in patterns:
-                yield Occurrence(pattern, visible, closed, graph)
+            for triple in patterns:
+                yield Occurrence(triple, visible, closed, graph)
         case n.Path():
             yield Occurrence(node, visible, closed, graph)
         case n.Graph(name, inner):

@@ -131,10 +131,13 @@ class PendingChanges:
             index = self._index = {}
             for quad in self._added:
                 self._enter(index, quad)
-        keys = [key for key in ((0, subject), (2, object), (1, predicate)) if key[1] is not None]
-        if not keys:
-            return self._added
-        return min((index.get(key, _NO_QUADS) for key in keys), key=len)
+        smallest = self._added
+        for key in ((0, subject), (2, object), (1, predicate)):
+            if key[1] is not None:
+                quads = index.get((key[0], key[1]), _NO_QUADS)
+                if len(quads) < len(smallest):
+                    smallest = quads
+        return smallest
 
     def _enter(self, index: _Index, quad: Quad) -> None:
         for key in ((0, quad.subject), (1, quad.predicate), (2, quad.object)):
