@@ -78,7 +78,7 @@ def _require_open_cycles(
         raise RuleError(
             f"{subject} through {'a negation or an aggregate' if negated else 'a computed term'}",
             code="rule-negation-cycle" if negated else "rule-bind-cycle",
-            hint="put the rule that negates, aggregates or computes in a second rule set, that reads this one",
+            hint="put the rule that negates, aggregates or computes in a second rule set that reads this one",
             rules=described(rules, cycle),
         )
 

@@ -15,18 +15,25 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from ..terms import Term
 from .commit import GraphName, NetChange
+from .owners import Owners
 
 _UNINDEXED = 16
 """Maximum number of added quads that are scanned for each match; more quads get an index."""
 _NO_QUADS: dict[Quad, None] = {}
+_NO_OWNERS: Owners = {}
 _Index = dict[tuple[int, Term], dict[Quad, None]]
 
 
 class StoreView:
-    """A view of the committed dataset, which lies below all layers of pending changes."""
+    """A view of the committed dataset, which lies below all layers of pending changes.
 
-    def __init__(self, store: Store) -> None:
+    Attributes:
+        owned: the owners of graphs.
+    """
+
+    def __init__(self, store: Store, owned: Owners = _NO_OWNERS) -> None:
         self._store = store
+        self.owned = owned
 
     def contains(self, quad: Quad) -> bool:
         """Return True if the dataset contains the quad."""
@@ -60,6 +67,7 @@ class PendingChanges:
 
     def __init__(self, below: StoreView | PendingChanges) -> None:
         self._below = below
+        self.owned: Owners = below.owned
         # Dicts keep the order in which changes were made, so that a commit reads like its request.
         self._added: dict[Quad, None] = {}
         # The added quads by position and term; None as long as no reader needs the index.

@@ -32,7 +32,11 @@ def check_sum(values: Sequence[object]) -> int:
 
 def row_of(commit: Commit) -> tuple[object, ...]:
     """Return the row of a commit, which ends with its size in bytes and its check sum."""
-    counted = {key: (change.added, change.removed) for key, change in commit.graphs.items()}
+    # A third number marks the graph of a rule set.
+    counted = {
+        key: (change.added, change.removed, 1) if key in commit.inferred else (change.added, change.removed)
+        for key, change in commit.graphs.items()
+    }
     graphs = orjson.dumps(counted).decode()
     names = None
     if commit.created or commit.dropped:
@@ -47,6 +51,7 @@ def commit_of(row: tuple[object, ...], *, listed: bool = True) -> Commit:
     """Return the commit of a row; without ``listed``, the commit has counts of quads but no quads."""
     version, at_ms, exact, cause, graphs, names, added, removed = row
     created, dropped = json.loads(str(names)) if names else ([], [])
+    counted: dict[str, list[int]] = json.loads(str(graphs))
     return Commit(
         version=int(str(version)),
         at_ms=int(str(at_ms)),
@@ -55,8 +60,9 @@ def commit_of(row: tuple[object, ...], *, listed: bool = True) -> Commit:
         created=_names(created),
         dropped=_names(dropped),
         exact=listed and bool(exact),
-        graphs={key: GraphChange(plus, minus) for key, (plus, minus) in json.loads(str(graphs)).items()},
+        graphs={key: GraphChange(*numbers[:2]) for key, numbers in counted.items()},
         cause=None if cause is None else str(cause),
+        inferred=frozenset(key for key, numbers in counted.items() if len(numbers) > 2),
     )
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from ..changes.commit import Commit, graph_key
+from ..changes.owners import Owner
 from ..errors import ConflictError, ReportedError
 from ..terms import store_form
 from ..threads import Background
@@ -144,11 +145,9 @@ class ViewRegistry:
             ConflictError: the graph has quads already, or another view owns the graph.
         """
         with self._lock:
-            owner = next((view.name for view in self.by_name.values() if view.graph == graph), None)
-        if owner is not None and owner != name:
-            raise ConflictError(
-                f"the graph {graph} is the view of the query {owner}", code="graph-owned", graph=graph.value
-            )
+            owner = self._store.queue.owned.get(graph)
+        if owner is not None and owner != Owner("view", name):
+            raise owner.refusal(graph)
         if owner is None and self._store.reader.graph_counts().get(graph, 0):
             raise ConflictError(
                 f"the graph {graph} holds quads already, a view needs a graph of its own",
@@ -166,7 +165,7 @@ class ViewRegistry:
         """
         with self._lock:
             self.check(graph, name)
-            self._store.queue.owned[graph] = name
+            self._store.queue.owned[graph] = Owner("view", name)
         try:
             yield
         finally:
@@ -187,7 +186,7 @@ class ViewRegistry:
             if view is not None:
                 self.by_name[name] = view
                 self._outbox.pop(name, None)
-                self._store.queue.owned[view.graph] = name
+                self._store.queue.owned[view.graph] = Owner("view", name)
 
     def close(self, name: str) -> None:
         """Remove the view of a query that ends; its graph keeps the quads, and all clients may write it."""
@@ -288,7 +287,7 @@ class ViewRegistry:
         cause = f"view {view.name}"
         if not write.whole:
             remove = [quad for quad, there in write.changes.items() if not there]
-            return self._store.writer.apply(add=add, remove=remove, cause=cause, owner=view.name)
+            return self._store.writer.apply(add=add, remove=remove, cause=cause, owner=Owner("view", view.name))
         if not add and not self._store.reader.graph_exists(view.graph):
             return None
-        return self._store.writer.put_graph(view.graph, add, cause=cause, owner=view.name)
+        return self._store.writer.put_graph(view.graph, add, cause=cause, owner=Owner("view", view.name))

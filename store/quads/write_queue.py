@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pyoxigraph import Store
 
 from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_key
+from ..changes.owners import Owner
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import ConflictError, ReportedError, StoreError, StoreUnwritableError
 from .committer import Committer
+from .consequences import Consequences
 from .read_write_lock import ReadWriteLock
 from .subscribers import Subscribers
 
@@ -31,12 +33,6 @@ class PreconditionError(ConflictError):
     code = "version-changed"
 
 
-class OwnedGraphError(ConflictError):
-    """A write touches a graph that only its view may change: HTTP 409."""
-
-    code = "graph-owned"
-
-
 @dataclass(slots=True)
 class WriteRequest:
     """One write request and its outcome.
@@ -45,8 +41,10 @@ class WriteRequest:
         derive: adds the changes; called once under the writer lock, possibly in another writer's thread.
         cause: the cause that the commit records.
         expected: the version that the dataset must have; None for any.
-        owner: name of the view that writes; the request must not change graphs of other views.
-        starts_group: True if no change may be pending when ``derive`` is called.
+        owner: the owner that writes; the request must not change graphs of other owners.
+        alone: True if the request must not share a group with others: no change is pending when ``derive`` is
+            called, and later requests see its commit.
+        committed: called with the commit under the writer lock, once it is logged and visible.
         commit: the commit of the request; None before the commit and after a failure.
         error: the error of a failed request.
     """
@@ -54,8 +52,9 @@ class WriteRequest:
     derive: Callable[[PendingChanges], None]
     cause: str | None
     expected: int | None = None
-    owner: str | None = None
-    starts_group: bool = False
+    owner: Owner | None = None
+    alone: bool = False
+    committed: Callable[[Commit], None] | None = None
     commit: Commit | None = None
     error: BaseException | None = None
 
@@ -69,7 +68,8 @@ class WriteQueue:
     """Accepts write requests from any thread and commits them in groups.
 
     Attributes:
-        owned: the names of views by the graphs that they own.
+        owned: the owners of graphs.
+        consequences: derives the quads that follow from each change; None while there are no rule sets.
     """
 
     def __init__(
@@ -89,11 +89,12 @@ class WriteQueue:
             clock_ms: the wall clock in milliseconds.
             grouped: True to commit waiting requests together with one fsync; useless in memory.
         """
-        self.owned: dict[GraphName, str] = {}
+        self.owned: dict[GraphName, Owner] = {}
         self._committer = committer
         self._gate = gate
         self._subscribers = subscribers
         self._clock_ms = clock_ms
+        self.consequences: Consequences | None = None
         self._group_requests = _GROUP_REQUESTS if grouped else 1
         self._queue: deque[WriteRequest] = deque()
 
@@ -166,7 +167,7 @@ class WriteQueue:
                 raise
 
     def _derive_group(self, requests: list[WriteRequest]) -> None:
-        group = PendingChanges(StoreView(self._committer.store))
+        group = PendingChanges(StoreView(self._committer.store, self.owned))
         commits: list[Commit] = []
         now_ms = self._clock_ms()
         version = self._committer.version
@@ -175,7 +176,7 @@ class WriteQueue:
             and len(requests) < self._group_requests
             and (not commits or len(group) <= _GROUP_QUADS)
         ):
-            if self._queue[0].starts_group and requests:
+            if requests and (self._queue[0].alone or requests[0].alone):
                 break
             request = self._queue.popleft()
             requests.append(request)
@@ -189,30 +190,53 @@ class WriteQueue:
                 request.derive(pending)
                 change = pending.net()
                 self._refuse_owned(change, request.owner)
+                if self.consequences is not None and change:
+                    self.consequences.derive(group, pending, change)
+                    change = pending.net()
             except Exception as error:
                 request.error = _without_frames(error)
                 continue
             if change:
                 version = self._committer.next_version(version)
-            request.commit = _commit(change, version, now_ms, request.cause)
+            request.commit = self._commit(change, version, now_ms, request.cause)
             if change:
                 commits.append(request.commit)
                 group.take(pending, change)
         if commits:
             self._committer.commit(commits, commits[0].net() if len(commits) == 1 else group.net())
+        for request in requests:
+            if request.committed is not None and request.error is None and request.commit is not None:
+                request.committed(request.commit)
 
-    def _refuse_owned(self, change: NetChange, owner: str | None) -> None:
+    def _commit(self, change: NetChange, version: int, now_ms: int, cause: str | None) -> Commit:
+        if not change:
+            return Commit(version, now_ms, cause=cause, changed=False)
+        names = (*change.created, *change.dropped)
+        graphs = count_graphs(change.added, change.removed, names)
+        return Commit(
+            version,
+            now_ms,
+            change.added,
+            change.removed,
+            change.created,
+            change.dropped,
+            graphs=graphs,
+            cause=cause,
+            inferred=frozenset(key for key in self._inferred() if key in graphs),
+        )
+
+    def _inferred(self) -> list[str]:
+        """Return the keys of the graphs of rule sets."""
+        return [graph_key(graph) for graph, owner in self.owned.items() if owner.kind == "rules"]
+
+    def _refuse_owned(self, change: NetChange, owner: Owner | None) -> None:
         if not self.owned:
             return
         names: set[GraphName] = {quad.graph_name for quad in (*change.added, *change.removed)}
         for name in (*names, *change.created, *change.dropped):
             other = self.owned.get(name, owner)
-            if other != owner:
-                raise OwnedGraphError(
-                    f"the graph {name} is the view of the query {other}, which alone changes it",
-                    hint="leave it out, or drop the query first",
-                    graph=graph_key(name),
-                )
+            if other is not None and other != owner:
+                raise other.refusal(name)
 
 
 def _without_frames(error: Exception) -> Exception:
@@ -222,19 +246,3 @@ def _without_frames(error: Exception) -> Exception:
         link.__traceback__ = None
         link = link.__cause__ or link.__context__
     return error
-
-
-def _commit(change: NetChange, version: int, now_ms: int, cause: str | None) -> Commit:
-    if not change:
-        return Commit(version, now_ms, cause=cause, changed=False)
-    names = (*change.created, *change.dropped)
-    return Commit(
-        version,
-        now_ms,
-        change.added,
-        change.removed,
-        change.created,
-        change.dropped,
-        graphs=count_graphs(change.added, change.removed, names),
-        cause=cause,
-    )

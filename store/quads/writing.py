@@ -10,6 +10,7 @@ from typing import IO, Any
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from ..changes.commit import Commit, GraphName, NetChange
+from ..changes.owners import Owner
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..errors import NotFoundError
 from ..formats import RdfType, parse_rdf, rdf_error
@@ -94,7 +95,7 @@ class StoreWriter:
         the copy.
         """
         return self._queue.submit(
-            WriteRequest(lambda pending: pending.replay(work()), cause, starts_group=True)
+            WriteRequest(lambda pending: pending.replay(work()), cause, alone=True)
         )
 
     def apply(
@@ -106,7 +107,7 @@ class StoreWriter:
         drop: Iterable[NamedNode | BlankNode] = (),
         cause: str | None = None,
         expected: int | None = None,
-        owner: str | None = None,
+        owner: Owner | None = None,
     ) -> Commit:
         """Change quads and graph names as one atomic commit: drop, remove, create, add, in this order.
 
@@ -136,7 +137,7 @@ class StoreWriter:
         *,
         cause: str | None = "put",
         expected: int | None = None,
-        owner: str | None = None,
+        owner: Owner | None = None,
     ) -> Commit:
         """Replace the content of one graph; the graph is listed afterwards, also when it is empty.
 
