@@ -27,6 +27,8 @@ class Program:
     Attributes:
         rules: the compiled rules.
         strata: the rules of each stratum, lowest first.
+        triggers: the patterns of each stratum that changed facts match.
+        reads_graphs: True if a rule has a GRAPH pattern.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Program:
         self.rules = [CompiledRule(rule, terms, count) for rule in rules]
         self.strata = [[self.rules[number] for number in stratum] for stratum in strata(rules)]
         self.triggers = [TriggerIndex(stratum) for stratum in self.strata]
+        self.reads_graphs = any(index.reads_graphs for index in self.triggers)
 
 
 class CompiledRule:
@@ -302,7 +305,6 @@ class TriggerIndex:
         self._any: list[Trigger] = []
         self._by_predicate: dict[int, list[Trigger]] = {}
         self._in_graphs: list[Trigger] = []
-        self.heads: set[int] | None = set()
         for rule in self.rules:
             for occurrence in rule.rule.patterns:
                 trigger = Trigger(rule, occurrence)
@@ -313,6 +315,11 @@ class TriggerIndex:
                 else:
                     for predicate in trigger.predicates:
                         self._by_predicate.setdefault(predicate, []).append(trigger)
+
+    @property
+    def reads_graphs(self) -> bool:
+        """True if a rule of the stratum has a GRAPH pattern."""
+        return bool(self._in_graphs)
 
     def of(self, fact: Fact) -> Iterator[Trigger]:
         """Yield the triggers of patterns outside of GRAPH that a fact matches."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
@@ -10,7 +10,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.pending import PendingChanges, StoreView
 
-from .facts import Fact, MemoryFacts, Pattern
+from .facts import Fact, Pattern
 from .fixpoint import InputChange
 from .terms import Terms
 
@@ -130,32 +130,6 @@ class StoreFacts:
         terms = self._terms.dictionary.terms
         s, p, o = fact
         return Quad(terms[s], terms[p], terms[o], self._into)  # type: ignore[arg-type]
-
-    def own(self) -> Iterator[Fact]:
-        """Yield the inferred triples."""
-        ids = self._terms.dictionary.ids
-        for quad in self.view.match(None, None, None, self._into):
-            yield ids[quad.subject], ids[quad.predicate], ids[quad.object]
-
-    def in_memory(self) -> MemoryFacts:
-        """Return the input graphs as facts in memory, without the rule set's own graph."""
-        facts = MemoryFacts()
-        ids = self._terms.dictionary.ids
-        graphs: Iterable[GraphName] = (
-            self._inputs.listed
-            if self._inputs.listed is not None
-            else (DefaultGraph(), *(name for name in self.view.graph_names() if self._reads_named(name)))
-        )
-        for graph in graphs:
-            named = None if isinstance(graph, DefaultGraph) else ids[graph]
-            if named is not None:
-                facts.name_graph(named)
-            for quad in self.view.match(None, None, None, graph):
-                fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
-                facts.add(fact)
-                if named is not None:
-                    facts.add_in(named, fact)
-        return facts
 
 
 class StoreState:

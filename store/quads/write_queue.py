@@ -44,6 +44,7 @@ class WriteRequest:
         owner: the owner that writes; the request must not change graphs of other owners.
         alone: True if the request must not share a group with others: no change is pending when ``derive`` is
             called, and later requests see its commit.
+        timed: False if the consequences of the change may take any time, as for loads and restores.
         committed: called with the commit under the writer lock, once it is logged and visible.
         commit: the commit of the request; None before the commit and after a failure.
         error: the error of a failed request.
@@ -55,6 +56,7 @@ class WriteRequest:
     owner: Owner | None = None
     alone: bool = False
     committed: Callable[[Commit], None] | None = None
+    timed: bool = True
     commit: Commit | None = None
     error: BaseException | None = None
 
@@ -191,7 +193,7 @@ class WriteQueue:
                 change = pending.net()
                 self._refuse_owned(change, request.owner)
                 if self.consequences is not None and change:
-                    self.consequences.derive(group, pending, change)
+                    self.consequences.derive(group, pending, change, timed=request.timed)
                     change = pending.net()
             except Exception as error:
                 request.error = _without_frames(error)

@@ -94,9 +94,7 @@ class StoreWriter:
         ``work`` may copy the database (`QuadStore.checkpoint_quads`, ``in_commit``) to compute the change on
         the copy.
         """
-        return self._queue.submit(
-            WriteRequest(lambda pending: pending.replay(work()), cause, alone=True)
-        )
+        return self._queue.submit(WriteRequest(lambda pending: pending.replay(work()), cause, alone=True))
 
     def apply(
         self,

@@ -128,3 +128,14 @@ JOBS = _table(
     _filled("created_ms", BigInteger),
     _filled("updated_ms", BigInteger),
 )
+
+RULE_SETS = _table(
+    "rule_sets",
+    _position(),
+    _filled("name", String(128), unique=True),
+    _filled("definition", JSON),
+    Column("following", JSON(none_as_null=True)),
+    _filled("state", String(16)),
+    Column("error", Text),
+    _filled("created_ms", BigInteger),
+)

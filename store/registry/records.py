@@ -15,6 +15,7 @@ LatePolicy: TypeAlias = Literal["drop", "admit", "error"]
 Stamping: TypeAlias = Literal["event", "arrival"]
 StreamClock: TypeAlias = Literal["event", "wall-when-idle"]
 ConnectorRole: TypeAlias = Literal["source", "sink"]
+RuleSetState: TypeAlias = Literal["materialising", "ready", "suspended", "failed", "dropping"]
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
@@ -116,3 +117,20 @@ class JobRecord:
     error: str | None = None
     created_ms: int = 0
     updated_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSetRecord:
+    """A rule set; ``definition`` are the members of its PUT.
+
+    ``state`` is ``materialising`` until the set's graph is complete, then ``ready``, ``suspended`` or
+    ``failed``; ``dropping`` while its graph is removed. ``following`` is the definition that a PUT under way
+    will replace ``definition`` by; None without one.
+    """
+
+    name: str
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    following: Mapping[str, Any] | None = None
+    state: RuleSetState = "materialising"
+    error: str | None = None
+    created_ms: int = 0

@@ -12,6 +12,7 @@ from .tables import (
     JobRecords,
     PrefixRecords,
     QueryRecords,
+    RuleSetRecords,
     StoredQueryRecords,
     StreamRecords,
     TokenRecords,
@@ -30,6 +31,7 @@ class Registry:
         self.prefixes = PrefixRecords(database)
         self.tokens = TokenRecords(database)
         self.jobs = JobRecords(database)
+        self.rule_sets = RuleSetRecords(database)
 
     @classmethod
     def open(cls, url: str = "sqlite://") -> Self:

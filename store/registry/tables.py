@@ -9,12 +9,23 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
 
 from ..errors import ConflictError, NotFoundError
-from .models import CONNECTORS, DROPPED_QUERIES, JOBS, PREFIXES, QUERIES, STORED_QUERIES, STREAMS, TOKENS
+from .models import (
+    CONNECTORS,
+    DROPPED_QUERIES,
+    JOBS,
+    PREFIXES,
+    QUERIES,
+    RULE_SETS,
+    STORED_QUERIES,
+    STREAMS,
+    TOKENS,
+)
 from .records import (
     ConnectorRecord,
     JobRecord,
     PrefixRecord,
     QueryRecord,
+    RuleSetRecord,
     StoredQueryRecord,
     StreamRecord,
     TokenRecord,
@@ -23,7 +34,8 @@ from .session import Database, with_digest
 
 RecordType = TypeVar(
     "RecordType",
-    ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, StoredQueryRecord, StreamRecord, TokenRecord,
+    ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, RuleSetRecord, StoredQueryRecord, StreamRecord,
+    TokenRecord,
 )  # fmt: skip
 
 
@@ -224,6 +236,13 @@ class StoredQueryRecords(RecordTable[StoredQueryRecord]):
 
     table, record, order = STORED_QUERIES, StoredQueryRecord, ("name",)
     unknown = KeyFault("no query is saved as {}", code="unknown-stored-query")
+
+
+class RuleSetRecords(RecordTable[RuleSetRecord]):
+    """Rule sets in the order of their first PUT."""
+
+    table, record = RULE_SETS, RuleSetRecord
+    unknown = KeyFault("there is no rule set {}", code="unknown-rules")
 
 
 class TokenRecords(RecordTable[TokenRecord]):

@@ -7,10 +7,12 @@ import random
 import pytest
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
-from quadrill.continuous.rules.fixpoint import materialise, update
+from quadrill.continuous.rules.definition import RuleSetDefinition
+from quadrill.continuous.rules.fixpoint import update
 from quadrill.continuous.rules.program import Program
 from quadrill.continuous.rules.rule import Rule, parse_rules
-from quadrill.continuous.rules.store_facts import InputGraphs, StoreFacts, StoreState
+from quadrill.continuous.rules.rule_set import RuleSet
+from quadrill.continuous.rules.store_facts import InputGraphs, StoreState
 from quadrill.continuous.rules.strata import strata
 from quadrill.continuous.rules.terms import Terms
 from quadrill.store.changes.pending import PendingChanges, StoreView
@@ -164,10 +166,7 @@ def test_inferred_triples_equal_the_naive_fixpoint_after_every_commit(seed: int)
 
 def recomputed(under_test: RuleStore, rules: list[Rule]) -> set[Triple]:
     """Return the inferred triples as the first materialisation computes them."""
-    terms = Terms()
-    inputs = InputGraphs(None, frozenset((INTO,)))
-    facts = StoreFacts(StoreView(under_test.store), terms, inputs, INTO)
-    memory = facts.in_memory()
-    found = set()
-    materialise(Program(rules, terms, memory.count), memory, found.add, lambda: None)
-    return {facts.quad(fact).triple for fact in found}
+    rule_set = RuleSet("test", RuleSetDefinition(INTO), "http://e/", None)
+    rule_set.rules = rules
+    snapshot = rule_set.snapshot(StoreView(under_test.store))
+    return {quad.triple for quad in snapshot.materialise(rule_set.budget(0, timed=False))}

@@ -1,0 +1,521 @@
+"""The rule sets of one store: registration, and the consequences of every commit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.changes.commit import Commit, GraphName, NetChange, graph_key
+from quadrill.store.changes.pending import PendingChanges, StoreView
+from quadrill.store.errors import ConflictError, GoneError, InputError, NotFoundError, ReportedError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.write_queue import WriteRequest
+from quadrill.store.registry import Registry, RuleSetRecord
+
+from ..language.context import LanguageLimits
+from ..rules.definition import read_definition
+from ..rules.rule_set import RuleBudgetError, RuleSet
+
+log = logging.getLogger("quadrill.continuous")
+
+
+@dataclass(slots=True)
+class Progress:
+    """The progress of a materialisation; ``inferred`` is the number of triples so far."""
+
+    inferred: int = 0
+
+
+@dataclass(slots=True)
+class RulePut:
+    """One PUT of a rule set that was accepted and is not complete.
+
+    Attributes:
+        name: the name of the set.
+        created: True if the set is new.
+        changed: False if the set is registered with the same definition; `run` then does nothing.
+        run: materialises the set and makes it visible; raises the errors of `RuleService.put`.
+        progress: shows how far `run` is.
+    """
+
+    name: str
+    created: bool
+    changed: bool
+    run: Callable[[], None]
+    progress: Progress = field(default_factory=Progress)
+
+
+class RuleService:
+    """Registers rule sets, and derives the consequences of each change under the writer lock.
+
+    Any thread may call the methods. The sets are replaced as a whole under the writer lock, so that a
+    commit sees either the sets before a PUT or those after it.
+    """
+
+    def __init__(
+        self,
+        store: QuadStore,
+        registry: Registry | None,
+        *,
+        base_iri: str,
+        limits: LanguageLimits | None = None,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._base_iri = base_iri
+        self._limits = limits
+        self._clock_ms = clock_ms
+        self._sets: dict[str, RuleSet] = {}
+        self._ordered: tuple[RuleSet, ...] = ()
+        self._created_ms: dict[str, int] = {}
+        self._lock = threading.RLock()
+        self._under_way: dict[str, RulePut | None] = {}
+        self._failed: dict[str, RuleSetRecord] = {}
+
+    # --- start --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Load the registered sets, and complete what a crash has interrupted.
+
+        Called before any client can read, so that no reader sees a version without its consequences.
+        """
+        if self._registry is None:
+            return
+        incomplete = []
+        for record in self._registry.rule_sets.all():
+            definition = record.following or record.definition
+            try:
+                rule_set = self._parse(record.name, definition)
+            except ReportedError as error:
+                log.error("the rule set %s cannot be loaded: %s", record.name, error.message)
+                self._failed[record.name] = record
+                continue
+            self._created_ms[record.name] = record.created_ms
+            self._store.queue.owned[rule_set.into] = rule_set.owner
+            rule_set.suspended = record.state == "suspended"
+            rule_set.error = record.error
+            self._sets[record.name] = rule_set
+            if record.state != "ready" or record.following is not None:
+                incomplete.append((record, rule_set))
+        self._order()
+        for record, rule_set in incomplete:
+            self._complete(record, rule_set)
+
+    def _complete(self, record: RuleSetRecord, rule_set: RuleSet) -> None:
+        """Complete a PUT, a DELETE or a suspension that a crash has interrupted."""
+        if record.state == "dropping":
+            self.delete(record.name)
+            return
+        if rule_set.suspended:
+            if self._count(rule_set.into):
+                self._submit(rule_set, lambda pending: pending.clear(rule_set.into))
+            return
+        old = read_definition(record.definition).into
+        try:
+            self._submit(rule_set, lambda pending: self._rebuild(pending, rule_set, old))
+        except RuleBudgetError as error:
+            self._store_state(rule_set, "failed", error.message)
+            return
+        self._store_state(rule_set, "ready", None)
+
+    def _rebuild(self, pending: PendingChanges, rule_set: RuleSet, old: NamedNode) -> None:
+        if old != rule_set.into and pending.has_graph(old):
+            pending.drop(old)
+        rule_set.derive_all(pending, rule_set.budget(0, timed=False))
+
+    # --- registration -------------------------------------------------------------------------
+
+    def put(self, name: str, members: Mapping[str, Any]) -> RulePut:
+        """Check a rule set and reserve its graph; the caller then calls ``run`` of the result.
+
+        Raises:
+            InputError, QueryTextError, UnsupportedError: the definition is refused.
+            ConflictError: the graph is not empty or belongs to another owner, or a PUT is under way.
+            RuleBudgetError: raised by ``run``: the set infers more than its maximum.
+        """
+        candidate = self._parse(name, members)
+        with self._lock:
+            if name in self._under_way:
+                raise ConflictError(
+                    f"a change of the rule set {name} is under way",
+                    code="in-progress",
+                    hint="wait for its job, then repeat the request",
+                )
+            old = self._sets.get(name)
+            if old is not None and not old.suspended and old.definition == candidate.definition:
+                return RulePut(name, False, False, lambda: None)
+            self._require_no_cycle(candidate)
+            self._claim(candidate, old)
+            put = RulePut(name, old is None, True, lambda: self._run(put, candidate, old))
+            self._under_way[name] = put
+            created_ms = self._created_ms.get(name, self._clock_ms())
+            try:
+                self._write_record(
+                    RuleSetRecord(
+                        name,
+                        candidate.definition.members() if old is None else old.definition.members(),
+                        None if old is None else candidate.definition.members(),
+                        "materialising" if old is None else "suspended" if old.suspended else "ready",
+                        created_ms=created_ms,
+                    )
+                )
+            except BaseException:
+                self._unclaim(candidate, old)
+                del self._under_way[name]
+                raise
+            self._created_ms[name] = created_ms
+            return put
+
+    def _run(self, put: RulePut, candidate: RuleSet, old: RuleSet | None) -> None:
+        state, error = "ready", None
+        try:
+            self._materialise(put, candidate, old)
+        except RuleBudgetError as refused:
+            if not candidate.definition.suspend:
+                self._abandon(candidate, old)
+                raise
+            state, error = "suspended", refused.message
+            self._install(candidate, old, suspended=refused.message)
+        except BaseException:
+            self._abandon(candidate, old)
+            raise
+        self._store_state(candidate, state, error)
+        with self._lock:
+            self._under_way.pop(candidate.name, None)
+
+    def _materialise(self, put: RulePut, candidate: RuleSet, old: RuleSet | None) -> None:
+        """Compute the fixpoint of a version without the writer lock, then what later commits change."""
+        store = self._store
+        with store.reader.snapshot_read() as snapshot:
+            version = snapshot.version
+            inputs = candidate.snapshot(StoreView(snapshot.database(), store.queue.owned))
+        budget = candidate.budget(0, timed=False)
+
+        def report(count: int) -> None:
+            put.progress.inferred = count
+
+        inferred = inputs.materialise(budget, report)
+
+        def derive(pending: PendingChanges) -> None:
+            if old is not None and old.into != candidate.into:
+                pending.drop(old.into)
+            missed = self._missed(version)
+            if missed is None:
+                candidate.derive_all(pending, budget)
+            elif missed:
+                candidate.replace(pending, candidate.catch_up(pending, inferred, missed, budget))
+            else:
+                candidate.replace(pending, set(inferred))
+
+        self._submit(candidate, derive, old=old)
+
+    def _missed(self, version: int) -> list[NetChange] | None:
+        """Return the changes since a version; None if they are unknown."""
+        if version == self._store.committer.version:
+            return []
+        try:
+            commits = list(self._store.commits_after(version))
+        except GoneError:
+            return None
+        return [commit.net() for commit in commits] if all(commit.exact for commit in commits) else None
+
+    def _install(self, candidate: RuleSet, old: RuleSet | None, *, suspended: str) -> None:
+        """Make a suspended set visible: its graph is empty."""
+        candidate.suspended, candidate.error = True, suspended
+
+        def derive(pending: PendingChanges) -> None:
+            if old is not None and old.into != candidate.into:
+                pending.drop(old.into)
+            pending.create(candidate.into)
+            pending.clear(candidate.into)
+
+        self._submit(candidate, derive, old=old)
+
+    def _submit(
+        self, rule_set: RuleSet, derive: Callable[[PendingChanges], None], *, old: RuleSet | None = None
+    ) -> Commit:
+        """Commit a change of a set's graph, and make the set visible with the commit."""
+
+        def committed(_: Commit) -> None:
+            if old is not None and old.into != rule_set.into:
+                self._store.queue.owned.pop(old.into, None)
+            self._sets = {**self._sets, rule_set.name: rule_set}
+            self._order()
+
+        owner = rule_set.owner
+        request = WriteRequest(
+            derive, f"rules {rule_set.name}", owner=owner, alone=True, committed=committed, timed=False
+        )
+        started = time.perf_counter()
+        commit = self._store.queue.submit(request)
+        rule_set.cost_ms = (time.perf_counter() - started) * 1000
+        return commit
+
+    def delete(self, name: str) -> None:
+        """Remove a set and its quads.
+
+        Raises:
+            NotFoundError: there is no such set.
+            ConflictError: another set reads the graph of this one, or a PUT is under way.
+        """
+        with self._lock:
+            rule_set = self._sets.get(name)
+            if rule_set is None:
+                if name in self._failed:
+                    del self._failed[name]
+                    self._remove_record(name)
+                    return
+                raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
+            if name in self._under_way:
+                raise ConflictError(f"a change of the rule set {name} is under way", code="in-progress")
+            readers = self.readers_of(rule_set)
+            if readers:
+                raise ConflictError(
+                    f"the rule set {name} is in use by {', '.join(readers)}",
+                    code="in-use",
+                    hint="drop or change these first",
+                    used_by=readers,
+                )
+            self._store_state(rule_set, "dropping", None)
+            into = rule_set.into
+
+            def removed(_: Commit) -> None:
+                self._sets = {other: each for other, each in self._sets.items() if other != name}
+                self._store.queue.owned.pop(into, None)
+                self._order()
+
+            request = WriteRequest(
+                lambda pending: pending.drop(into),
+                f"rules {name}",
+                owner=rule_set.owner,
+                alone=True,
+                committed=removed,
+            )
+            self._store.queue.submit(request)
+            self._created_ms.pop(name, None)
+            self._remove_record(name)
+
+    def readers_of(self, rule_set: RuleSet) -> list[str]:
+        """Return the names of the rule sets that read the graph of a set."""
+        return [
+            f"the rule set {other.name}"
+            for other in self._sets.values()
+            if other is not rule_set and rule_set.into in (other.definition.sources or ())
+        ]
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Return the names of all sets, oldest first."""
+        with self._lock:
+            names = {*self._sets, *self._under_way, *self._failed}
+            return sorted(names, key=lambda name: (self._created_ms.get(name, 0), name))
+
+    def graph_of(self, name: str) -> NamedNode:
+        """Return the graph of a set.
+
+        Raises:
+            NotFoundError: there is no such set.
+        """
+        rule_set = self._sets.get(name)
+        if rule_set is None:
+            raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
+        return rule_set.into
+
+    def graphs(self) -> tuple[NamedNode, ...]:
+        """Return the graphs of all sets."""
+        return tuple(rule_set.into for rule_set in self._ordered)
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return a set as JSON members.
+
+        Raises:
+            NotFoundError: there is no such set.
+        """
+        with self._lock:
+            put = self._under_way.get(name)
+            rule_set = self._sets.get(name)
+            failed = self._failed.get(name)
+        if rule_set is None and failed is not None:
+            return {"name": name, **failed.definition, "state": "failed", "error": failed.error}
+        if rule_set is None and put is None:
+            raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
+        described: dict[str, Any] = {"name": name}
+        if rule_set is not None:
+            described |= rule_set.definition.members()
+        state = "suspended" if rule_set is not None and rule_set.suspended else "ready"
+        return described | {
+            "state": "materialising" if put is not None else state,
+            "version": self._store.reader.version if rule_set is not None else None,
+            "inferred": self._count(rule_set.into) if rule_set is not None else 0,
+            "materialising": None if put is None else put.progress.inferred,
+            "strata": [] if rule_set is None else rule_set.strata(),
+            "inconsistencies": [],
+            "cost_ms": 0.0 if rule_set is None else round(rule_set.cost_ms, 3),
+            "error": None if rule_set is None else rule_set.error,
+            "created_ms": self._created_ms.get(name, 0),
+        }
+
+    # --- consequences (store.quads.consequences) ----------------------------------------------
+
+    def derive(
+        self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
+    ) -> None:
+        """Add the consequences of a change, set by set; see `Consequences.derive`."""
+        size = self._store.reader.quad_count
+        for rule_set in self._ordered:
+            if rule_set.suspended:
+                continue
+            started = time.perf_counter()
+            budget = rule_set.budget(self._count(rule_set.into), timed=timed)
+            with self._suspending(rule_set, below, pending):
+                rule_set.derive(below, pending, change, budget, size)
+            rule_set.cost_ms = (time.perf_counter() - started) * 1000
+            if len(self._ordered) > 1:
+                change = pending.net()
+
+    def derive_all(self, pending: PendingChanges) -> None:
+        """Compute every set again; see `Consequences.derive_all`."""
+        for rule_set in self._ordered:
+            if not rule_set.suspended:
+                with self._suspending(rule_set, pending, pending):
+                    rule_set.derive_all(pending, rule_set.budget(0, timed=False))
+
+    @contextmanager
+    def _suspending(
+        self, rule_set: RuleSet, below: PendingChanges, pending: PendingChanges
+    ) -> Iterator[None]:
+        """Suspend a set that exceeds a budget inside the block, if its definition says so.
+
+        The graph is emptied by the same commit. The registry knows of the suspension before the commit, so
+        that a crash between them leaves a suspended set, whose graph the next start empties.
+        """
+        try:
+            yield
+        except RuleBudgetError as error:
+            if not rule_set.definition.suspend:
+                raise
+            pending.clear(rule_set.into)
+            rule_set.suspended, rule_set.error = True, error.message
+            self._store_state(rule_set, "suspended", error.message)
+            log.warning("the rule set %s is suspended: %s", rule_set.name, error.message)
+
+    # --- helpers ------------------------------------------------------------------------------
+
+    def _parse(self, name: str, members: Mapping[str, Any]) -> RuleSet:
+        return RuleSet(name, read_definition(members), self._base_iri, self._limits)
+
+    def _count(self, graph: GraphName) -> int:
+        return self._store.committer.counts.get(graph, 0)
+
+    def _order(self) -> None:
+        """Order the sets so that each comes after the sets whose graphs it reads; called under a lock."""
+        self._ordered = tuple(_in_order(list(self._sets.values())))
+        self._store.queue.consequences = self if self._ordered else None
+
+    def _require_no_cycle(self, candidate: RuleSet) -> None:
+        others = [each for each in self._sets.values() if each.name != candidate.name]
+        cycle = _cycle([*others, candidate])
+        if cycle:
+            raise InputError(
+                f"the rule sets {', '.join(cycle)} would read one another",
+                code="cycle",
+                hint="put their rules into one set",
+                cycle=cycle,
+            )
+
+    def _claim(self, candidate: RuleSet, old: RuleSet | None) -> None:
+        """Reserve the graph of a set.
+
+        Raises:
+            ConflictError: the graph has quads, or belongs to another owner.
+        """
+        store, into = self._store, candidate.into
+        with store.committer.lock:
+            owner = store.queue.owned.get(into)
+            if owner is not None and owner != candidate.owner:
+                raise owner.refusal(into)
+            if owner is None and self._count(into):
+                raise ConflictError(
+                    f"the graph {into} has quads already; a rule set needs a graph of its own",
+                    code="graph-not-empty",
+                    hint="drop the graph first, or choose another one for into",
+                    graph=graph_key(into),
+                )
+            store.queue.owned[into] = candidate.owner
+
+    def _unclaim(self, candidate: RuleSet, old: RuleSet | None) -> None:
+        if old is None or old.into != candidate.into:
+            self._store.queue.owned.pop(candidate.into, None)
+
+    def _abandon(self, candidate: RuleSet, old: RuleSet | None) -> None:
+        """Undo a PUT that failed: the set is as it was before."""
+        self._unclaim(candidate, old)
+        with self._lock:
+            self._under_way.pop(candidate.name, None)
+        if old is None:
+            self._created_ms.pop(candidate.name, None)
+            self._remove_record(candidate.name)
+        else:
+            self._store_state(old, "suspended" if old.suspended else "ready", old.error)
+
+    def _store_state(self, rule_set: RuleSet, state: str, error: str | None) -> None:
+        created_ms = self._created_ms.get(rule_set.name, 0)
+        self._write_record(
+            RuleSetRecord(rule_set.name, rule_set.definition.members(), None, state, error, created_ms)  # type: ignore[arg-type]
+        )
+
+    def _write_record(self, record: RuleSetRecord) -> None:
+        if self._registry is not None:
+            self._registry.rule_sets.put(record)
+
+    def _remove_record(self, name: str) -> None:
+        if self._registry is not None:
+            self._registry.rule_sets.remove(name)
+
+
+def _in_order(sets: list[RuleSet]) -> list[RuleSet]:
+    """Return rule sets, each after the sets that it reads."""
+    by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
+    ordered: dict[str, RuleSet] = {}
+
+    def place(rule_set: RuleSet) -> None:
+        if rule_set.name in ordered:
+            return
+        for graph in rule_set.definition.sources or ():
+            if graph in by_graph:
+                place(by_graph[graph])
+        ordered[rule_set.name] = rule_set
+
+    for each in sets:
+        place(each)
+    return list(ordered.values())
+
+
+def _cycle(sets: list[RuleSet]) -> list[str]:
+    """Return the names of sets that read one another; empty if there are none."""
+    by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
+
+    def search(rule_set: RuleSet, path: list[str]) -> list[str]:
+        if rule_set.name in path:
+            return path[path.index(rule_set.name) :]
+        for graph in rule_set.definition.sources or ():
+            if graph in by_graph:
+                found = search(by_graph[graph], [*path, rule_set.name])
+                if found:
+                    return found
+        return []
+
+    for each in sets:
+        found = search(each, [])
+        if found:
+            return found
+    return []
