@@ -376,7 +376,7 @@ class RuleService:
                 continue
             started = time.perf_counter()
             budget = rule_set.budget(self._count(rule_set.into), timed=timed)
-            with self._suspending(rule_set, below, pending):
+            with self._suspending(rule_set, pending):
                 rule_set.derive(below, pending, change, budget, size)
             rule_set.cost_ms = (time.perf_counter() - started) * 1000
             if len(self._ordered) > 1:
@@ -386,13 +386,11 @@ class RuleService:
         """Compute every set again; see `Consequences.derive_all`."""
         for rule_set in self._ordered:
             if not rule_set.suspended:
-                with self._suspending(rule_set, pending, pending):
+                with self._suspending(rule_set, pending):
                     rule_set.derive_all(pending, rule_set.budget(0, timed=False))
 
     @contextmanager
-    def _suspending(
-        self, rule_set: RuleSet, below: PendingChanges, pending: PendingChanges
-    ) -> Iterator[None]:
+    def _suspending(self, rule_set: RuleSet, pending: PendingChanges) -> Iterator[None]:
         """Suspend a set that exceeds a budget inside the block, if its definition says so.
 
         The graph is emptied by the same commit. The registry knows of the suspension before the commit, so

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from typing import Literal as OneOf
 
 from pyoxigraph import DefaultGraph, NamedNode
 
@@ -104,9 +103,6 @@ def read_definition(members: Mapping[str, Any]) -> RuleSetDefinition:
     return RuleSetDefinition(
         into, rules, tuple(dict.fromkeys(include)), sources, max_inferred, max_time, on_budget == "suspend"
     )
-
-
-OnBudget = OneOf["reject", "suspend"]
 
 
 def _strings(members: Mapping[str, Any], name: str) -> tuple[str, ...]:

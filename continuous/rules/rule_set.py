@@ -19,7 +19,7 @@ from .facts import Fact, MemoryFacts
 from .fixpoint import materialise, update
 from .program import Program
 from .rule import Rule, parse_rules
-from .store_facts import InputGraphs, StoreFacts, StoreState
+from .store_facts import InputGraphs, StoreState
 from .terms import Terms
 
 _MOST_TERMS = 200_000
@@ -278,6 +278,3 @@ def built_in_rules(names: Iterable[str]) -> list[Rule]:
     if any(True for _ in names):
         raise NotImplementedError
     return []
-
-
-__all__ = ["Budget", "RuleBudgetError", "RuleSet", "Snapshot", "StoreFacts"]

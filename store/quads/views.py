@@ -285,6 +285,7 @@ class ViewRegistry:
             return None
         add = [quad for quad, there in write.changes.items() if there]
         cause = f"view {view.name}"
+        owner = Owner("view", view.name)
         if not write.whole:
             remove = [quad for quad, there in write.changes.items() if not there]
             return self._store.writer.apply(
@@ -292,4 +293,4 @@ class ViewRegistry:
             )
         if not add and not self._store.reader.graph_exists(view.graph):
             return None
-        return self._store.writer.put_graph(view.graph, add, cause=cause, owner=Owner("view", view.name))
+        return self._store.writer.put_graph(view.graph, add, cause=cause, owner=owner)
