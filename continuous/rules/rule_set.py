@@ -19,7 +19,7 @@ from .facts import Fact, MemoryFacts
 from .fixpoint import materialise, update
 from .program import Program
 from .rule import Rule, parse_rules
-from .store_facts import InputGraphs, StoreState
+from .store_facts import InputGraphs, MatchCache, StoreState
 from .terms import Terms
 
 _MOST_TERMS = 200_000
@@ -105,6 +105,7 @@ class RuleSet:
 
     def _compile(self) -> None:
         self._terms = Terms(self._base_iri)
+        self._cache = MatchCache()
         self.program = Program(self.rules, self._terms)
 
     @property
@@ -146,7 +147,18 @@ class RuleSet:
             self.derive_all(pending, budget)
             return
         self._excluded = inputs.excluded
-        state = StoreState(below, pending, self._terms, inputs, self.into)
+        # Earlier requests of a group are not committed yet, and may never be.
+        self._cache.begin(usable=not len(below))
+        try:
+            self._update(
+                StoreState(below, pending, self._terms, inputs, self.into, self._cache), change, budget
+            )
+        finally:
+            self._cache.end()
+        if len(self._terms.dictionary) > _MOST_TERMS:
+            self._compile()
+
+    def _update(self, state: StoreState, change: NetChange, budget: Budget) -> None:
         facts = state.input_change(change, quads=self.program.reads_graphs)
         if not facts:
             return
@@ -158,8 +170,6 @@ class RuleSet:
 
         update(self.program, state, facts, check)
         check()
-        if len(self._terms.dictionary) > _MOST_TERMS:
-            self._compile()
 
     def derive_all(self, pending: PendingChanges, budget: Budget) -> None:
         """Make the graph equal to the fixpoint of the pending dataset.
@@ -168,6 +178,7 @@ class RuleSet:
             RuleBudgetError: a budget is exceeded; ``pending`` is unchanged.
         """
         self._excluded = self.inputs(pending.owned).excluded
+        self._cache.clear()
         snapshot = self.snapshot(pending)
         self.replace(pending, set(snapshot.materialise(budget)))
 

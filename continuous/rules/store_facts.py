@@ -15,6 +15,10 @@ from .fixpoint import InputChange
 from .terms import Terms
 
 _FEW_GRAPHS = 2
+_MOST_MATCHES = 20_000
+"""Maximum number of cached matches of one rule set; about 10 MB."""
+_MOST_FACTS = 100
+"""Maximum number of facts of a cached match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,69 @@ class InputGraphs:
         return graph not in self.excluded if self.listed is None else graph in self.listed
 
 
+class MatchCache:
+    """Matches of patterns with a predicate in the committed dataset, for predicates that rarely change.
+
+    A commit of data mostly probes the schema, which the cache then answers without the store.
+
+    Attributes:
+        changed: ids of the predicates that the running change touches, whose matches are not cached.
+        usable: True if the dataset before the running change is the committed one.
+    """
+
+    def __init__(self) -> None:
+        self.changed: set[int] = set()
+        self.usable = False
+        self._matches: dict[int, dict[tuple[Pattern, Pattern], Collection[Fact]]] = {}
+        self._size = 0
+
+    def begin(self, *, usable: bool) -> None:
+        """Begin a change."""
+        self.changed.clear()
+        self.usable = usable
+
+    def end(self) -> None:
+        """End a change: forget the matches of the predicates that it touched."""
+        for predicate in self.changed:
+            forgotten = self._matches.pop(predicate, None)
+            if forgotten is not None:
+                self._size -= len(forgotten)
+        self.usable = False
+
+    def clear(self) -> None:
+        """Forget everything, after unknown changes."""
+        self._matches.clear()
+        self._size = 0
+
+    def table(self, predicate: int) -> dict[tuple[Pattern, Pattern], Collection[Fact]] | None:
+        """Return the cached matches of a predicate by subject and object; None if they must not be used."""
+        if not self.usable or predicate in self.changed:
+            return None
+        table = self._matches.get(predicate)
+        if table is None:
+            table = self._matches[predicate] = {}
+        return table
+
+    def added(self) -> None:
+        """Count a new entry, and forget all entries when there are too many."""
+        self._size += 1
+        if self._size > _MOST_MATCHES:
+            self.clear()
+
+
 class StoreFacts:
     """The facts of a rule set in one state of the dataset."""
 
     def __init__(
-        self, view: StoreView | PendingChanges, terms: Terms, inputs: InputGraphs, into: NamedNode
+        self,
+        view: StoreView | PendingChanges,
+        terms: Terms,
+        inputs: InputGraphs,
+        into: NamedNode,
+        cache: MatchCache | None = None,
     ) -> None:
         self.view = view
+        self._cache = cache or MatchCache()
         self._terms = terms
         self._inputs = inputs
         self._into = into
@@ -48,6 +108,18 @@ class StoreFacts:
 
     def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
         """Return the facts that match; see `Facts.match`."""
+        table = None if p is None else self._cache.table(p)
+        if table is None:
+            return self._read(s, p, o)
+        found = table.get((s, o))
+        if found is None:
+            found = self._read(s, p, o)
+            if len(found) <= _MOST_FACTS:
+                table[s, o] = found
+                self._cache.added()
+        return found
+
+    def _read(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
         quads = self._quads(s, p, o)
         ids = self._terms.dictionary.ids
         if s is not None and p is not None:
@@ -150,9 +222,12 @@ class StoreState:
         terms: Terms,
         inputs: InputGraphs,
         into: NamedNode,
+        cache: MatchCache | None = None,
     ) -> None:
-        self.before = StoreFacts(below, terms, inputs, into)
-        self.now = StoreFacts(pending, terms, inputs, into)
+        cache = cache or MatchCache()
+        self.before = StoreFacts(below, terms, inputs, into, cache)
+        self.now = StoreFacts(pending, terms, inputs, into, cache)
+        self._changed = cache.changed
         self.added = 0
         self._pending = pending
         self._inputs = inputs
@@ -168,6 +243,7 @@ class StoreState:
                 if graph == self._into or graph not in self._inputs:
                     continue
                 fact = self._fact(quad)
+                self._changed.add(fact[1])
                 if quads and not isinstance(graph, DefaultGraph):
                     result.quads.append((self._terms.dictionary.ids[graph], fact))
                 if lost and not self.now.asserted(fact):
@@ -194,10 +270,12 @@ class StoreState:
 
     def infer(self, fact: Fact) -> None:
         """Add an inferred triple."""
+        self._changed.add(fact[1])
         self._pending.add(self.now.quad(fact))
         self.added += 1
 
     def retract(self, fact: Fact) -> None:
         """Remove an inferred triple."""
+        self._changed.add(fact[1])
         self._pending.remove(self.now.quad(fact))
         self.added -= 1
