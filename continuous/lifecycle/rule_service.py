@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit, GraphName, NetChange, graph_key
 from quadrill.store.changes.pending import PendingChanges, StoreView
@@ -22,6 +22,7 @@ from quadrill.store.registry import Registry, RuleSetRecord
 from ..language.context import LanguageLimits
 from ..rules.definition import read_definition
 from ..rules.rule_set import RuleBudgetError, RuleSet
+from ..rules.why import Derivation
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -363,6 +364,35 @@ class RuleService:
             "error": None if rule_set is None else rule_set.error,
             "created_ms": self._created_ms.get(name, 0),
         }
+
+    def why(self, quad: Quad) -> dict[str, Any]:
+        """Return why a quad is in the store, as JSON members: whether it is asserted, and its derivations.
+
+        Raises:
+            NotFoundError: the store does not have the quad.
+        """
+        with self._store.reader.snapshot_read() as snapshot:
+            view = StoreView(snapshot.database(), dict(self._store.queue.owned))
+            if not view.contains(quad):
+                raise NotFoundError(f"the store does not have the quad {quad}", code="unknown-quad")
+            asserted = True
+            found: list[Derivation] = []
+            rule_set = next((each for each in self._ordered if each.into == quad.graph_name), None)
+            if rule_set is not None:
+                asserted, found = rule_set.why(view, quad)
+            return {
+                "version": snapshot.version,
+                "asserted": asserted,
+                "derivations": [
+                    {
+                        "set": rule_set.name,
+                        "rule": each.rule,
+                        "premises": [f"{premise} ." for premise in each.premises],
+                    }
+                    for each in found
+                    if rule_set is not None
+                ],
+            }
 
     # --- consequences (store.quads.consequences) ----------------------------------------------
 

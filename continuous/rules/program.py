@@ -79,6 +79,10 @@ class CompiledRule:
 
     def derives(self, fact: Fact, facts: Facts) -> bool:
         """Return True if a solution of the body gives the fact."""
+        return any(True for _ in self.solutions_for(fact, facts))
+
+    def solutions_for(self, fact: Fact, facts: Facts) -> Iterator[Frame]:
+        """Yield a frame for each solution that gives the fact; the frame is valid until the next one."""
         for template in self._heads:
             found = template.bindings(fact)
             if found is None:
@@ -88,8 +92,7 @@ class CompiledRule:
             frame = self._frame(values)
             for _ in matcher(frame, facts):
                 if template.fact(frame) == fact:
-                    return True
-        return False
+                    yield frame
 
     def _frame(self, values: Bindings) -> Frame:
         frame = self.layout.frame()

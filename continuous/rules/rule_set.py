@@ -19,8 +19,9 @@ from .facts import Fact, MemoryFacts
 from .fixpoint import materialise, update
 from .program import Program
 from .rule import Rule, parse_rules
-from .store_facts import InputGraphs, MatchCache, StoreState
+from .store_facts import InputGraphs, MatchCache, StoreFacts, StoreState
 from .terms import Terms
+from .why import Derivation, derivations
 
 _MOST_TERMS = 200_000
 """Number of terms in a set's dictionary from which the program is compiled again with an empty one."""
@@ -192,6 +193,14 @@ class RuleSet:
         pending.create(self.into)
         for quad in wanted:
             pending.add(quad)
+
+    def why(self, view: StoreView, quad: Quad) -> tuple[bool, list[Derivation]]:
+        """Return whether an input graph has the triple of an inferred quad, and how rules derive it."""
+        terms = Terms(self._base_iri)
+        facts = StoreFacts(view, terms, self.inputs(view.owned), self.into)
+        ids = terms.dictionary.ids
+        fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
+        return facts.asserted(fact), derivations(Program(self.rules, terms), fact, facts)
 
     def snapshot(self, view: StoreView | PendingChanges) -> Snapshot:
         """Return a snapshot of the input graphs, which is read later in any thread that calls this method."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
@@ -156,6 +156,27 @@ class StoreFacts:
         ):
             return None
         return subject, predicate, None if o is None else terms[o]
+
+    def quads(self, ids: Sequence[Pattern], graph: Pattern, *, named: bool) -> list[Quad]:
+        """Return the quads of input graphs, then of the own graph, that a pattern matches.
+
+        ``named`` looks in named input graphs only, and in ``graph`` if it is given.
+        """
+        s, p, o = ids
+        pattern = self._pattern(s, p, o)
+        if pattern is None:
+            return []
+        if named:
+            name = None if graph is None else self._terms.dictionary.terms[graph]
+            if isinstance(name, Literal | Triple):
+                return []
+            found = self.view.match(*pattern, name)
+            return [
+                quad
+                for quad in found
+                if self._reads_named(quad.graph_name) and quad.graph_name != DefaultGraph()
+            ]
+        return sorted(self._quads(s, p, o), key=lambda quad: quad.graph_name == self._into)
 
     def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
         """Return matching triples of named input graphs; see `Facts.match_in`."""
