@@ -13,7 +13,9 @@ from quadrill.continuous.analysis.update import analyse_update
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
+from quadrill.continuous.language.context import LanguageLimits
 from quadrill.continuous.language.mapping.limits import RecordLimits
+from quadrill.continuous.lifecycle.rule_service import RuleService
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.settings import EngineSettings
@@ -57,6 +59,7 @@ class Services:
     settings: Settings
     store: QuadStore
     registry: Registry
+    rules: RuleService
     engine: Engine
     security: Security
     fanout: Fanout
@@ -152,6 +155,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         undo.callback(store.close)
         registry = open_registry(settings)
         undo.callback(registry.close)
+        rules = open_rules(store, registry, settings, clock.now_ms)
         security = Security(settings, registry.tokens)
         journal = open_journal(settings)
         if journal is not None:
@@ -179,6 +183,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             settings,
             store,
             registry,
+            rules,
             engine,
             security,
             fanout,
@@ -197,6 +202,20 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         )
         undo.pop_all()
     return services
+
+
+def open_rules(
+    store: QuadStore, registry: Registry, settings: Settings, clock_ms: Callable[[], int]
+) -> RuleService:
+    """Load the rule sets of the registry; afterwards each commit has their consequences.
+
+    A PUT or DELETE that a crash has interrupted is completed. Called before the engine recovers and before
+    requests are served, so that nobody reads a version without its consequences.
+    """
+    limits = LanguageLimits(characters=settings.max_query_bytes)
+    rules = RuleService(store, registry, base_iri=settings.base_iri, limits=limits, clock_ms=clock_ms)
+    rules.start()
+    return rules
 
 
 def open_journal(settings: Settings) -> Journal | None:

@@ -45,7 +45,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "at": ("string", "event time: milliseconds since the epoch or xsd:dateTime"),
     "each": ("string", "`triple` makes one element of each triple"),
     "partial": ("boolean", "accept the good elements and list the bad"),
-    "wait": ("boolean", "answer once all results are in the feeds"),
+    "wait": ("boolean", "answer once all results are in the feeds, or once the rule set is complete"),
     "id": ("string", "name of a dead letter"),
     "reason": ("string", "late, failed, budget or unreadable"),
     "limit": ("integer", "at most so many"),

@@ -58,6 +58,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "back-pressure": 429,
     "idempotency-key-reused": 422,
     "idempotency-conflict": 422,
+    "rule-budget": 422,
     "precondition-failed": 412,
     "gone": 410,
     "timeout": 503,

@@ -14,6 +14,7 @@ from ..wiring import Services
 from .operating import OPERATING
 from .page import page_routes
 from .queries import QUERIES
+from .rules import RULES
 from .store import STORE
 from .streams import STREAMS
 
@@ -28,5 +29,5 @@ def all_routes(page: Handler) -> tuple[Route, ...]:
     described = Route(
         "GET", "/openapi.json", openapi, "this document", answers=JSON, role="public", while_starting=True
     )
-    table = (*STORE, *STREAMS, *QUERIES, *OPERATING, described, *page_routes(page))
+    table = (*STORE, *RULES, *STREAMS, *QUERIES, *OPERATING, described, *page_routes(page))
     return table

@@ -1,4 +1,4 @@
-"""Queue of background jobs: loads, restores, compaction and mirrors.
+"""Queue of background jobs: loads, restores, compaction, mirrors and PUTs of rule sets.
 
 The jobs run one at a time; the registry stores their progress.
 """
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from quadrill.continuous.lifecycle.rule_service import RulePut
 from quadrill.store.bulk import BulkLoader, LoadCancelledError, LoadProgress
 from quadrill.store.bulk.load import MIRROR as MIRROR_FOLDER
 from quadrill.store.bulk.load import require_mirror
@@ -33,7 +34,7 @@ from .mirror import MirrorUpkeep, describe_mirror
 
 log = logging.getLogger("quadrill.jobs")
 
-LOAD, OPTIMIZE, RESTORE, MIRROR = "load", "optimize", "restore", "mirror"
+LOAD, OPTIMIZE, RESTORE, MIRROR, RULES = "load", "optimize", "restore", "mirror", "rules"
 PROGRESS_SECONDS = 0.5
 
 
@@ -49,6 +50,7 @@ class JobQueue:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._cancelled: set[str] = set()
+        self._puts: dict[str, RulePut] = {}
         folder = settings.data_folder
         self._loader = BulkLoader(store, None if folder is None else folder / "loads", kept_loads(settings))
         self._mirror: MirrorUpkeep | None = None
@@ -113,7 +115,11 @@ class JobQueue:
             raise HttpError(404, error.message, code="no-such-backup") from error
         return self._submit(RESTORE, {"folder": str(path)})
 
-    def _submit(self, kind: str, asked: dict[str, Any]) -> JobRecord:
+    def submit_rules(self, put: RulePut) -> JobRecord:
+        """Queue the materialisation of a rule set that the rule service has accepted."""
+        return self._submit(RULES, {"rules": put.name, "into": put.definition.into.value}, put)
+
+    def _submit(self, kind: str, asked: dict[str, Any], put: RulePut | None = None) -> JobRecord:
         now = _now_ms()
         record = JobRecord(
             id=secrets.token_hex(8),
@@ -124,6 +130,8 @@ class JobQueue:
             request=asked,
         )
         self._registry.jobs.add(record)
+        if put is not None:
+            self._puts[record.id] = put
         self._start()
         self._queue.put(partial(self._do, record.id))
         return record
@@ -188,6 +196,7 @@ class JobQueue:
                 OPTIMIZE: self._optimize,
                 RESTORE: self._restore,
                 MIRROR: self._make_mirror,
+                RULES: self._put_rules,
             }
             work[record.kind](record)
         except LoadCancelledError as error:
@@ -279,11 +288,44 @@ class JobQueue:
         done = progress_of("done", len(quads), 0, started) | {"version": commit.version}
         self._update(record.id, state="done", progress=done)
 
+    def _put_rules(self, record: JobRecord) -> None:
+        started = time.monotonic()
+        put, ended = self._puts.pop(record.id), threading.Event()
+
+        def show(stage: str) -> None:
+            progress = progress_of(stage, put.progress.inferred, 0, started)
+            self._update(record.id, state="done" if stage == "done" else "running", progress=progress)
+
+        def watch() -> None:
+            while not ended.wait(PROGRESS_SECONDS):
+                show("materialise")
+
+        show("materialise")
+        watcher = threading.Thread(target=watch, name="quadrill-rules-progress", daemon=True)
+        watcher.start()
+        try:
+            put.run()
+        finally:
+            ended.set()
+            watcher.join()
+        show("done")
+
     def _end_leftovers(self) -> None:
-        """Mark unfinished jobs of an earlier server run as failed; their finished parts are kept."""
+        """Mark unfinished jobs of an earlier server run as failed; their finished parts are kept.
+
+        A PUT of a rule set is completed by the start of the rule service, so its job is done.
+        """
         for record in self._registry.jobs.all():
-            if record.state in ("queued", "running"):
+            if record.state not in ("queued", "running"):
+                continue
+            if record.kind == RULES and self._is_complete(record.request["rules"]):
+                self._update(record.id, state="done")
+            else:
                 self._update(record.id, state="failed", error="the server ended before the job was done")
+
+    def _is_complete(self, rules: str) -> bool:
+        found = self._registry.rule_sets.get(rules)
+        return found is not None and found.state in ("ready", "suspended")
 
     def _update(self, job_id: str, **fields: Any) -> None:
         self._registry.jobs.update(job_id, updated_ms=_now_ms(), **fields)

@@ -6,8 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyoxigraph import NamedNode, Quad
@@ -20,7 +20,7 @@ from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, RuleSetRecord
 
 from ..language.context import LanguageLimits
-from ..rules.definition import read_definition
+from ..rules.definition import RuleSetDefinition, read_definition
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.why import Derivation
 
@@ -43,6 +43,7 @@ class RulePut:
         created: True if the set is new.
         changed: False if the set is registered with the same definition; `run` then does nothing.
         run: materialises the set and makes it visible; raises the errors of `RuleService.put`.
+        definition: the definition of the set.
         progress: shows how far `run` is.
     """
 
@@ -50,6 +51,7 @@ class RulePut:
     created: bool
     changed: bool
     run: Callable[[], None]
+    definition: RuleSetDefinition
     progress: Progress = field(default_factory=Progress)
 
 
@@ -78,8 +80,9 @@ class RuleService:
         self._ordered: tuple[RuleSet, ...] = ()
         self._created_ms: dict[str, int] = {}
         self._lock = threading.RLock()
-        self._under_way: dict[str, RulePut | None] = {}
+        self._under_way: dict[str, RulePut] = {}
         self._failed: dict[str, RuleSetRecord] = {}
+        self._leaving: tuple[PendingChanges, str] | None = None
 
     # --- start --------------------------------------------------------------------------------
 
@@ -97,7 +100,7 @@ class RuleService:
                 rule_set = self._parse(record.name, definition)
             except ReportedError as error:
                 log.error("the rule set %s cannot be loaded: %s", record.name, error.message)
-                self._failed[record.name] = record
+                self._failed[record.name] = replace(record, error=error.message)
                 continue
             self._created_ms[record.name] = record.created_ms
             self._store.queue.owned[rule_set.into] = rule_set.owner
@@ -145,17 +148,15 @@ class RuleService:
         candidate = self._parse(name, members)
         with self._lock:
             if name in self._under_way:
-                raise ConflictError(
-                    f"a change of the rule set {name} is under way",
-                    code="in-progress",
-                    hint="wait for its job, then repeat the request",
-                )
+                raise _in_progress(name)
             old = self._sets.get(name)
             if old is not None and not old.suspended and old.definition == candidate.definition:
-                return RulePut(name, False, False, lambda: None)
+                return RulePut(name, False, False, lambda: None, candidate.definition)
             self._require_no_cycle(candidate)
             self._claim(candidate, old)
-            put = RulePut(name, old is None, True, lambda: self._run(put, candidate, old))
+            put = RulePut(
+                name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition
+            )
             self._under_way[name] = put
             created_ms = self._created_ms.get(name, self._clock_ms())
             try:
@@ -256,9 +257,24 @@ class RuleService:
             derive, f"rules {rule_set.name}", owner=owner, alone=True, committed=committed, timed=False
         )
         started = time.perf_counter()
-        commit = self._store.queue.submit(request)
+        commit = self._commit(request, rule_set.name)
         rule_set.cost_ms = (time.perf_counter() - started) * 1000
         return commit
+
+    def _commit(self, request: WriteRequest, name: str) -> Commit:
+        """Commit the replacement or the removal of a set, whose own consequences are left out."""
+        make = request.derive
+
+        def derive(pending: PendingChanges) -> None:
+            self._leaving = pending, name
+            make(pending)
+
+        request.derive = derive
+        try:
+            return self._store.queue.submit(request)
+        finally:
+            if self._leaving is not None and self._leaving[1] == name:
+                self._leaving = None
 
     def delete(self, name: str) -> None:
         """Remove a set and its quads.
@@ -268,6 +284,8 @@ class RuleService:
             ConflictError: another set reads the graph of this one, or a PUT is under way.
         """
         with self._lock:
+            if name in self._under_way:
+                raise _in_progress(name)
             rule_set = self._sets.get(name)
             if rule_set is None:
                 if name in self._failed:
@@ -275,8 +293,6 @@ class RuleService:
                     self._remove_record(name)
                     return
                 raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
-            if name in self._under_way:
-                raise ConflictError(f"a change of the rule set {name} is under way", code="in-progress")
             readers = self.readers_of(rule_set)
             if readers:
                 raise ConflictError(
@@ -300,7 +316,7 @@ class RuleService:
                 alone=True,
                 committed=removed,
             )
-            self._store.queue.submit(request)
+            self._commit(request, name)
             self._created_ms.pop(name, None)
             self._remove_record(name)
 
@@ -319,6 +335,14 @@ class RuleService:
         with self._lock:
             names = {*self._sets, *self._under_way, *self._failed}
             return sorted(names, key=lambda name: (self._created_ms.get(name, 0), name))
+
+    def describe_all(self) -> list[dict[str, Any]]:
+        """Return all sets as JSON members, oldest first."""
+        found = []
+        for name in self.names():
+            with suppress(NotFoundError):  # removed in the meantime
+                found.append(self.describe(name))
+        return found
 
     def graph_of(self, name: str) -> NamedNode:
         """Return the graph of a set.
@@ -345,24 +369,34 @@ class RuleService:
             put = self._under_way.get(name)
             rule_set = self._sets.get(name)
             failed = self._failed.get(name)
-        if rule_set is None and failed is not None:
-            return {"name": name, **failed.definition, "state": "failed", "error": failed.error}
-        if rule_set is None and put is None:
+        if rule_set is None and put is None and failed is None:
             raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
-        described: dict[str, Any] = {"name": name}
+        definition: Mapping[str, Any] = {}
         if rule_set is not None:
-            described |= rule_set.definition.members()
-        state = "suspended" if rule_set is not None and rule_set.suspended else "ready"
-        return described | {
-            "state": "materialising" if put is not None else state,
-            "version": self._store.reader.version if rule_set is not None else None,
-            "inferred": self._count(rule_set.into) if rule_set is not None else 0,
-            "materialising": None if put is None else put.progress.inferred,
+            definition = rule_set.definition.members()
+        elif put is not None:
+            definition = put.definition.members()
+        elif failed is not None:
+            definition = failed.definition
+        state, error = "ready", None if rule_set is None else rule_set.error
+        if put is not None:
+            state = "materialising"
+        elif failed is not None:
+            state, error = "failed", failed.error
+        elif rule_set is not None and rule_set.suspended:
+            state = "suspended"
+        return {
+            "name": name,
+            **definition,
+            "state": state,
+            "version": None if rule_set is None else self._store.reader.version,
+            "inferred": 0 if rule_set is None else self._count(rule_set.into),
+            "materialised": None if put is None else put.progress.inferred,
             "strata": [] if rule_set is None else rule_set.strata(),
             "inconsistencies": [],
             "cost_ms": 0.0 if rule_set is None else round(rule_set.cost_ms, 3),
-            "error": None if rule_set is None else rule_set.error,
-            "created_ms": self._created_ms.get(name, 0),
+            "error": error,
+            "created": self._created_ms.get(name, 0),
         }
 
     def why(self, quad: Quad) -> dict[str, Any]:
@@ -399,10 +433,14 @@ class RuleService:
     def derive(
         self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
     ) -> None:
-        """Add the consequences of a change, set by set; see `Consequences.derive`."""
+        """Add the consequences of a change, set by set; see `Consequences.derive`.
+
+        A set that the change itself replaces or removes is left out: it would derive its quads again.
+        """
         size = self._store.reader.quad_count
+        leaving = self._leaving[1] if self._leaving is not None and self._leaving[0] is pending else None
         for rule_set in self._ordered:
-            if rule_set.suspended:
+            if rule_set.suspended or rule_set.name == leaving:
                 continue
             started = time.perf_counter()
             budget = rule_set.budget(self._count(rule_set.into), timed=timed)
@@ -508,6 +546,14 @@ class RuleService:
     def _remove_record(self, name: str) -> None:
         if self._registry is not None:
             self._registry.rule_sets.remove(name)
+
+
+def _in_progress(name: str) -> ConflictError:
+    return ConflictError(
+        f"a PUT of the rule set {name} is under way",
+        code="in-progress",
+        hint="wait for its end, then repeat the request; GET /rules shows the state",
+    )
 
 
 def _in_order(sets: list[RuleSet]) -> list[RuleSet]:

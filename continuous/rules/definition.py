@@ -9,7 +9,7 @@ from typing import Any
 from pyoxigraph import DefaultGraph, NamedNode
 
 from quadrill.store.changes.commit import GraphName
-from quadrill.store.documents.times import duration_ms
+from quadrill.store.documents.times import duration_ms, show_duration
 from quadrill.store.errors import InputError
 
 BUILT_IN = ("rdfs", "owl2-rl")
@@ -51,7 +51,7 @@ class RuleSetDefinition:
             ]
         return found | {
             "max_inferred": self.max_inferred,
-            "max_time": f"{self.max_time_ms}ms",
+            "max_time": show_duration(self.max_time_ms),
             "on_budget": "suspend" if self.suspend else "reject",
         }
 

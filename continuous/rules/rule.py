@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from ..algebra.rewrites import drop_idle_minus, rename_subquery_variables
 from ..algebra.variables import in_scope
 from ..language.context import LanguageLimits
 from ..language.parser import parse
+from .places import place_of_word
 from .triggers import Occurrence, occurrences
 
 VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
@@ -71,49 +73,58 @@ def parse_rule(
 ) -> Rule:
     """Parse one rule; ``name`` stands for the text of a built-in rule."""
     query = parse(text, base_iri=base_iri, limits=limits)
-    _require_rule_form(query)
+    _require_rule_form(query, text)
     body = rename_subquery_variables(drop_idle_minus(query.root))
-    head = _head(query, body)
+    head = _head(query, body, text)
     found = tuple(occurrences(body))
     computes = any(isinstance(node, n.Extend) for node in all_nodes(body))
     return Rule(name or text, head, body, found, computes, query.base_iri)
 
 
-def _require_rule_form(query: ContinuousQuery) -> None:
+def _require_rule_form(query: ContinuousQuery, text: str) -> None:
     if query.form != "construct":
         raise QueryTextError(
             f"a rule is a CONSTRUCT query, not {query.form.upper()}",
             hint="write CONSTRUCT { head } WHERE { body }",
+            **place_of_word(text, rf"\b{query.form}\b"),
         )
     if query.windows:
-        raise _missing(
-            "a window", "a rule reads graphs only; give a registration an entailment to reason over windows"
-        )
+        hint = "a rule reads graphs only; give a registration an entailment to reason over windows"
+        raise _missing("a window", hint, text, r"\bWINDOW\b|\bSTREAM\b")
     if query.dataset.default or query.dataset.named:
-        raise _missing("FROM", "name the input graphs in the member from of the rule set")
+        raise _missing("FROM", "name the input graphs in the member from of the rule set", text, r"\bFROM\b")
     for node in all_nodes(query.root):
         match node:
             case n.Service():
-                raise _missing("SERVICE", "load the remote data into a graph of the store first")
+                hint = "load the remote data into a graph of the store first"
+                raise _missing("SERVICE", hint, text, r"\bSERVICE\b")
             case n.Slice():
-                raise _missing("LIMIT or OFFSET", "a rule must not depend on an order of solutions")
+                hint = "a rule must not depend on an order of solutions"
+                raise _missing("LIMIT or OFFSET", hint, text, r"\b(?:LIMIT|OFFSET)\b")
         for expr in expressions(node):
             for each in sub_expressions(expr):
                 if isinstance(each, n.Call) and each.name in VOLATILE:
-                    raise _missing(f"{each.name}()", "a rule's result must be a function of the dataset")
+                    hint = "a rule's result must be a function of the dataset"
+                    raise _missing(f"{each.name}()", hint, text, rf"(?<![\w?$:]){each.name}\s*\(")
 
 
-def _missing(what: str, hint: str) -> UnsupportedError:
-    return UnsupportedError(f"{what} in a rule", f"{what} is not supported in a rule", hint=hint)
+def _missing(what: str, hint: str, text: str, pattern: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} in a rule",
+        f"{what} is not supported in a rule",
+        hint=hint,
+        **place_of_word(text, pattern),
+    )
 
 
-def _head(query: ContinuousQuery, body: n.Algebra) -> tuple[n.TriplePattern, ...]:
+def _head(query: ContinuousQuery, body: n.Algebra, text: str) -> tuple[n.TriplePattern, ...]:
     names = in_scope(body)
     for quad in query.template:
         if quad.graph is not None:
             raise QueryTextError(
                 "the head of a rule has no GRAPH",
                 hint="the member into of the rule set names the graph of its triples",
+                **place_of_word(text, r"\bGRAPH\b", in_head=True),
             )
         for var in sorted(quad.variables, key=lambda each: each.name):
             if var.hidden:
@@ -121,12 +132,14 @@ def _head(query: ContinuousQuery, body: n.Algebra) -> tuple[n.TriplePattern, ...
                     "the head has a blank node",
                     code="rule-blank-node",
                     hint="make an IRI from the variables of the body: BIND(IRI(CONCAT(…)) AS ?new)",
+                    **place_of_word(text, r"_:|<<|[\[(]", in_head=True),
                 )
             if var.name not in names:
                 raise RuleError(
                     f"the variable ?{var.name} of the head is not bound in the body",
                     hint=f"bind ?{var.name} in WHERE, or take it out of the head",
                     variable=var.name,
+                    **place_of_word(text, rf"[?$]{re.escape(var.name)}(?![\w])", in_head=True),
                 )
     return tuple(quad.triple for quad in query.template)
 

@@ -96,13 +96,13 @@ def _cycle(edges: Edges, component: Sequence[int], kind: str) -> list[int]:
             while waiting and start not in waiting:
                 rule = waiting.pop(0)
                 for following in edges[rule]:
-                    if following in inside and following not in paths:
-                        paths[following] = [*paths[rule], following]
-                        waiting.append(following)
-                    elif following == start:
+                    if following == start:
                         paths[start] = paths[rule]
                         waiting = [start]
                         break
+                    if following in inside and following not in paths:
+                        paths[following] = [*paths[rule], following]
+                        waiting.append(following)
             path = paths.get(start, [])
             if path and (not best or len(path) < len(best)):
                 best = path

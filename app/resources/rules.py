@@ -1,0 +1,51 @@
+"""``/rules``: rule sets, whose graphs hold what their rules derive from other graphs."""
+
+from __future__ import annotations
+
+from ..http.answers import WholeAnswer, json_answer, no_content
+from ..http.errors import HttpError
+from ..http.parameters import check_name
+from ..http.request import Request
+from ..upkeep.jobs import describe
+from ..wiring import Services
+from .links import base_url
+
+
+def list_rules(services: Services, request: Request) -> WholeAnswer:
+    """Return all rule sets, oldest first."""
+    request.arguments.check()
+    return json_answer({"rules": services.rules.describe_all()})
+
+
+def get_rules(services: Services, request: Request) -> WholeAnswer:
+    """Return one rule set: its definition, state, strata, and the number of inferred triples."""
+    request.arguments.check()
+    return json_answer(services.rules.describe(_name(request)))
+
+
+def put_rules(services: Services, request: Request) -> WholeAnswer:
+    """Create or replace a rule set; the answer waits until its graph is complete, unless ``?wait=false``."""
+    request.arguments.check({"wait"})
+    name, waits = _name(request), request.arguments.flag("wait", default=True)
+    members = request.json(services.settings.max_query_bytes * 4, "the rule set")
+    given = members.pop("name", name)
+    if given != name:
+        raise HttpError(400, f"the rule set has two names, {name} and {given!r}", code="member")
+    put = services.rules.put(name, members)
+    if put.changed and not waits:
+        job = services.jobs.submit_rules(put)
+        return json_answer(describe(job), 202, {"Location": f"{base_url(services, request)}jobs/{job.id}"})
+    put.run()
+    headers = {"Location": f"{base_url(services, request)}rules/{name}"} if put.created else None
+    return json_answer(services.rules.describe(name), 201 if put.created else 200, headers)
+
+
+def remove_rules(services: Services, request: Request) -> WholeAnswer:
+    """Remove a rule set and its quads."""
+    request.arguments.check()
+    services.rules.delete(_name(request))
+    return no_content()
+
+
+def _name(request: Request) -> str:
+    return check_name(request.name, "the name of the rule set")

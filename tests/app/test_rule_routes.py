@@ -1,0 +1,275 @@
+"""``/rules``: rule sets over HTTP."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from quadrill.app import running
+from quadrill.app.config import Settings
+from tests.app.conftest import LiveServer, Start, problem_of
+
+GRAND = "CONSTRUCT { ?x <urn:grand> ?z } WHERE { ?x <urn:parent> ?y . ?y <urn:parent> ?z }"
+CLOSED = "CONSTRUCT { ?x <urn:leaf> true } WHERE { ?x <urn:parent> ?y MINUS { ?z <urn:parent> ?x } }"
+FAMILY = "INSERT DATA { <urn:a> <urn:parent> <urn:b> . <urn:b> <urn:parent> <urn:c> }"
+INTO = "urn:inferred"
+
+
+def members(*rules: str, **further: Any) -> dict[str, Any]:
+    """The members of a PUT."""
+    return {"rules": list(rules or (GRAND,)), "into": INTO, **further}
+
+
+def put(server: LiveServer, name: str = "family", body: Any = None, **parameters: Any) -> httpx.Response:
+    return server.client.put(f"/rules/{name}", json=body or members(), params=parameters)
+
+
+def inferred(server: LiveServer, graph: str = INTO) -> set[str]:
+    answer = server.client.get("/store", params={"graph": graph}, headers={"Accept": "application/n-triples"})
+    return set() if answer.status_code == 404 else set(answer.text.splitlines())
+
+
+def ended(server: LiveServer, location: str) -> dict[str, Any]:
+    """The job at an address, once it has ended."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        job: dict[str, Any] = server.client.get(location).json()
+        if job["state"] in ("done", "failed"):
+            return job
+        time.sleep(0.02)
+    raise AssertionError("the job has not ended")
+
+
+def test_rule_set_is_created_kept_replaced_and_removed(start_server: Start) -> None:
+    server = start_server()
+    server.update(FAMILY)
+    made = put(server)
+    assert made.status_code == 201
+    assert made.headers["Location"] == f"{server.url}rules/family"
+    described = made.json()
+    assert described.pop("cost_ms") > 0
+    assert described.pop("created") > 0
+    assert described == {
+        "name": "family",
+        "rules": [GRAND],
+        "into": INTO,
+        "max_inferred": 10_000_000,
+        "max_time": "10s",
+        "on_budget": "reject",
+        "state": "ready",
+        "version": 2,
+        "inferred": 1,
+        "materialised": None,
+        "strata": [[0]],
+        "inconsistencies": [],
+        "error": None,
+    }
+    assert inferred(server) == {"<urn:a> <urn:grand> <urn:c> ."}
+    server.update("INSERT DATA { <urn:c> <urn:parent> <urn:d> }")
+    assert len(inferred(server)) == 2
+    again = put(server, body=members(name="family"))
+    assert (again.status_code, again.headers["ETag"]) == (200, '"3"')
+    replaced = put(server, body=members(GRAND, CLOSED, into="urn:other", include=[]))
+    assert (replaced.status_code, replaced.json()["into"]) == (200, "urn:other")
+    assert replaced.json()["strata"] == [[0, 1]]
+    assert inferred(server) == set()
+    assert "<urn:a> <urn:leaf> " in "".join(inferred(server, "urn:other"))
+    assert server.client.get("/rules").json() == {"rules": [server.client.get("/rules/family").json()]}
+    assert server.client.delete("/rules/family").status_code == 204
+    assert inferred(server, "urn:other") == set()
+    for answer in (server.client.get("/rules/family"), server.client.delete("/rules/family")):
+        assert problem_of(answer, 404)["code"] == "unknown-rules"
+    assert server.client.get("/rules").json() == {"rules": []}
+
+
+def test_put_without_waiting_answers_with_a_job(start_server: Start) -> None:
+    server = start_server()
+    server.update(FAMILY)
+    answer = put(server, wait="false")
+    assert answer.status_code == 202
+    assert answer.headers["Location"] == f"{server.url}jobs/{answer.json()['id']}"
+    assert answer.json()["kind"] == "rules"
+    job = ended(server, answer.headers["Location"])
+    assert (job["state"], job["progress"]["stage"], job["progress"]["rows"]) == ("done", "done", 1)
+    assert job["request"] == {"rules": "family", "into": INTO}
+    assert len(inferred(server)) == 1
+    assert put(server, wait="false").status_code == 200, "an unchanged set needs no job"
+    failing = put(server, "small", members(into="urn:small", max_inferred=0), wait="false")
+    job = ended(server, failing.headers["Location"])
+    assert job["state"] == "failed"
+    assert "max_inferred" in job["error"]
+    problem_of(server.client.get("/rules/small"), 404)
+    refused = put(server, "unsafe", members("CONSTRUCT { ?x <urn:p> ?z } WHERE { ?x ?p ?o }"), wait="false")
+    assert problem_of(refused, 400)["code"] == "rule-unsafe"
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "place", "number"),
+    [
+        (["CONSTRUCT { ?x <urn:p> ?z } WHERE { ?x ?p ?o }"], "rule-unsafe", (1, 24), 0),
+        ([GRAND, "CONSTRUCT {\n ?x <urn:p> [] } WHERE { ?x ?p ?o }"], "rule-blank-node", (2, 13), 1),
+        (["CONSTRUCT { _:new <urn:p> 1 } WHERE { ?x ?p ?o }"], "rule-blank-node", (1, 13), 0),
+        ([GRAND, "CONSTRUCT { ?x <urn:p> } WHERE { ?x ?p ?o }"], "query-text", (1, 24), 1),
+        (["SELECT * { ?s ?p ?o }"], "query-text", (1, 1), 0),
+    ],
+)
+def test_refused_rule_is_named_with_its_place(
+    server: LiveServer, rules: list[str], code: str, place: tuple[int, int], number: int
+) -> None:
+    problem = problem_of(put(server, "refused", members(*rules)), 400)
+    assert problem["code"] == code
+    assert (problem["line"], problem["column"], problem["rule"]) == (*place, number)
+    assert problem["excerpt"].endswith("^")
+    assert problem["detail"].startswith(f"rule {number}: ")
+    problem_of(server.client.get("/rules/refused"), 404)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "column"),
+    [
+        ("CONSTRUCT { ?x <urn:p> 1 } WHERE { STREAM <urn:s> [NOW] { ?x ?p ?o } }", "window", 36),
+        ("CONSTRUCT { ?x <urn:p> 1 } FROM <urn:g> WHERE { ?x ?p ?o }", "FROM", 28),
+        ("CONSTRUCT { ?x <urn:p> 1 } WHERE { SERVICE <urn:h> { ?x ?p ?o } }", "SERVICE", 36),
+        ("CONSTRUCT { ?x <urn:p> 1 } WHERE { ?x ?p ?o } LIMIT 1", "LIMIT", 47),
+        ("CONSTRUCT { ?x <urn:p> 1 } WHERE { ?x ?p ?o } OFFSET 1", "OFFSET", 47),
+        ("CONSTRUCT { ?x <urn:p> ?y } WHERE { ?x ?p ?o BIND(NOW() AS ?y) }", "NOW", 51),
+        ("CONSTRUCT { ?x <urn:p> ?y } WHERE { ?x ?p ?o BIND(RAND() AS ?y) }", "RAND", 51),
+        ("CONSTRUCT { ?x <urn:p> ?y } WHERE { ?x ?p ?o BIND(UUID() AS ?y) }", "UUID", 51),
+        ("CONSTRUCT { ?x <urn:p> ?y } WHERE { ?x ?p ?o BIND(STRUUID() AS ?y) }", "STRUUID", 51),
+        ("CONSTRUCT { ?x <urn:p> ?y } WHERE { ?x ?p ?o BIND(BNODE() AS ?y) }", "BNODE", 51),
+    ],
+)
+def test_unsupported_construct_of_a_rule_is_501(
+    server: LiveServer, text: str, word: str, column: int
+) -> None:
+    problem = problem_of(put(server, "refused", members(text)), 501)
+    assert word in problem["detail"]
+    assert (problem["rule"], problem["line"], problem["column"]) == (0, 1, column)
+
+
+def test_cycle_through_negation_names_its_rules(server: LiveServer) -> None:
+    one = "CONSTRUCT { ?x <urn:q> 1 } WHERE { ?x <urn:p> 1 }"
+    other = "CONSTRUCT { ?x <urn:p> 1 } WHERE { ?x <urn:r> 1 FILTER NOT EXISTS { ?x <urn:q> 1 } }"
+    problem = problem_of(put(server, "cyclic", members(GRAND, one, other)), 400)
+    assert problem["code"] == "rule-negation-cycle"
+    assert sorted((each["rule"], each["text"]) for each in problem["rules"]) == [(1, one), (2, other)]
+    count = "CONSTRUCT { ?x <urn:n> ?m } WHERE { ?x <urn:n> ?n BIND(?n + 1 AS ?m) }"
+    problem = problem_of(put(server, "cyclic", members(count)), 400)
+    assert (problem["code"], problem["rules"]) == ("rule-bind-cycle", [{"rule": 0, "text": count}])
+
+
+def test_sets_that_would_read_one_another_are_refused(start_server: Start) -> None:
+    server = start_server()
+    itself = problem_of(put(server, body=members(**{"from": [INTO]})), 400)
+    assert itself["code"] == "cycle"
+    put(server, "one", members(into="urn:one", **{"from": ["urn:two"]}))
+    problem = problem_of(put(server, "two", members(into="urn:two", **{"from": ["default", "urn:one"]})), 400)
+    assert problem["code"] == "cycle"
+    assert sorted(problem["cycle"]) == ["one", "two"]
+    assert put(server, "three", members(into="urn:three", **{"from": ["urn:one"]})).status_code == 201
+    used = problem_of(server.client.delete("/rules/one"), 409)
+    assert (used["code"], used["used_by"]) == ("in-use", ["the rule set three"])
+
+
+def test_graph_of_a_rule_set_belongs_to_the_set(start_server: Start) -> None:
+    server = start_server()
+    server.update("INSERT DATA { GRAPH <urn:full> { <urn:a> <urn:p> 1 } }")
+    problem = problem_of(put(server, body=members(into="urn:full")), 409)
+    assert (problem["code"], problem["graph"]) == ("graph-not-empty", "urn:full")
+    put(server)
+    written = server.update(f"INSERT DATA {{ <urn:x> <urn:p> 1 . GRAPH <{INTO}> {{ <urn:a> <urn:p> 1 }} }}")
+    assert problem_of(written, 409)["code"] == "graph-owned"
+    assert not server.boolean("ASK { <urn:x> ?p ?o }")
+    assert problem_of(put(server, "second"), 409)["code"] == "graph-owned"
+
+
+def test_second_put_of_a_set_under_way_is_refused(start_server: Start) -> None:
+    server = start_server()
+    server.update(FAMILY)
+    under_way = server.services.rules.put("family", members())
+    for answer in (put(server), server.client.delete("/rules/family")):
+        assert problem_of(answer, 409)["code"] == "in-progress"
+    described = server.client.get("/rules/family").json()
+    assert (described["state"], described["rules"], described["version"]) == ("materialising", [GRAND], None)
+    under_way.run()
+    assert server.client.get("/rules/family").json()["state"] == "ready"
+
+
+def test_put_over_its_maximum_is_refused_or_suspends_the_set(start_server: Start) -> None:
+    server = start_server()
+    server.update(FAMILY)
+    problem = problem_of(put(server, body=members(max_inferred=0)), 422)
+    assert (problem["code"], problem["rules"]) == ("rule-budget", "family")
+    problem_of(server.client.get("/rules/family"), 404)
+    asked = members(max_inferred=0, on_budget="suspend")
+    suspended = put(server, body=asked)
+    assert (suspended.status_code, suspended.json()["state"]) == (201, "suspended")
+    assert "max_inferred" in suspended.json()["error"]
+    server.update("DELETE WHERE { <urn:b> ?p ?o }")
+    assert server.client.get("/rules/family").json()["state"] == "suspended"
+    assert put(server, body=asked).json()["state"] == "ready"
+    assert put(server, body=members()).json()["state"] == "ready"
+
+
+def test_commit_over_a_budget_is_refused(start_server: Start) -> None:
+    server = start_server()
+    put(server, body=members(max_inferred=0))
+    assert problem_of(server.update(FAMILY), 422)["code"] == "rule-budget"
+    assert not server.boolean("ASK { ?s ?p ?o }")
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ({"into": INTO}, "needs rules, or include"),
+        ({"rules": [GRAND]}, "into is missing"),
+        (members(into="no iri"), "not an absolute IRI"),
+        (members(colour="red"), "no member 'colour'"),
+        (members(include=["owl"]), "no built-in rule set 'owl'"),
+        (members(max_inferred=-1), "max_inferred"),
+        (members(max_time="soon"), "max_time"),
+        (members(on_budget="panic"), "on_budget"),
+        (members(name="other"), "two names"),
+        ({"rules": GRAND, "into": INTO}, "rules must be a list"),
+    ],
+)
+def test_wrong_member_is_refused(server: LiveServer, body: dict[str, Any], part: str) -> None:
+    assert part in problem_of(put(server, body=body), 400)["detail"]
+
+
+def test_wrong_name_and_parameter_are_refused(server: LiveServer) -> None:
+    assert problem_of(put(server, "-x"), 400)["code"] == "name"
+    assert problem_of(put(server, waits="false"), 400)["code"] == "parameter"
+    assert problem_of(put(server, wait="perhaps"), 400)["code"] == "parameter"
+
+
+def test_read_only_server_refuses_rule_sets(start_server: Start) -> None:
+    server = start_server(read_only=True)
+    problem_of(put(server), 403)
+    problem_of(server.client.delete("/rules/family"), 403)
+    assert server.client.get("/rules").status_code == 200
+
+
+def test_rule_sets_survive_a_restart(tmp_path: Path) -> None:
+    settings = Settings(data=str(tmp_path), port=0)
+    with running.serve(settings) as found:
+        server = LiveServer(found)
+        server.update(FAMILY)
+        put(server)
+        before = server.client.get("/rules/family").json()
+        server.services.rules.put("late", members(into="urn:late"))  # accepted, and not complete at the end
+        server.client.close()
+    with running.serve(settings) as found:
+        server = LiveServer(found)
+        after = server.client.get("/rules/family").json()
+        assert after | {"cost_ms": 0, "version": 0} == before | {"cost_ms": 0, "version": 0}
+        assert inferred(server) == inferred(server, "urn:late") == {"<urn:a> <urn:grand> <urn:c> ."}
+        assert server.client.get("/rules/late").json()["state"] == "ready"
+        assert problem_of(server.update(f"CLEAR GRAPH <{INTO}>"), 409)["code"] == "graph-owned"
+        server.update("DELETE DATA { <urn:a> <urn:parent> <urn:b> }")
+        assert inferred(server) == set()
+        server.client.close()
