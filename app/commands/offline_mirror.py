@@ -12,8 +12,8 @@ from quadrill.store.errors import UnsupportedError
 
 from ..config import Settings, load_settings
 from ..data_folder import open_store
-from ..upkeep.jobs import progress_of
 from ..upkeep.mirror import describe_mirror
+from ..upkeep.progress import progress_of
 from .progress import ProgressLine
 
 

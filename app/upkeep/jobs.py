@@ -31,11 +31,12 @@ from ..http.errors import HttpError
 from . import backup
 from .loads import checked_load, kept_loads, load_options, shown
 from .mirror import MirrorUpkeep, describe_mirror
+from .progress import PROGRESS_SECONDS, progress_of
+from .rule_jobs import RULES, is_complete, rules_request, run_put
 
 log = logging.getLogger("quadrill.jobs")
 
-LOAD, OPTIMIZE, RESTORE, MIRROR, RULES = "load", "optimize", "restore", "mirror", "rules"
-PROGRESS_SECONDS = 0.5
+LOAD, OPTIMIZE, RESTORE, MIRROR = "load", "optimize", "restore", "mirror"
 
 
 class JobQueue:
@@ -117,7 +118,7 @@ class JobQueue:
 
     def submit_rules(self, put: RulePut) -> JobRecord:
         """Queue the materialisation of a rule set that the rule service has accepted."""
-        return self._submit(RULES, {"rules": put.name, "into": put.definition.into.value}, put)
+        return self._submit(RULES, rules_request(put), put)
 
     def _submit(self, kind: str, asked: dict[str, Any], put: RulePut | None = None) -> JobRecord:
         now = _now_ms()
@@ -191,12 +192,12 @@ class JobQueue:
     def _do(self, job_id: str) -> None:
         try:
             record = self.get(job_id)
-            work = {
+            work: dict[str, Callable[[JobRecord], None]] = {
                 LOAD: self._load,
                 OPTIMIZE: self._optimize,
                 RESTORE: self._restore,
                 MIRROR: self._make_mirror,
-                RULES: self._put_rules,
+                RULES: lambda _: run_put(self._puts.pop(job_id), partial(self._update, job_id)),
             }
             work[record.kind](record)
         except LoadCancelledError as error:
@@ -288,28 +289,6 @@ class JobQueue:
         done = progress_of("done", len(quads), 0, started) | {"version": commit.version}
         self._update(record.id, state="done", progress=done)
 
-    def _put_rules(self, record: JobRecord) -> None:
-        started = time.monotonic()
-        put, ended = self._puts.pop(record.id), threading.Event()
-
-        def show(stage: str) -> None:
-            progress = progress_of(stage, put.progress.inferred, 0, started)
-            self._update(record.id, state="done" if stage == "done" else "running", progress=progress)
-
-        def watch() -> None:
-            while not ended.wait(PROGRESS_SECONDS):
-                show("materialise")
-
-        show("materialise")
-        watcher = threading.Thread(target=watch, name="quadrill-rules-progress", daemon=True)
-        watcher.start()
-        try:
-            put.run()
-        finally:
-            ended.set()
-            watcher.join()
-        show("done")
-
     def _end_leftovers(self) -> None:
         """Mark unfinished jobs of an earlier server run as failed; their finished parts are kept.
 
@@ -318,14 +297,10 @@ class JobQueue:
         for record in self._registry.jobs.all():
             if record.state not in ("queued", "running"):
                 continue
-            if record.kind == RULES and self._is_complete(record.request["rules"]):
+            if record.kind == RULES and is_complete(self._registry, record):
                 self._update(record.id, state="done")
             else:
                 self._update(record.id, state="failed", error="the server ended before the job was done")
-
-    def _is_complete(self, rules: str) -> bool:
-        found = self._registry.rule_sets.get(rules)
-        return found is not None and found.state in ("ready", "suspended")
 
     def _update(self, job_id: str, **fields: Any) -> None:
         self._registry.jobs.update(job_id, updated_ms=_now_ms(), **fields)
@@ -347,18 +322,6 @@ def describe(record: JobRecord) -> dict[str, Any]:
     if record.error:
         shown["error"] = record.error
     return shown
-
-
-def progress_of(stage: str, rows: int, size: int, started: float) -> dict[str, Any]:
-    """Return a job's progress member for work started at the monotonic time ``started``."""
-    seconds = max(time.monotonic() - started, 1e-6)
-    return {
-        "stage": stage,
-        "rows": rows,
-        "bytes": size,
-        "rate": round(rows / seconds),
-        "seconds": round(seconds, 3),
-    }
 
 
 def _now_ms() -> int:

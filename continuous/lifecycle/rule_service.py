@@ -14,13 +14,14 @@ from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit, GraphName, NetChange, graph_key
 from quadrill.store.changes.pending import PendingChanges, StoreView
-from quadrill.store.errors import ConflictError, GoneError, InputError, NotFoundError, ReportedError
+from quadrill.store.errors import ConflictError, GoneError, NotFoundError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
-from quadrill.store.registry import Registry, RuleSetRecord
+from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
 
 from ..language.context import LanguageLimits
 from ..rules.definition import RuleSetDefinition, read_definition
+from ..rules.order import in_order, require_no_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.why import Derivation
 
@@ -72,13 +73,13 @@ class RuleService:
         clock_ms: Callable[[], int],
     ) -> None:
         self._store = store
+        self._records = _Records(registry)
         self._registry = registry
         self._base_iri = base_iri
         self._limits = limits
         self._clock_ms = clock_ms
         self._sets: dict[str, RuleSet] = {}
         self._ordered: tuple[RuleSet, ...] = ()
-        self._created_ms: dict[str, int] = {}
         self._lock = threading.RLock()
         self._under_way: dict[str, RulePut] = {}
         self._failed: dict[str, RuleSetRecord] = {}
@@ -102,7 +103,7 @@ class RuleService:
                 log.error("the rule set %s cannot be loaded: %s", record.name, error.message)
                 self._failed[record.name] = replace(record, error=error.message)
                 continue
-            self._created_ms[record.name] = record.created_ms
+            self._records.created_ms[record.name] = record.created_ms
             self._store.queue.owned[rule_set.into] = rule_set.owner
             rule_set.suspended = record.state == "suspended"
             rule_set.error = record.error
@@ -124,16 +125,11 @@ class RuleService:
             return
         old = read_definition(record.definition).into
         try:
-            self._submit(rule_set, lambda pending: self._rebuild(pending, rule_set, old))
+            self._submit(rule_set, lambda pending: _rebuild(pending, rule_set, old))
         except RuleBudgetError as error:
-            self._store_state(rule_set, "failed", error.message)
+            self._records.note(rule_set, "failed", error.message)
             return
-        self._store_state(rule_set, "ready", None)
-
-    def _rebuild(self, pending: PendingChanges, rule_set: RuleSet, old: NamedNode) -> None:
-        if old != rule_set.into and pending.has_graph(old):
-            pending.drop(old)
-        rule_set.derive_all(pending, rule_set.budget(0, timed=False))
+        self._records.note(rule_set, "ready", None)
 
     # --- registration -------------------------------------------------------------------------
 
@@ -152,15 +148,15 @@ class RuleService:
             old = self._sets.get(name)
             if old is not None and not old.suspended and old.definition == candidate.definition:
                 return RulePut(name, False, False, lambda: None, candidate.definition)
-            self._require_no_cycle(candidate)
-            self._claim(candidate, old)
+            require_no_cycle(self._sets.values(), candidate)
+            _claim(self._store, candidate)
             put = RulePut(
                 name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition
             )
             self._under_way[name] = put
-            created_ms = self._created_ms.get(name, self._clock_ms())
+            created_ms = self._records.created_ms.get(name, self._clock_ms())
             try:
-                self._write_record(
+                self._records.put(
                     RuleSetRecord(
                         name,
                         candidate.definition.members() if old is None else old.definition.members(),
@@ -170,14 +166,15 @@ class RuleService:
                     )
                 )
             except BaseException:
-                self._unclaim(candidate, old)
+                _unclaim(self._store, candidate, old)
                 del self._under_way[name]
                 raise
-            self._created_ms[name] = created_ms
+            self._records.created_ms[name] = created_ms
             return put
 
     def _run(self, put: RulePut, candidate: RuleSet, old: RuleSet | None) -> None:
-        state, error = "ready", None
+        state: RuleSetState = "ready"
+        error = None
         try:
             self._materialise(put, candidate, old)
         except RuleBudgetError as refused:
@@ -189,7 +186,7 @@ class RuleService:
         except BaseException:
             self._abandon(candidate, old)
             raise
-        self._store_state(candidate, state, error)
+        self._records.note(candidate, state, error)
         with self._lock:
             self._under_way.pop(candidate.name, None)
 
@@ -209,7 +206,7 @@ class RuleService:
         def derive(pending: PendingChanges) -> None:
             if old is not None and old.into != candidate.into:
                 pending.drop(old.into)
-            missed = self._missed(version)
+            missed = _missed(store, version)
             if missed is None:
                 candidate.derive_all(pending, budget)
             elif missed:
@@ -218,16 +215,6 @@ class RuleService:
                 candidate.replace(pending, set(inferred))
 
         self._submit(candidate, derive, old=old)
-
-    def _missed(self, version: int) -> list[NetChange] | None:
-        """Return the changes since a version; None if they are unknown."""
-        if version == self._store.committer.version:
-            return []
-        try:
-            commits = list(self._store.commits_after(version))
-        except GoneError:
-            return None
-        return [commit.net() for commit in commits] if all(commit.exact for commit in commits) else None
 
     def _install(self, candidate: RuleSet, old: RuleSet | None, *, suspended: str) -> None:
         """Make a suspended set visible: its graph is empty."""
@@ -290,7 +277,7 @@ class RuleService:
             if rule_set is None:
                 if name in self._failed:
                     del self._failed[name]
-                    self._remove_record(name)
+                    self._records.remove(name)
                     return
                 raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
             readers = self.readers_of(rule_set)
@@ -301,7 +288,7 @@ class RuleService:
                     hint="drop or change these first",
                     used_by=readers,
                 )
-            self._store_state(rule_set, "dropping", None)
+            self._records.note(rule_set, "dropping", None)
             into = rule_set.into
 
             def removed(_: Commit) -> None:
@@ -317,8 +304,8 @@ class RuleService:
                 committed=removed,
             )
             self._commit(request, name)
-            self._created_ms.pop(name, None)
-            self._remove_record(name)
+            self._records.created_ms.pop(name, None)
+            self._records.remove(name)
 
     def readers_of(self, rule_set: RuleSet) -> list[str]:
         """Return the names of the rule sets that read the graph of a set."""
@@ -334,7 +321,7 @@ class RuleService:
         """Return the names of all sets, oldest first."""
         with self._lock:
             names = {*self._sets, *self._under_way, *self._failed}
-            return sorted(names, key=lambda name: (self._created_ms.get(name, 0), name))
+            return sorted(names, key=lambda name: (self._records.created_ms.get(name, 0), name))
 
     def describe_all(self) -> list[dict[str, Any]]:
         """Return all sets as JSON members, oldest first."""
@@ -396,7 +383,7 @@ class RuleService:
             "inconsistencies": [],
             "cost_ms": 0.0 if rule_set is None else round(rule_set.cost_ms, 3),
             "error": error,
-            "created": self._created_ms.get(name, 0),
+            "created": self._records.created_ms.get(name, 0),
         }
 
     def why(self, quad: Quad) -> dict[str, Any]:
@@ -471,7 +458,7 @@ class RuleService:
                 raise
             pending.clear(rule_set.into)
             rule_set.suspended, rule_set.error = True, error.message
-            self._store_state(rule_set, "suspended", error.message)
+            self._records.note(rule_set, "suspended", error.message)
             log.warning("the rule set %s is suspended: %s", rule_set.name, error.message)
 
     # --- helpers ------------------------------------------------------------------------------
@@ -484,68 +471,19 @@ class RuleService:
 
     def _order(self) -> None:
         """Order the sets so that each comes after the sets whose graphs it reads; called under a lock."""
-        self._ordered = tuple(_in_order(list(self._sets.values())))
+        self._ordered = tuple(in_order(list(self._sets.values())))
         self._store.queue.consequences = self if self._ordered else None
-
-    def _require_no_cycle(self, candidate: RuleSet) -> None:
-        others = [each for each in self._sets.values() if each.name != candidate.name]
-        cycle = _cycle([*others, candidate])
-        if cycle:
-            raise InputError(
-                f"the rule sets {', '.join(cycle)} would read one another",
-                code="cycle",
-                hint="put their rules into one set",
-                cycle=cycle,
-            )
-
-    def _claim(self, candidate: RuleSet, old: RuleSet | None) -> None:
-        """Reserve the graph of a set.
-
-        Raises:
-            ConflictError: the graph has quads, or belongs to another owner.
-        """
-        store, into = self._store, candidate.into
-        with store.committer.lock:
-            owner = store.queue.owned.get(into)
-            if owner is not None and owner != candidate.owner:
-                raise owner.refusal(into)
-            if owner is None and self._count(into):
-                raise ConflictError(
-                    f"the graph {into} has quads already; a rule set needs a graph of its own",
-                    code="graph-not-empty",
-                    hint="drop the graph first, or choose another one for into",
-                    graph=graph_key(into),
-                )
-            store.queue.owned[into] = candidate.owner
-
-    def _unclaim(self, candidate: RuleSet, old: RuleSet | None) -> None:
-        if old is None or old.into != candidate.into:
-            self._store.queue.owned.pop(candidate.into, None)
 
     def _abandon(self, candidate: RuleSet, old: RuleSet | None) -> None:
         """Undo a PUT that failed: the set is as it was before."""
-        self._unclaim(candidate, old)
+        _unclaim(self._store, candidate, old)
         with self._lock:
             self._under_way.pop(candidate.name, None)
         if old is None:
-            self._created_ms.pop(candidate.name, None)
-            self._remove_record(candidate.name)
+            self._records.created_ms.pop(candidate.name, None)
+            self._records.remove(candidate.name)
         else:
-            self._store_state(old, "suspended" if old.suspended else "ready", old.error)
-
-    def _store_state(self, rule_set: RuleSet, state: str, error: str | None) -> None:
-        created_ms = self._created_ms.get(rule_set.name, 0)
-        self._write_record(
-            RuleSetRecord(rule_set.name, rule_set.definition.members(), None, state, error, created_ms)  # type: ignore[arg-type]
-        )
-
-    def _write_record(self, record: RuleSetRecord) -> None:
-        if self._registry is not None:
-            self._registry.rule_sets.put(record)
-
-    def _remove_record(self, name: str) -> None:
-        if self._registry is not None:
-            self._registry.rule_sets.remove(name)
+            self._records.note(old, "suspended" if old.suspended else "ready", old.error)
 
 
 def _in_progress(name: str) -> ConflictError:
@@ -556,40 +494,71 @@ def _in_progress(name: str) -> ConflictError:
     )
 
 
-def _in_order(sets: list[RuleSet]) -> list[RuleSet]:
-    """Return rule sets, each after the sets that it reads."""
-    by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
-    ordered: dict[str, RuleSet] = {}
+class _Records:
+    """The records of rule sets in the registry; without a registry nothing is stored.
 
-    def place(rule_set: RuleSet) -> None:
-        if rule_set.name in ordered:
-            return
-        for graph in rule_set.definition.sources or ():
-            if graph in by_graph:
-                place(by_graph[graph])
-        ordered[rule_set.name] = rule_set
+    Attributes:
+        created_ms: the time of the first PUT of each set.
+    """
 
-    for each in sets:
-        place(each)
-    return list(ordered.values())
+    def __init__(self, registry: Registry | None) -> None:
+        self._registry = registry
+        self.created_ms: dict[str, int] = {}
+
+    def note(self, rule_set: RuleSet, state: RuleSetState, error: str | None) -> None:
+        """Store the state of a set."""
+        created_ms = self.created_ms.get(rule_set.name, 0)
+        self.put(RuleSetRecord(rule_set.name, rule_set.definition.members(), None, state, error, created_ms))
+
+    def put(self, record: RuleSetRecord) -> None:
+        """Store a record."""
+        if self._registry is not None:
+            self._registry.rule_sets.put(record)
+
+    def remove(self, name: str) -> None:
+        """Remove the record of a set."""
+        if self._registry is not None:
+            self._registry.rule_sets.remove(name)
 
 
-def _cycle(sets: list[RuleSet]) -> list[str]:
-    """Return the names of sets that read one another; empty if there are none."""
-    by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
+def _claim(store: QuadStore, candidate: RuleSet) -> None:
+    """Reserve the graph of a set.
 
-    def search(rule_set: RuleSet, path: list[str]) -> list[str]:
-        if rule_set.name in path:
-            return path[path.index(rule_set.name) :]
-        for graph in rule_set.definition.sources or ():
-            if graph in by_graph:
-                found = search(by_graph[graph], [*path, rule_set.name])
-                if found:
-                    return found
+    Raises:
+        ConflictError: the graph has quads, or belongs to another owner.
+    """
+    into = candidate.into
+    with store.committer.lock:
+        owner = store.queue.owned.get(into)
+        if owner is not None and owner != candidate.owner:
+            raise owner.refusal(into)
+        if owner is None and store.committer.counts.get(into, 0):
+            raise ConflictError(
+                f"the graph {into} has quads already; a rule set needs a graph of its own",
+                code="graph-not-empty",
+                hint="drop the graph first, or choose another one for into",
+                graph=graph_key(into),
+            )
+        store.queue.owned[into] = candidate.owner
+
+
+def _unclaim(store: QuadStore, candidate: RuleSet, old: RuleSet | None) -> None:
+    if old is None or old.into != candidate.into:
+        store.queue.owned.pop(candidate.into, None)
+
+
+def _missed(store: QuadStore, version: int) -> list[NetChange] | None:
+    """Return the changes since a version; None if they are unknown."""
+    if version == store.committer.version:
         return []
+    try:
+        commits = list(store.commits_after(version))
+    except GoneError:
+        return None
+    return [commit.net() for commit in commits] if all(commit.exact for commit in commits) else None
 
-    for each in sets:
-        found = search(each, [])
-        if found:
-            return found
-    return []
+
+def _rebuild(pending: PendingChanges, rule_set: RuleSet, old: NamedNode) -> None:
+    if old != rule_set.into and pending.has_graph(old):
+        pending.drop(old)
+    rule_set.derive_all(pending, rule_set.budget(0, timed=False))

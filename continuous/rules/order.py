@@ -1,0 +1,69 @@
+"""The order of rule sets: each after the sets whose graphs it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quadrill.store.changes.commit import GraphName
+from quadrill.store.errors import InputError
+
+from .rule_set import RuleSet
+
+
+def in_order(sets: list[RuleSet]) -> list[RuleSet]:
+    """Return rule sets, each after the sets that it reads."""
+    by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
+    ordered: dict[str, RuleSet] = {}
+
+    def place(rule_set: RuleSet) -> None:
+        if rule_set.name in ordered:
+            return
+        for graph in rule_set.definition.sources or ():
+            if graph in by_graph:
+                place(by_graph[graph])
+        ordered[rule_set.name] = rule_set
+
+    for each in sets:
+        place(each)
+    return list(ordered.values())
+
+
+def _cycle(sets: list[RuleSet]) -> list[str]:
+    """Return the names of sets that read one another; empty if there are none."""
+    by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
+
+    def search(rule_set: RuleSet, path: list[str]) -> list[str]:
+        if rule_set.name in path:
+            return path[path.index(rule_set.name) :]
+        for graph in rule_set.definition.sources or ():
+            if graph in by_graph:
+                found = search(by_graph[graph], [*path, rule_set.name])
+                if found:
+                    return found
+        return []
+
+    for each in sets:
+        found = search(each, [])
+        if found:
+            return found
+    return []
+
+
+def require_no_cycle(sets: Iterable[RuleSet], candidate: RuleSet) -> None:
+    """Check that no rule sets would read one another.
+
+    Args:
+        sets: the registered sets.
+        candidate: a set that is new, or replaces the set with its name.
+
+    Raises:
+        InputError: the code is ``cycle``, and the member ``cycle`` has the names of the sets.
+    """
+    cycle = _cycle([*(each for each in sets if each.name != candidate.name), candidate])
+    if cycle:
+        raise InputError(
+            f"the rule sets {', '.join(cycle)} would read one another",
+            code="cycle",
+            hint="put their rules into one set",
+            cycle=cycle,
+        )
