@@ -20,7 +20,14 @@ from .commands.arguments import UsageError
 OK, FAILED, USAGE = 0, 1, 2
 COMMANDS = {
     "A server": {"serve": "serve", "demo": "serve", "top": "top", "jobs": "jobs"},
-    "Data": {"query": "query", "update": "query", "load": "load", "export": "folder", "mirror": "mirror"},
+    "Data": {
+        "query": "query",
+        "update": "query",
+        "load": "load",
+        "export": "folder",
+        "mirror": "mirror",
+        "rules": "rules",
+    },
     "Continuous queries": {
         "register": "register",
         "queries": "queries",

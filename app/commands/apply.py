@@ -29,7 +29,7 @@ _DONE: dict[Action, str] = {"create": "created", "change": "changed", "same": "s
 
 def add_commands(commands: Any) -> None:
     """Add the commands ``apply`` and ``dump`` to the command line parser."""
-    summary = "make a server match declaration files: prefixes, streams, queries, sources, sinks"
+    summary = "make a server match declaration files: prefixes, streams, rules, queries, sources, sinks"
     apply = add_client_command(
         commands,
         "apply",
@@ -54,7 +54,7 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="remove the server's objects that no file declares, in sections that a file has",
     )
-    summary = "print the prefixes, streams, queries, sources and sinks of a server as a file for apply"
+    summary = "print the prefixes, streams, rules, queries, sources and sinks of a server as a file for apply"
     dump = add_client_command(commands, "dump", _dump, summary, "dump > quadrill.toml", "dump --format yaml")
     dump.add_argument("--format", choices=("toml", "yaml"), default="toml", help="default: toml")
 
@@ -102,8 +102,11 @@ def _present(server: ServerConnection, sections: Collection[str]) -> dict[str, d
 def _removable(section: str, has: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the names of the objects in a section that ``apply --prune`` may remove.
 
-    A stream that a query derives, or that a first push created without a declaration, is not included.
+    A rule set stands after the sets whose graphs it reads. A stream that a query derives, or that a first
+    push created without a declaration, is not included.
     """
+    if section == "rules":
+        return planning.by_reading(has)
     if section != "streams":
         return list(has)
     return [name for name, each in has.items() if each["declared"] and each["derived_from"] is None]
@@ -120,6 +123,9 @@ def _differences(
     with _with_place(declared.place):
         if declared.section == "queries":
             return _query_differences(server, declared.name, given, described)
+        if declared.section == "rules":
+            server.call("PUT", _path("rules", declared.name), params={"dry_run": "true"}, json=given)
+            return () if described is None else planning.rules_differences(given, described)
         if declared.section in ("sources", "sinks"):
             path = _path(declared.section, declared.name)
             answer = server.call("PUT", path, params={"dry_run": "true"}, json=given)
@@ -302,6 +308,8 @@ def _as_file(section: str, name: str, described: Mapping[str, Any], variables: d
         members = planning.stream_members(described)
     elif section == "queries":
         members = planning.query_members(described)
+    elif section == "rules":
+        members = planning.rules_members(described)
     elif section != "prefixes":
         members = planning.connector_members(described)
     found = planning.with_references(section, name, members, variables)

@@ -16,7 +16,7 @@ from quadrill.store.errors import UnsupportedError
 
 from .arguments import OfflineError, UsageError, read_text
 
-SECTIONS = ("prefixes", "streams", "queries", "sources", "sinks")
+SECTIONS = ("prefixes", "streams", "rules", "queries", "sources", "sinks")
 """Sections of a declaration file in creation order: objects of a section need only earlier sections."""
 
 STANDARD_INPUT = Path("-")
@@ -131,6 +131,8 @@ def _declared(section: str, name: Any, members: Any, file: Path, environment: Ma
         raise OfflineError(f"{place}: name differs from the name that it stands under")
     if section == "queries":
         given = _with_text(given, place, file)
+    if section == "rules" and "files" in given:
+        given = _with_rules(given, place, file)
     if section in ("sources", "sinks"):
         given |= {each: _object(given[each], f"{place}: {each}") for each in _OBJECTS if each in given}
     return Declared(section, name, given, file)
@@ -142,11 +144,23 @@ def _with_text(members: dict[str, Any], place: str, file: Path) -> dict[str, Any
         raise OfflineError(f"{place} needs one of query, the text, and file, which has it")
     if "query" in members:
         return members
-    named = members.pop("file")
+    return {"query": _text_of(members.pop("file"), place, file), **members}
+
+
+def _with_rules(members: dict[str, Any], place: str, file: Path) -> dict[str, Any]:
+    """Return a rule set's members with the texts of the files in the member ``files`` after its rules."""
+    named, rules = members.pop("files"), members.get("rules", [])
+    if not isinstance(named, list) or not isinstance(rules, list):
+        raise OfflineError(f"{place}: files and rules must be lists")
+    return {**members, "rules": [*rules, *(_text_of(each, place, file) for each in named)]}
+
+
+def _text_of(named: Any, place: str, file: Path) -> str:
+    """Return the text of a file that a declaration names; relative paths begin at the declaration file."""
     if not isinstance(named, str):
         raise OfflineError(f"{place}: file must be a path")
     try:
-        return {"query": read_text(file.parent / named), **members}
+        return read_text(file.parent / named)
     except OSError as error:
         raise OfflineError(f"{place}: file {named}: {error.strerror or error}") from error
     except OfflineError as error:

@@ -26,6 +26,14 @@ _STREAM_DEFAULTS: dict[str, Any] = {
     "clock": "event",
     "mapping": None,
 }
+_RULES_DEFAULTS: dict[str, Any] = {
+    "rules": [],
+    "include": [],
+    "from": None,
+    "max_inferred": 10_000_000,
+    "max_time": "10s",
+    "on_budget": "reject",
+}
 _FIGURES = frozenset(("name", "guarantee", "position", *Figures().to_json()))
 """Members of a source's or sink's description that are not part of its declaration."""
 
@@ -121,6 +129,35 @@ def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]
     return seen or tuple(hidden)
 
 
+def rules_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the members in which a declaration differs from the server's description of a rule set."""
+    found = []
+    for name in dict.fromkeys(("into", *given, *_RULES_DEFAULTS)):
+        default = _RULES_DEFAULTS.get(name)
+        has, wants = described.get(name, default), given.get(name, default)
+        if name == "max_time":
+            has, wants = _milliseconds(has), _milliseconds(wants)
+        if has != wants:
+            found.append(name)
+    return tuple(found)
+
+
+def by_reading(described: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the names of rule sets, each after the sets whose graphs it reads."""
+    names = {each["into"]: name for name, each in described.items()}
+    ordered: dict[str, None] = {}
+
+    def place(name: str) -> None:
+        for graph in described[name].get("from") or ():
+            if graph in names and names[graph] not in ordered:
+                place(names[graph])
+        ordered[name] = None
+
+    for name in described:
+        place(name)
+    return list(ordered)
+
+
 # --- descriptions of a server as members of declaration files ----------------------------------------------
 
 
@@ -137,6 +174,13 @@ def stream_members(described: Mapping[str, Any]) -> dict[str, Any]:
 def query_members(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return the registration members of a query from its description."""
     return {**described["options"], "query": described["query"]}
+
+
+def rules_members(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the declaration of a rule set from its description, without members that have the default."""
+    found = {name: described.get(name, default) for name, default in _RULES_DEFAULTS.items()}
+    declared = {name: value for name, value in found.items() if value != _RULES_DEFAULTS[name]}
+    return {"into": described["into"], **declared}
 
 
 def connector_members(described: Mapping[str, Any]) -> dict[str, Any]:

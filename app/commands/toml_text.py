@@ -46,6 +46,8 @@ def _value(value: Any, place: str, *, block: bool = False) -> str:
         members = [f"{_key(name)} = {_value(each, place)}" for name, each in value.items()]
         return f"{{ {', '.join(members)} }}" if members else "{}"
     if isinstance(value, list):
+        if block and any(isinstance(each, str) and "\n" in each for each in value):
+            return "\n".join(["[", *(f"{_value(each, place, block=True)}," for each in value), "]"])
         return f"[{', '.join(_value(each, place) for each in value)}]"
     return json.dumps(value)
 

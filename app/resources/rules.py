@@ -24,13 +24,18 @@ def get_rules(services: Services, request: Request) -> WholeAnswer:
 
 
 def put_rules(services: Services, request: Request) -> WholeAnswer:
-    """Create or replace a rule set; the answer waits until its graph is complete, unless ``?wait=false``."""
-    request.arguments.check({"wait"})
+    """Create or replace a rule set.
+
+    The answer comes once the graph is complete; with ``?wait=false`` it is 202 and has a job.
+    """
+    request.arguments.check({"wait", "dry_run"})
     name, waits = _name(request), request.arguments.flag("wait", default=True)
     members = request.json(services.settings.max_query_bytes * 4, "the rule set")
     given = members.pop("name", name)
     if given != name:
         raise HttpError(400, f"the rule set has two names, {name} and {given!r}", code="member")
+    if request.arguments.flag("dry_run"):
+        return json_answer({"change": services.rules.compare(name, members)})
     put = services.rules.put(name, members)
     if put.changed and not waits:
         job = services.jobs.submit_rules(put)

@@ -15,7 +15,7 @@ RULES: tuple[Route, ...] = (
         rules.put_rules,
         "create or replace a rule set; 202 with a job for wait=false",
         (200, 201, 202),
-        ("wait",),
+        ("wait", "dry_run"),
         JSON,
         JSON,
         "write",

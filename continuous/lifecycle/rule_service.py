@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from pyoxigraph import NamedNode, Quad
 
@@ -171,6 +171,15 @@ class RuleService:
                 raise
             self._records.created_ms[name] = created_ms
             return put
+
+    def compare(self, name: str, members: Mapping[str, Any]) -> Literal["create", "change", "same"]:
+        """Return what a PUT would do, and do nothing; raises the errors of `put` about the definition."""
+        candidate = self._parse(name, members)
+        with self._lock:
+            old = self._sets.get(name)
+        if old is None:
+            return "create"
+        return "same" if not old.suspended and old.definition == candidate.definition else "change"
 
     def _run(self, put: RulePut, candidate: RuleSet, old: RuleSet | None) -> None:
         state: RuleSetState = "ready"

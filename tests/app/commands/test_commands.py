@@ -129,6 +129,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "record.json": '{"a": 1}',
         "mapping.rq": "CONSTRUCT { <urn:s> <urn:p> ?a } WHERE { }",
         "ask.rq": "ASK { ?s ?p ?o }",
+        "grand.rq": "CONSTRUCT { ?x <urn:grand> ?z } WHERE { ?x <urn:parent> ?y . ?y <urn:parent> ?z }",
         "it.toml": '[prefixes]\nex = "http://e/"\n',
     }
     for name, text in files.items():
@@ -177,6 +178,11 @@ WALK: list[tuple[str, int]] = [
     ("jobs list", 0),
     ("jobs show LOAD", 0),
     ("jobs cancel LOAD", 1),
+    ("rules put family grand.rq --into urn:inferred", 0),
+    ("rules", 0),
+    ("rules list", 0),
+    ("rules show family", 0),
+    ("rules delete family", 0),
     ("mirror --show", 1),
     ("top --once --interval 0.1", 0),
     ("export all.nq", 0),
