@@ -58,6 +58,38 @@ class AsyncConnectors:
         return list(found["letters"])
 
 
+class AsyncRules:
+    """Rule sets of one server; methods return descriptions of rule sets as dicts."""
+
+    def __init__(self, answer: Callable[[HttpCall], Awaitable[dict[str, Any]]]) -> None:
+        """``answer`` is a function that sends a request and returns the JSON object of the response or {}."""
+        self._answer = answer
+
+    async def all(self) -> list[dict[str, Any]]:
+        """Return the descriptions of all rule sets, oldest first."""
+        found = await self._answer(HttpCall("GET", "rules"))
+        return list(found["rules"])
+
+    async def describe(self, name: str) -> dict[str, Any]:
+        """Return one rule set: definition, state, version, number of inferred triples, strata and error."""
+        return await self._answer(calls.rules("GET", name))
+
+    async def put(self, name: str, *, wait: bool = True, **members: Any) -> dict[str, Any]:
+        """Create or replace a rule set and return its description; ``from_`` is sent as ``from``.
+
+        Args:
+            name: name of the rule set.
+            wait: respond only after the graph is complete, however long that takes; if False, return the job
+                that completes the graph. An unchanged rule set has no job: its description is returned.
+            members: members of the rule set: ``into``, ``rules``, ``include``, ``from_`` and the budgets.
+        """
+        return await self._answer(calls.put_rules(name, members, wait=wait))
+
+    async def delete(self, name: str) -> None:
+        """Delete a rule set and its inferred triples."""
+        await self._answer(calls.rules("DELETE", name))
+
+
 class _Sender:
     """Sender of HTTP requests to one server."""
 
@@ -96,6 +128,7 @@ class AsyncClient:
         request: function that sends any request, by method and path, with the options of httpx.
         sources: sources of the server, which only the role admin may manage.
         sinks: sinks of the server.
+        rules: rule sets of the server.
     """
 
     def __init__(
@@ -120,6 +153,7 @@ class AsyncClient:
         self.request = self._sender.request
         self.sources = AsyncConnectors("sources", self._sender.json)
         self.sinks = AsyncConnectors("sinks", self._sender.json)
+        self.rules = AsyncRules(self._sender.json)
 
     async def __aenter__(self) -> Self:
         return self

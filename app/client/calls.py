@@ -28,6 +28,8 @@ class HttpCall:
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
     json: Any = None
+    patient: bool = False
+    """True if the response may take any time."""
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments of this request for httpx."""
@@ -36,6 +38,8 @@ class HttpCall:
             found["content"] = self.content
         if self.json is not None:
             found["json"] = self.json
+        if self.patient:
+            found["timeout"] = None
         return found
 
 
@@ -118,6 +122,17 @@ def trial(
 def connector(method: str, role: str, name: str, what: str = "", **given: Any) -> HttpCall:
     """Build a request about one source or sink."""
     return HttpCall(method, f"{role}/{quote(name, safe='')}{what}", **given)
+
+
+def rules(method: str, name: str, **given: Any) -> HttpCall:
+    """Build a request about one rule set."""
+    return HttpCall(method, f"rules/{quote(name, safe='')}", **given)
+
+
+def put_rules(name: str, given: Mapping[str, Any], *, wait: bool) -> HttpCall:
+    """Build the request that creates or replaces a rule set."""
+    params = {} if wait else {"wait": "false"}
+    return rules("PUT", name, params=params, json=members(given), patient=wait)
 
 
 def members(given: Mapping[str, Any]) -> dict[str, Any]:

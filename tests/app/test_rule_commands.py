@@ -77,7 +77,7 @@ def test_put_takes_members_from_a_file_and_options(client: Client) -> None:
         (
             ["put", "x", "FOLDER/grand.rq", "--into", "urn:i", "--max-inferred", "0"],
             1,
-            "was not put: the rule",
+            "was not put: the",
         ),
         (["delete", "x"], 1, "there is no rule set x"),
     ],

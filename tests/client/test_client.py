@@ -60,6 +60,22 @@ def test_answers_are_terms_values_and_frames(client: Client) -> None:
     assert graph.quads.startswith("<urn:a> <urn:p>") and len(graph.to_rdflib()) == 1
 
 
+def test_rule_sets_are_put_listed_and_deleted(client: Client) -> None:
+    client.update("INSERT DATA { <urn:a> <urn:p> <urn:b> . <urn:b> <urn:p> <urn:c> }")
+    rule = "CONSTRUCT { ?x <urn:q> ?z } WHERE { ?x <urn:p> ?y . ?y <urn:p> ?z }"
+    made = client.rules.put("r", into="urn:i", rules=[rule], from_=["default"])
+    assert (made["state"], made["inferred"], made["from"]) == ("ready", 1, ["default"])
+    assert client.rules.all() == [client.rules.describe("r")]
+    job = client.rules.put("late", into="urn:j", rules=[rule], wait=False)
+    assert job["kind"] == "rules"
+    while client.request("GET", f"jobs/{job['id']}").json()["state"] != "done":
+        time.sleep(0.02)
+    for name in ("r", "late"):
+        client.rules.delete(name)
+    with pytest.raises(QuadrillError, match="there is no rule set r"):
+        client.rules.describe("r")
+
+
 def test_answers_as_data_frames(client: Client) -> None:
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     pytest.importorskip("pyarrow")

@@ -19,6 +19,7 @@ NAMES = {
     "AsyncClient": "Client",
     "AsyncConnectors": "Connectors",
     "AsyncIterator": "Iterator",
+    "AsyncRules": "Rules",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "aclose": "close",
