@@ -143,6 +143,12 @@ def store() -> AnyResponse:
     return _page("store", "store.html", _store_state)
 
 
+@blueprint.get("/ui/rules")
+def rules() -> AnyResponse:
+    """Return the view of rule sets: state, graph, number of inferred triples, strata, cost and last error."""
+    return _page("rules", "rules.html")
+
+
 @blueprint.get("/ui/jobs")
 def jobs() -> AnyResponse:
     """Return the view of jobs: their progress, skipped input, and buttons to cancel."""
@@ -277,6 +283,7 @@ def _pages() -> list[dict[str, str]]:
         ("connectors", "Sources & sinks", "/ui/connectors"),
         ("sparql", "SPARQL", "/ui/sparql"),
         ("store", "Store", "/ui/store"),
+        ("rules", "Rules", "/ui/rules"),
         ("jobs", "Jobs", "/ui/jobs"),
         ("processes", "Running", "/ui/processes"),
     ]

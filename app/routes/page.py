@@ -5,7 +5,18 @@ from __future__ import annotations
 from ..front.route import Handler, Route
 from ..front.vocabulary import FORM, GRAPH_TYPES, JSON
 
-_PAGES = ("demo", "register", "streams", "streams/one", "connectors", "sparql", "store", "jobs", "processes")
+_PAGES = (
+    "demo",
+    "register",
+    "streams",
+    "streams/one",
+    "connectors",
+    "sparql",
+    "store",
+    "rules",
+    "jobs",
+    "processes",
+)
 
 
 def page_routes(page: Handler) -> tuple[Route, ...]:

@@ -20,11 +20,13 @@ function nameOf(job) {
   const { request, kind } = job;
   if (kind === "load") return request.source;
   if (kind === "mirror") return request.compact ? "compact the mirror" : "make the mirror";
+  if (kind === "rules") return `the rule set ${request.rules}`;
   return kind === "restore" ? request.folder : "compact the database files";
 }
 
 function details(job) {
   const { request } = job;
+  if (job.kind === "rules") return `into ${request.into}`;
   if (job.kind !== "load") return request.automatic ? "by itself" : job.kind;
   return [request.graph ? `into ${request.graph}` : "load", request.files ? counted(request.files.length, "file") : null].filter(Boolean).join(", ");
 }

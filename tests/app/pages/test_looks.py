@@ -20,6 +20,7 @@ VIEWS = {
     "sparql": "/ui/sparql",
     "store": "/ui/store",
     "browse": "/ui/store?iri=http://example.org/s1",
+    "rules": "/ui/rules",
     "jobs": "/ui/jobs",
     "running": "/ui/processes",
     "contents": "/ui/docs",
@@ -39,6 +40,9 @@ def filled(client: httpx.Client) -> httpx.Client:
     """A server with a graph, a query and some results."""
     update(client, PREFIX + 'INSERT DATA { GRAPH ex:rooms { ex:s1 ex:in "kitchen" . ex:s2 ex:in "cellar" } }')
     register(client, "in-rooms", TEXT)
+    rule = PREFIX + "CONSTRUCT { ?sensor a ex:Placed } WHERE { ?sensor ex:in ?room }"
+    members = {"rules": [rule], "into": "http://example.org/inferred"}
+    client.put("/rules/rooms", json=members).raise_for_status()
     for at in range(5):
         push(client, PREFIX + f"ex:s{1 + at % 2} ex:value {20 + at} .", 1000 * at)
     return client
@@ -53,7 +57,7 @@ def test_a_view_has_no_findings_in_any_width_and_scheme(name: str, filled: httpx
 
 
 @pytest.mark.always("queries", "jobs")
-@pytest.mark.parametrize("name", ["queries", "store", "jobs", "streams"])
+@pytest.mark.parametrize("name", ["queries", "store", "rules", "jobs", "streams"])
 def test_a_view_without_anything_to_show_says_how_to_begin(
     name: str, client: httpx.Client, page: Page
 ) -> None:
