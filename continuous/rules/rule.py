@@ -29,6 +29,18 @@ class RuleError(QueryTextError):
     code = "rule-unsafe"
 
 
+class NegationCycleError(RuleError):
+    """Rules depend on one another through a negation or an aggregate."""
+
+    code = "rule-negation-cycle"
+
+
+class BindCycleError(RuleError):
+    """Rules depend on one another through computed terms."""
+
+    code = "rule-bind-cycle"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule.

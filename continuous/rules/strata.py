@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pyoxigraph import BlankNode, NamedNode, Triple
 
 from ..algebra import nodes as n
-from .rule import Rule, RuleError, described
+from .rule import BindCycleError, NegationCycleError, Rule, described
 from .triggers import Occurrence, predicates_of
 
 
@@ -18,8 +18,8 @@ def strata(rules: Sequence[Rule]) -> list[list[int]]:
     closed (the pattern is negated or aggregated, or the rule computes terms).
 
     Raises:
-        RuleError: a cycle has a closed dependency: ``rule-negation-cycle``, or ``rule-bind-cycle`` if only
-            computed terms close it.
+        NegationCycleError: a cycle has a closed dependency through a negation or an aggregate.
+        BindCycleError: a cycle has closed dependencies, all of them through computed terms.
     """
     edges = _dependencies(rules)
     components = _components(len(rules), edges)
@@ -75,9 +75,9 @@ def _require_open_cycles(
             if len(cycle) > 1
             else f"the rule {names} depends on itself"
         )
-        raise RuleError(
+        error = NegationCycleError if negated else BindCycleError
+        raise error(
             f"{subject} through {'a negation or an aggregate' if negated else 'a computed term'}",
-            code="rule-negation-cycle" if negated else "rule-bind-cycle",
             hint="put the rule that negates, aggregates or computes in a second rule set that reads this one",
             rules=described(rules, cycle),
         )

@@ -26,7 +26,10 @@ _VARYING = (
     (re.compile(r'("error": )(?:null|"[^"]*")(?=, "rate")'), r"\1ERROR"),
     (re.compile(r'("(?:rate|\w+_per_second|lag|taken|position|last)": ?)(?:[\d.]+|null|NOW)'), r"\1FIGURE"),
     (re.compile(r"(quadrill_session=)[\w-]+"), r"\1SESSION"),
-    (re.compile(r'("(?:seconds|microseconds|silent_ms|lag_ms|age_ms|elapsed_ms)": ?)[\d.]+'), r"\1FIGURE"),
+    (
+        re.compile(r'("(?:seconds|microseconds|(?:silent|lag|age|elapsed|cost)_ms)": ?)[\d.]+'),
+        r"\1FIGURE",
+    ),
 )
 _HISTORY = re.compile(r": (?:\[.*?\]|null|\d+)")
 """Values of a history: they are of whole seconds, and which these are differs."""

@@ -19,7 +19,10 @@ _NAMES = {
     "/jobs/{job_id}": "/jobs/none",
     "/processes/{process_id}": "/processes/none",
 }
-_BY_KIND = {"/streams": "s", "/queries": "q", "/stored-queries": "all", "/sources": "hook", "/sinks": "out"}
+_BY_KIND = {
+    "/streams": "s", "/queries": "q", "/stored-queries": "all", "/rules": "r",
+    "/sources": "hook", "/sinks": "out",
+}  # fmt: skip
 _BODIES = {
     "application/sparql-query": "SELECT ?s { ?s ?p 1 }",
     "application/sparql-update": "INSERT DATA { <urn:n> <urn:p> 3 }",
@@ -86,6 +89,8 @@ def _operation(method: str, path: str, content: list[str]) -> Operation:
         kind, body = "application/sparql-update", "DELETE WHERE { ?s ?p 9 }"
     elif path.endswith(":map"):
         body = "{}"
+    elif path == "/rules/{name}" and method == "put":
+        body = json.dumps({"rules": ["CONSTRUCT { ?s <urn:q> ?o } WHERE { ?s <urn:p> ?o }"], "into": "urn:r"})
     elif path == "/backups":
         body = '{"to": "b"}'
     elif path == "/login":
