@@ -35,6 +35,56 @@ class Facts(Protocol):
         ...
 
 
+class RememberedFacts:
+    """Facts whose matches are remembered, for the time of one update.
+
+    The owner says which facts were added or removed since.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._matches: dict[tuple[Pattern, Pattern, Pattern], Collection[Fact]] = {}
+
+    def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
+        """Return the facts that match; see `Facts.match`."""
+        pattern = (s, p, o)
+        found = self._matches.get(pattern)
+        if found is None:
+            found = self._facts.match(s, p, o)
+            if len(self._matches) >= _MOST_REMEMBERED:
+                self._matches.clear()
+            if len(found) <= _LARGEST_REMEMBERED:
+                self._matches[pattern] = found
+        return found
+
+    def changed(self, fact: Fact) -> None:
+        """Forget the matches of a fact that was added or removed."""
+        s, p, o = fact
+        forget = self._matches.pop
+        for subject in (s, None):
+            for predicate in (p, None):
+                forget((subject, predicate, o), None)
+                forget((subject, predicate, None), None)
+
+    def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
+        """Return matching triples of named graphs; see `Facts.match_in`."""
+        return self._facts.match_in(graph, s, p, o)
+
+    def graph_names(self) -> Collection[int]:
+        """Return the ids of the named input graphs."""
+        return self._facts.graph_names()
+
+    def count(self, p: Pattern) -> int:
+        """Return an estimate of the number of facts; see `Facts.count`."""
+        return self._facts.count(p)
+
+
+_MOST_REMEMBERED = 50_000
+"""Number of patterns that are remembered; more would keep the memory of a large update."""
+_LARGEST_REMEMBERED = 1_000
+"""Number of facts that match a remembered pattern."""
+
+
 class MemoryFacts:
     """Facts in dictionaries of sets; for the computation of a whole rule set, never kept between commits."""
 

@@ -14,14 +14,15 @@ triple that an input graph asserts stays a fact when it is overdeleted, so nothi
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
-from .facts import Fact, Facts, MemoryFacts
-from .program import CompiledRule, Program, TriggerIndex
+from .facts import Fact, Facts, MemoryFacts, RememberedFacts
+from .interfaces import Evaluable
+from .program import Program
+from .trigger_index import TriggerIndex
 
 _CHECK_EVERY = 256
 """Number of derived triples between two checks of the budget."""
@@ -38,6 +39,11 @@ class Inferred(Protocol):
     @property
     def now(self) -> Facts:
         """The facts after all changes so far."""
+        ...
+
+    @property
+    def given(self) -> Facts:
+        """The facts that input graphs assert after the change."""
         ...
 
     def asserted(self, fact: Fact) -> bool:
@@ -96,6 +102,9 @@ class _Update:
         self._state = state
         self._change = change
         self._check = check
+        self._before = RememberedFacts(state.before)
+        self._now = RememberedFacts(state.now)
+        self._given = RememberedFacts(state.given)
         self._steps = 0
         # Facts that changed so far, which start the work of the next stratum.
         self._gained: dict[Fact, None] = dict.fromkeys(change.added)
@@ -103,13 +112,18 @@ class _Update:
         # Inferred triples that are retracted, and that no stratum has derived again.
         self._retracted: dict[Fact, None] = {}
         # The rules of this stratum and of lower ones, any of which may derive a retracted triple again.
-        self._rules: list[CompiledRule] = []
+        self._rules: list[Evaluable] = []
+        # Rules of these in which a fact never removes a solution.
+        self._monotone: list[Evaluable] = []
 
     def run(self) -> None:
         # A triple that lost its assertion may only support itself.
         first = [fact for fact in self._change.removed if self._state.inferred(fact)]
         for number, index in enumerate(self._program.triggers):
             self._rules += index.rules
+            self._monotone += [
+                rule for rule in index.rules if not any(each.closed for each in rule.rule.patterns)
+            ]
             self._stratum(index, first if number == 0 else [])
 
     def _count(self) -> None:
@@ -120,45 +134,55 @@ class _Update:
     def _stratum(self, index: TriggerIndex, first: Sequence[Fact]) -> None:
         state = self._state
         self._overdelete(index, first)
-        queue: deque[Fact] = deque(fact for fact in self._gained if state.known(fact))
+        queue = [fact for fact in self._gained if state.known(fact)]
         for fact in list(self._retracted):
             self._count()
-            if any(rule.derives(fact, state.now) for rule in self._rules):
+            if any(rule.derives(fact, self._now) for rule in self._rules):
                 self._infer(fact, queue)
-        for head in self._closed_heads(index, state.now):
+        for head in self._closed_heads(index, self._now):
             self._infer(head, queue)
         while queue:
-            fact = queue.popleft()
-            for trigger in index.of(fact):
-                for head in trigger.heads(fact, None, state.now, (state.now,)):
+            new, queue = queue, []
+            for trigger, changed in index.of(new):
+                for head in trigger.heads(changed, None, self._now, (self._now,)):
                     self._infer(head, queue)
         for fact in self._retracted:
             if not state.known(fact):
                 self._lost[fact] = None
 
-    def _infer(self, fact: Fact, queue: deque[Fact]) -> None:
+    def _infer(self, fact: Fact, queue: list[Fact]) -> None:
         state = self._state
         if state.inferred(fact):
             return
         self._count()
         new = not state.known(fact)
         state.infer(fact)
+        self._now.changed(fact)
         self._retracted.pop(fact, None)
         if new:
             self._gained[fact] = None
             queue.append(fact)
 
     def _overdelete(self, index: TriggerIndex, first: Sequence[Fact]) -> None:
-        """Retract every inferred triple whose derivation may have used a lost fact."""
+        """Retract every inferred triple whose derivation may have used a lost fact.
+
+        Triples that a rule derives from the input alone stay. So the loss of one instance of a class does not
+        retract what many others support.
+        """
         state = self._state
-        queue: deque[Fact] = deque(fact for fact in self._lost if not state.known(fact))
+        queue = [fact for fact in self._lost if not state.known(fact)]
         queued = set(queue)
+        kept: set[Fact] = set()
 
         def retract(fact: Fact) -> None:
-            if not state.inferred(fact):
+            if fact in kept or not state.inferred(fact):
                 return
             self._count()
+            if any(rule.derives(fact, self._given) for rule in self._monotone):
+                kept.add(fact)
+                return
             state.retract(fact)
+            self._now.changed(fact)
             self._retracted[fact] = None
             if not state.asserted(fact) and fact not in queued:
                 queued.add(fact)
@@ -166,12 +190,12 @@ class _Update:
 
         for fact in first:
             retract(fact)
-        for head in self._closed_heads(index, state.before):
+        for head in self._closed_heads(index, self._before):
             retract(head)
         while queue:
-            fact = queue.popleft()
-            for trigger in index.of(fact):
-                for head in trigger.heads(fact, None, state.before, (state.before,)):
+            lost, queue = queue, []
+            for trigger, changed in index.of(lost):
+                for head in trigger.heads(changed, None, self._before, (self._before,)):
                     retract(head)
 
     def _closed_heads(self, index: TriggerIndex, facts: Facts) -> Iterable[Fact]:
@@ -180,15 +204,14 @@ class _Update:
         These are changes of GRAPH patterns, which no rule derives, and of patterns below a negation or an
         aggregate, which a lower stratum has finished.
         """
-        states = (self._state.before, self._state.now)
+        states = (self._before, self._now)
         found: dict[Fact, None] = {}
         for graph, fact in self._change.quads:
             for trigger in index.in_graph(graph, fact):
-                found.update(dict.fromkeys(trigger.heads(fact, graph, facts, states)))
-        for fact in chain(self._gained, self._lost):
-            for trigger in index.of(fact):
-                if trigger.closed:
-                    found.update(dict.fromkeys(trigger.heads(fact, None, facts, states)))
+                found.update(dict.fromkeys(trigger.heads((fact,), graph, facts, states)))
+        for trigger, changed in index.of(chain(self._gained, self._lost)):
+            if trigger.closed:
+                found.update(dict.fromkeys(trigger.heads(changed, None, facts, states)))
         return found
 
 
@@ -202,10 +225,10 @@ def materialise(
     inferred: set[Fact] = set()
     steps = 0
 
-    queue: deque[Fact] = deque()
-
-    def infer(heads: Iterable[Fact]) -> None:
+    def infer(heads: Iterable[Fact]) -> dict[Fact, None]:
+        """Add inferred triples; return those that were no facts."""
         nonlocal steps
+        new: dict[Fact, None] = {}
         for head in heads:
             if head in inferred:
                 continue
@@ -215,13 +238,16 @@ def materialise(
             if steps % _CHECK_EVERY == 0:
                 check()
             if head not in facts:
-                queue.append(head)
+                new[head] = None
+        return new
 
     for index in program.triggers:
         for rule in index.rules:
-            infer(rule.heads(facts))
-            while queue:
-                fact = queue.popleft()
-                facts.add(fact)
-                for trigger in index.of(fact):
-                    infer(trigger.heads(fact, None, facts, (facts,)))
+            new = infer(rule.heads(facts))
+            while new:
+                for fact in new:
+                    facts.add(fact)
+                found: dict[Fact, None] = {}
+                for trigger, changed in index.of(new):
+                    found.update(infer(trigger.heads(changed, None, facts, (facts,))))
+                new = found

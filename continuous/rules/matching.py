@@ -21,6 +21,7 @@ from ..algebra.set_functions import FUNCTIONS, percentile_parameter, set_functio
 from ..algebra.variables import certain, expression_variables, in_scope, term_variables
 from ..expressions.compile import compile_condition, compile_id
 from .facts import Facts
+from .lists import ListCells
 from .paths import PathSteps, Reader, may_be_empty
 from .terms import Terms
 
@@ -618,6 +619,8 @@ def _cost_of(node: n.Algebra) -> Callable[[Names], float]:
     def cost(bound: Names) -> float:
         if isinstance(node, n.Values):
             return float(len(node.rows))
+        if isinstance(node, n.Path) and isinstance(node.path, ListCells) and names & bound:
+            return 20.0
         free = len(names - bound)
         return 5.0 if not free else 1e6 * free / (1 + len(names & bound))
 

@@ -8,6 +8,7 @@ from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
 from .facts import Fact, Facts
+from .lists import FIRST, NIL, REST, ListCells, Lists
 from .terms import Terms
 
 
@@ -47,18 +48,28 @@ class PathSteps:
     def __init__(self, path: n.PathExpr, terms: Terms) -> None:
         self._path = path
         self._terms = terms
+        self._lists = Lists(terms.id_of(FIRST), terms.id_of(REST), terms.id_of(NIL))
 
     def forward(self, read: Reader, start: int) -> Iterable[int]:
         """Return the ends of the paths from ``start``."""
+        if isinstance(self._path, ListCells):
+            return self._lists.cells(read, start, later=self._path.later)
         return self._walk(self._path, read, start, True)
 
     def backward(self, read: Reader, end: int) -> Iterable[int]:
         """Return the starts of the paths to ``end``."""
+        if isinstance(self._path, ListCells):
+            return self._lists.lists_with(read, end, later=self._path.later)
         return self._walk(self._path, read, end, False)
 
-    def starts_through(self, read: Reader, fact: Fact) -> set[int]:
-        """Return the nodes from which a path can use a fact, and more where that is cheaper to tell."""
-        return self._ends_through(self._path, read, fact, False)
+    def starts_through(self, read: Reader, facts: Iterable[Fact]) -> set[int]:
+        """Return the nodes from which a path can use one of the facts, and more where that is cheaper."""
+        if isinstance(self._path, ListCells):
+            return self._lists.before(read, {fact[0] for fact in facts})
+        found: set[int] = set()
+        for fact in facts:
+            found |= self._ends_through(self._path, read, fact, False)
+        return found
 
     def _ends_through(self, path: n.PathExpr, read: Reader, fact: Fact, ahead: bool) -> set[int]:
         """Return the ends (``ahead``) or the starts of the paths that use a fact."""
@@ -90,6 +101,8 @@ class PathSteps:
 
     def starts(self, read: Reader) -> Iterable[int]:
         """Return the nodes from which a path can start."""
+        if isinstance(self._path, ListCells):
+            return {cell for cell, _, _ in read.match(None, self._lists.first, None)}
         return self._starts(self._path, read, True)
 
     def _starts(self, path: n.PathExpr, read: Reader, ahead: bool) -> Iterable[int]:

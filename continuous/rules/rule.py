@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,9 @@ from ..algebra.rewrites import drop_idle_minus, rename_subquery_variables
 from ..algebra.variables import in_scope
 from ..language.context import LanguageLimits
 from ..language.parser import parse
+from .interfaces import Evaluable
 from .places import place_of_word
+from .terms import Terms
 from .triggers import Occurrence, occurrences
 
 VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
@@ -52,6 +54,7 @@ class Rule:
         patterns: the triple patterns and paths of the body.
         computes: True if the rule computes terms with BIND or expressions of SELECT.
         base_iri: the base of relative IRIs that IRI() makes.
+        compile: compiles a built-in rule that no body expresses; ``body`` then only shows what it reads.
     """
 
     text: str
@@ -60,6 +63,7 @@ class Rule:
     patterns: tuple[Occurrence, ...]
     computes: bool = False
     base_iri: str | None = None
+    compile: Callable[[Rule, Terms], Evaluable] | None = None
 
 
 def parse_rules(texts: Sequence[str], *, base_iri: str, limits: LanguageLimits | None = None) -> list[Rule]:

@@ -14,6 +14,7 @@ from quadrill.store.changes.pending import PendingChanges, StoreView
 from quadrill.store.errors import ReportedError
 
 from ..language.context import LanguageLimits
+from .built_in import built_in_rules
 from .definition import RuleSetDefinition
 from .facts import Fact, MemoryFacts
 from .fixpoint import materialise, update
@@ -291,10 +292,3 @@ class Snapshot:
                 if read % 10_000 == 0:
                     budget.check()
         return facts
-
-
-def built_in_rules(names: Iterable[str]) -> list[Rule]:
-    """Return the rules of built-in sets."""
-    if any(True for _ in names):
-        raise NotImplementedError
-    return []

@@ -97,14 +97,20 @@ class StoreFacts:
         inputs: InputGraphs,
         into: NamedNode,
         cache: MatchCache | None = None,
+        *,
+        own: bool = True,
     ) -> None:
+        """Read facts; ``own`` says whether inferred triples are among them."""
         self.view = view
+        self._own = own
         self._cache = cache or MatchCache()
         self._terms = terms
         self._inputs = inputs
         self._into = into
         listed = inputs.listed
-        self._each = (*listed, into) if listed is not None and len(listed) < _FEW_GRAPHS else None
+        self._each: tuple[GraphName, ...] | None = None
+        if listed is not None and len(listed) < _FEW_GRAPHS:
+            self._each = (*listed, into) if own else listed
 
     def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
         """Return the facts that match; see `Facts.match`."""
@@ -134,11 +140,11 @@ class StoreFacts:
             return ()
         if self._each is not None:
             return [quad for graph in self._each for quad in self.view.match(*pattern, graph)]
-        inputs, into = self._inputs, self._into
+        inputs, into, own = self._inputs, self._into, self._own
         return [
             quad
             for quad in self.view.match(*pattern, None)
-            if quad.graph_name == into or quad.graph_name in inputs
+            if (own if quad.graph_name == into else quad.graph_name in inputs)
         ]
 
     def _pattern(
@@ -233,6 +239,7 @@ class StoreState:
     Attributes:
         before: the facts before the change.
         now: the facts after all changes so far.
+        given: the facts that input graphs assert after the change.
         added: number of inferred triples added, minus those removed.
     """
 
@@ -248,6 +255,7 @@ class StoreState:
         cache = cache or MatchCache()
         self.before = StoreFacts(below, terms, inputs, into, cache)
         self.now = StoreFacts(pending, terms, inputs, into, cache)
+        self.given = StoreFacts(pending, terms, inputs, into, own=False)
         self._changed = cache.changed
         self.added = 0
         self._pending = pending

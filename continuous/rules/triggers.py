@@ -10,6 +10,7 @@ from pyoxigraph import NamedNode
 from ..algebra import nodes as n
 from ..algebra.build import children
 from ..algebra.variables import certain
+from .lists import FIRST, REST, ListCells
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,11 @@ def exists_patterns(expr: n.Expr) -> Iterator[n.Algebra]:
             yield from exists_patterns(argument)
 
 
-def predicates_of(path: n.PathExpr) -> frozenset[NamedNode] | None:
+def predicates_of(path: n.PathExpr | ListCells) -> frozenset[NamedNode] | None:
     """Return the predicates that a path reads; None if it may read any, or has paths of length zero."""
     match path:
+        case ListCells():
+            return frozenset((FIRST, REST))
         case n.Link(iri):
             return frozenset((iri,))
         case n.Inverse(inner) | n.OneOrMore(inner):

@@ -5,23 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.continuous.rules.definition import RuleSetDefinition
-from quadrill.continuous.rules.fixpoint import update
-from quadrill.continuous.rules.program import Program
 from quadrill.continuous.rules.rule import Rule, parse_rules
-from quadrill.continuous.rules.rule_set import RuleSet
-from quadrill.continuous.rules.store_facts import InputGraphs, StoreState
 from quadrill.continuous.rules.strata import strata
-from quadrill.continuous.rules.terms import Terms
-from quadrill.store.changes.pending import PendingChanges, StoreView
 from quadrill.store.errors import QueryTextError
 
 from ...examples import examples
 from .oracle import naive_fixpoint
+from .rule_store import RuleStore
 
-INTO = NamedNode("http://e/into")
 NODES = [NamedNode(f"http://e/{name}") for name in "abcde"] + [BlankNode("n1")]
 VALUES = [Literal(number) for number in range(3)]
 BASIC = [NamedNode(f"http://e/{name}") for name in ("p", "q", "next")]
@@ -108,38 +101,6 @@ def random_quad(rng: random.Random) -> Quad:
     return Quad(subject, predicate, value, rng.choice(GRAPHS))
 
 
-class RuleStore:
-    """A store with one rule set; each commit updates the inferred triples in the same change."""
-
-    def __init__(self, rules: list[Rule]) -> None:
-        self.store = Store()
-        self.terms = Terms()
-        self.program = Program(rules, self.terms)
-        self.commit([], [])
-
-    def commit(self, add: list[Quad], remove: list[Quad]) -> None:
-        view = StoreView(self.store)
-        pending = PendingChanges(view)
-        for quad in remove:
-            pending.remove(quad)
-        for quad in add:
-            pending.add(quad)
-        state = StoreState(view, pending, self.terms, InputGraphs(), INTO)
-        update(self.program, state, state.input_change(pending.net(), quads=True), lambda: None)
-        change = pending.net()
-        for quad in change.removed:
-            self.store.remove(quad)
-        self.store.extend(change.added)
-        for name in change.created:
-            self.store.add_graph(name)
-
-    def asserted(self) -> list[Quad]:
-        return [quad for quad in self.store if quad.graph_name != INTO]
-
-    def inferred(self) -> set[Triple]:
-        return {quad.triple for quad in self.store.quads_for_pattern(None, None, None, INTO)}
-
-
 @pytest.mark.parametrize("seed", range(examples(1_000)))
 def test_inferred_triples_equal_the_naive_fixpoint_after_every_commit(seed: int) -> None:
     rng = random.Random(seed)
@@ -161,12 +122,4 @@ def test_inferred_triples_equal_the_naive_fixpoint_after_every_commit(seed: int)
             "remove",
             sorted(map(str, remove)),
         )
-        assert recomputed(under_test, rules) == expected
-
-
-def recomputed(under_test: RuleStore, rules: list[Rule]) -> set[Triple]:
-    """Return the inferred triples as the first materialisation computes them."""
-    rule_set = RuleSet("test", RuleSetDefinition(INTO), "http://e/", None)
-    rule_set.rules = rules
-    snapshot = rule_set.snapshot(StoreView(under_test.store))
-    return {quad.triple for quad in snapshot.materialise(rule_set.budget(0, timed=False))}
+        assert under_test.recomputed() == expected

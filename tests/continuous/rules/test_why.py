@@ -14,7 +14,8 @@ from quadrill.store.changes.pending import StoreView
 
 from ...examples import examples
 from .oracle import naive_fixpoint
-from .test_fixpoint_law import INTO, RuleStore, random_quad, random_rules
+from .rule_store import INTO, RuleStore
+from .test_fixpoint_law import random_quad, random_rules
 
 
 def _is_plain(text: str) -> bool:
