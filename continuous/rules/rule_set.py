@@ -30,6 +30,10 @@ _FEW_CHANGES = 5_000
 """Number of changed quads up to which a change is always computed incrementally."""
 
 
+class _ManyChangesError(Exception):
+    """A change of few quads changes so many inferred triples that computing all of them again is faster."""
+
+
 class RuleBudgetError(ReportedError):
     """The consequences of a commit exceed a budget of a rule set: HTTP 422."""
 
@@ -151,16 +155,17 @@ class RuleSet:
         self._excluded = inputs.excluded
         # Earlier requests of a group are not committed yet, and may never be.
         self._cache.begin(usable=not len(below))
+        state = StoreState(below, pending, self._terms, inputs, self.into, self._cache)
         try:
-            self._update(
-                StoreState(below, pending, self._terms, inputs, self.into, self._cache), change, budget
-            )
+            self._update(state, change, budget, max(_FEW_CHANGES, size // 8))
+        except _ManyChangesError:
+            self.derive_all(pending, budget)
         finally:
             self._cache.end()
         if len(self._terms.dictionary) > _MOST_TERMS:
             self._compile()
 
-    def _update(self, state: StoreState, change: NetChange, budget: Budget) -> None:
+    def _update(self, state: StoreState, change: NetChange, budget: Budget, most: int) -> None:
         facts = state.input_change(change, quads=self.program.reads_graphs)
         if not facts:
             return
@@ -169,6 +174,8 @@ class RuleSet:
         def check() -> None:
             budget.inferred = before + state.added
             budget.check()
+            if state.changes > most:
+                raise _ManyChangesError
 
         update(self.program, state, facts, check)
         check()

@@ -241,6 +241,7 @@ class StoreState:
         now: the facts after all changes so far.
         given: the facts that input graphs assert after the change.
         added: number of inferred triples added, minus those removed.
+        changes: number of inferred triples added, plus those removed.
     """
 
     def __init__(
@@ -257,7 +258,7 @@ class StoreState:
         self.now = StoreFacts(pending, terms, inputs, into, cache)
         self.given = StoreFacts(pending, terms, inputs, into, own=False)
         self._changed = cache.changed
-        self.added = 0
+        self.added = self.changes = 0
         self._pending = pending
         self._inputs = inputs
         self._into = into
@@ -302,9 +303,11 @@ class StoreState:
         self._changed.add(fact[1])
         self._pending.add(self.now.quad(fact))
         self.added += 1
+        self.changes += 1
 
     def retract(self, fact: Fact) -> None:
         """Remove an inferred triple."""
         self._changed.add(fact[1])
         self._pending.remove(self.now.quad(fact))
         self.added -= 1
+        self.changes += 1
