@@ -51,7 +51,7 @@ def _row(each: dict[str, Any]) -> list[str]:
         str(progress.get("stage", "")),
         output.shown(progress.get("rows")),
         output.instant(each.get("created")),
-        str(each.get("error") or asked.get("source") or asked.get("folder") or ""),
+        str(each.get("error") or asked.get("source") or asked.get("folder") or asked.get("rules") or ""),
     ]
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
+from quadrill.store.quads.options import system_clock_ms
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.registry import REGISTRY
 
-from ..config import load_settings
-from ..data_folder import open_store
+from ..config import Settings, load_settings
+from ..data_folder import open_registry, open_store
 from ..upkeep.loads import shown
 from .arguments import OfflineError, UsageError
 from .progress import ProgressLine
@@ -36,7 +41,7 @@ def load_offline(options: argparse.Namespace) -> dict[str, Any]:
     )
     line = ProgressLine()
     try:
-        with open_store(settings) as store:
+        with open_store(settings) as store, _rules_at_work(store, settings):
             summary = BulkLoader(store, folder / "loads").run(
                 asked, report=lambda progress: line.show(shown(progress))
             )
@@ -50,6 +55,22 @@ def load_offline(options: argparse.Namespace) -> dict[str, Any]:
         "bad_lines": summary.bad,
         "quarantine": summary.quarantine,
     }
+
+
+@contextmanager
+def _rules_at_work(store: QuadStore, settings: Settings) -> Iterator[None]:
+    """Let the rule sets of the data folder derive the consequences of commits inside the block."""
+    folder = settings.data_folder
+    if not settings.registry_url and (folder is None or not (folder / REGISTRY).exists()):
+        yield
+        return
+    with open_registry(settings) as registry:
+        if registry.rule_sets.all():
+            # The import is slow, and most data folders have no rule sets.
+            from ..wiring import open_rules
+
+            open_rules(store, registry, settings, system_clock_ms)
+        yield
 
 
 def _kind(given: str | None) -> RdfType | None:

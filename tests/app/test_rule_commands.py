@@ -6,8 +6,12 @@ import json
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
+from quadrill.app import running
+from quadrill.app.cli import main
+from quadrill.app.config import Settings
 from tests.app.conftest import Start
 from tests.app.test_apply import Client
 
@@ -132,3 +136,16 @@ def test_wrong_declaration_is_refused_before_anything_is_done(client: Client, te
     told = client.apply(text, "--dry-run")
     assert told.code == 1
     assert part in told.err
+
+
+def test_load_without_a_server_derives_the_consequences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(data=str(tmp_path / "data"), port=0)
+    with running.serve(settings) as found:
+        httpx.put(f"{found.url}rules/family", json={"rules": [GRAND], "into": "urn:i"}).raise_for_status()
+    file = tmp_path / "family.nt"
+    file.write_text("<urn:a> <urn:parent> <urn:b> .\n<urn:b> <urn:parent> <urn:c> .\n")
+    assert main(["load", "--data", str(tmp_path / "data"), str(file)]) == 0, capsys.readouterr().err
+    with running.serve(settings) as found:
+        assert httpx.get(f"{found.url}rules/family").json()["inferred"] == 1
