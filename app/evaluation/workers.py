@@ -38,7 +38,7 @@ from quadrill.store.sparql.query_worker import (
     read_frame,
     send_frame,
 )
-from quadrill.store.sparql.update_worker import UpdateTask, decode_change
+from quadrill.store.sparql.update_worker import UpdateTask, decode_change, owned_of
 
 from .answer import ByteSink, timeout_error
 from .processes import CancelledError, Process
@@ -237,9 +237,10 @@ class WorkerPool:
         def change() -> NetChange:
             look()
             copy = self._make_copy(in_commit=True)
+            guarded = replace(task, owned=owned_of(self._store.queue.owned))
             found, most = BytesIO(), self._memory // _SHARE_OF_CHANGE
             try:
-                self._run_on(copy, task, LimitedSink(found, most), _no_head, process, deadline, seconds)
+                self._run_on(copy, guarded, LimitedSink(found, most), _no_head, process, deadline, seconds)
             except TooLargeError as error:
                 raise LimitError(
                     f"the update changes more than {most} bytes of quads "

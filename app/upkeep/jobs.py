@@ -285,7 +285,7 @@ class JobQueue:
         self._update(record.id, state="running", progress=progress_of("read", 0, 0, started))
         quads, names = backup.read_dataset(Path(record.request["folder"]))
         self._update(record.id, progress=progress_of("commit", len(quads), 0, started))
-        commit = self._store.writer.replace_dataset(quads, names=names, cause=RESTORE)
+        commit = self._store.writer.replace_dataset(quads, names=names, cause=RESTORE, restored=True)
         done = progress_of("done", len(quads), 0, started) | {"version": commit.version}
         self._update(record.id, state="done", progress=done)
 

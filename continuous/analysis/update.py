@@ -125,7 +125,7 @@ def _blocks(node: n.Algebra, graph: Any) -> Iterator[tuple[n.Bgp, Any]]:
         case n.Join(left, right):
             yield from _blocks(left, graph)
             yield from _blocks(right, graph)
-        case n.Graph(name, inner):
+        case n.Graph(name, inner) if not (isinstance(inner, n.Bgp) and not inner.patterns):
             yield from _blocks(inner, name)
         case _:
             raise ValueError("no template")

@@ -281,7 +281,7 @@ class BulkLoader:
     def _commit(self, work: LoadFolder, options: LoadOptions, cause: str) -> Commit:
         files = sorted(work.parts.glob("*.nq"))
         if sum(file.stat().st_size for file in files) <= options.exact_bytes and options.engine == "auto":
-            return self._store.writer.apply(add=quads_of(files), cause=cause)
+            return self._store.writer.apply(add=quads_of(files), cause=cause, timed=False)
         # Blank nodes must keep their labels, but `bulk_load` would replace the labels.
         if may_have_blank_nodes(files):
             return self._store.writer.bulk_extend(quads_of(files), cause=cause)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
@@ -46,3 +46,30 @@ class OwnedGraphError(ConflictError):
 
 Owners = Mapping[GraphName, Owner]
 """The owners of graphs; all other graphs belong to nobody."""
+
+
+def derived_graphs(owned: Owners) -> Owners:
+    """Return the graphs that are functions of the rest of the dataset, with their owners."""
+    if not owned:
+        return owned
+    return {graph: owner for graph, owner in tuple(owned.items()) if owner.derived}
+
+
+def refuse_targets(owned: Owners, targets: Iterable[GraphName], owner: Owner | None = None) -> None:
+    """Refuse a write whose target is a derived graph, even if the write would change nothing.
+
+    Args:
+        owned: the owners of graphs.
+        targets: the graphs that the write names.
+        owner: the owner that writes.
+
+    Raises:
+        OwnedGraphError: a target is a derived graph of another owner.
+    """
+    derived = derived_graphs(owned)
+    if not derived:
+        return
+    for target in targets:
+        other = derived.get(target)
+        if other is not None and other != owner:
+            raise other.refusal(target)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from ..changes.commit import Commit, GraphName, NetChange
-from ..changes.owners import Owner
+from ..changes.owners import Owner, derived_graphs, refuse_targets
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..errors import NotFoundError
 from ..formats import RdfType, parse_rdf, rdf_error
@@ -106,17 +107,21 @@ class StoreWriter:
         cause: str | None = None,
         expected: int | None = None,
         owner: Owner | None = None,
+        timed: bool = True,
     ) -> Commit:
         """Change quads and graph names as one atomic commit: drop, remove, create, add, in this order.
 
         Blank nodes stand for the store's nodes with the same labels. The change set omits quads that are
         stored already. ``owner`` may change graphs that it owns (`WriteQueue.owned`); other callers get
-        OwnedGraphError.
+        OwnedGraphError. ``timed`` is False for a load, whose consequences may take any time.
         """
         added, removed = in_store_form(add), in_store_form(remove)
         created, dropped = list(create), list(drop)
 
         def derive(pending: PendingChanges) -> None:
+            refuse_targets(pending.owned, chain(created, dropped), owner)
+            quads = chain(added, removed)
+            refuse_targets(pending.owned, (quad.graph_name for quad in quads), owner)
             for name in dropped:
                 pending.drop(name)
             for quad in removed:
@@ -126,7 +131,7 @@ class StoreWriter:
             for quad in added:
                 pending.add(quad)
 
-        return self._queue.submit(WriteRequest(derive, cause, expected, owner))
+        return self._queue.submit(WriteRequest(derive, cause, expected, owner, timed=timed))
 
     def put_graph(
         self,
@@ -145,6 +150,7 @@ class StoreWriter:
         wanted = in_store_form(quads_in_graph(quads, name))
 
         def derive(pending: PendingChanges) -> None:
+            refuse_targets(pending.owned, chain([name], (quad.graph_name for quad in wanted)), owner)
             if not isinstance(name, DefaultGraph):
                 pending.create(name)
             kept_quads = set(wanted)
@@ -178,6 +184,7 @@ class StoreWriter:
         """
 
         def derive(pending: PendingChanges) -> None:
+            refuse_targets(pending.owned, [name])
             if isinstance(name, DefaultGraph):
                 pending.clear(name)
             elif not pending.has_graph(name):
@@ -194,15 +201,36 @@ class StoreWriter:
         names: Iterable[NamedNode | BlankNode] = (),
         cause: str | None = "put",
         expected: int | None = None,
+        restored: bool = False,
     ) -> Commit:
-        """Replace the whole dataset; afterwards it has exactly the graphs of ``quads`` and ``names``."""
-        wanted, listed = in_store_form(quads), list(names)
+        """Replace the whole dataset, except its derived graphs (`owners.derived_graphs`).
+
+        Afterwards the rest of the dataset has exactly the graphs of ``quads`` and ``names``.
+
+        Args:
+            quads: the quads of the dataset.
+            names: further graph names.
+            cause: is stored in the commit.
+            expected: the required version of the dataset.
+            restored: True if the quads are those of a backup: quads of derived graphs are left out, and the
+                consequences may take any time.
+
+        Raises:
+            OwnedGraphError: a quad or a name is of a derived graph, and ``restored`` is False.
+        """
+        given, given_names = in_store_form(quads), list(names)
 
         def derive(pending: PendingChanges) -> None:
+            derived = derived_graphs(pending.owned)
+            wanted, listed = given, given_names
+            if derived and restored:
+                wanted = [quad for quad in given if quad.graph_name not in derived]
+                listed = [name for name in given_names if name not in derived]
+            refuse_targets(derived, chain(listed, (quad.graph_name for quad in wanted)))
             kept_quads = set(wanted)
             kept_names = {quad.graph_name for quad in wanted} | set(listed)
             for name in list(pending.graph_names()):
-                if name not in kept_names:
+                if name not in kept_names and name not in derived:
                     pending.drop(name)
             for graph in (DefaultGraph(), *kept_names):
                 for quad in list(pending.quads_of(graph)):
@@ -213,7 +241,7 @@ class StoreWriter:
             for quad in wanted:
                 pending.add(quad)
 
-        return self._queue.submit(WriteRequest(derive, cause, expected))
+        return self._queue.submit(WriteRequest(derive, cause, expected, timed=not restored))
 
     def load(
         self,
@@ -239,7 +267,7 @@ class StoreWriter:
             RdfSyntaxError: the document is malformed; the error has the position, and nothing was added.
         """
         quads = quads_in_graph(parse_rdf(body, kind, base_iri=base_iri), graph or DefaultGraph())
-        return self.apply(add=quads, cause=cause, expected=expected)
+        return self.apply(add=quads, cause=cause, expected=expected, timed=False)
 
     def bulk_load(
         self,

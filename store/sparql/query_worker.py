@@ -32,6 +32,7 @@ from typing import Any, TypeAlias
 from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, Store
 
 from ..changes.commit import graph_of_key
+from ..changes.owners import OwnedGraphError
 from ..documents.serialising import NotExpressibleError
 from ..documents.stored_lines import parse_stored_file
 from ..errors import (
@@ -296,6 +297,8 @@ def error_from(described: dict[str, Any]) -> ReportedError:
             return FetchError(message, hint=hint)
         case "UpdateError":
             return UpdateError(message, hint=hint)
+        case "OwnedGraphError":
+            return OwnedGraphError(message, hint=hint, graph=described.get("graph"))
     return StoreError(message, hint=hint)
 
 
@@ -303,6 +306,7 @@ def _error_members(error: ReportedError) -> dict[str, Any]:
     known = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
     for name in ("line", "column", "excerpt", "construct"):
         known[name] = getattr(error, name, None)
+    known["graph"] = error.details.get("graph")
     return known
 
 

@@ -21,6 +21,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QueryS
 
 from ..changes.apply import Functions, change_text, numbers, term_function
 from ..changes.commit import GraphName
+from ..changes.owners import derived_graphs, refuse_targets
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..documents.parsing import is_untagged
 from ..documents.wall_clock import require_epoch
@@ -32,6 +33,7 @@ from .scan import inspect_text
 from .services import ServiceCalls
 from .update_dataset import dataset_of, unused_variable, using_text
 from .update_plan import ABSENT, BufferedRowsError, UpdateEngine, UpdatePlan
+from .update_targets import targets
 from .update_text import (
     AllTarget,
     Clear,
@@ -61,9 +63,11 @@ _MAY_NAME_TAGGED_TYPE = re.compile(r"angString|syntax-ns#[A-Za-z]|\\").search
 def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetcher: Fetcher) -> None:
     """Add the effective changes of an update to ``pending``, which is based on the committed ``store``.
 
-    The result is deterministic up to new blank nodes, RAND, UUID and NOW.
+    The result is deterministic up to new blank nodes, RAND, UUID and NOW. Operations on many graphs leave out
+    the derived graphs of ``pending.owned``.
 
     Raises:
+        OwnedGraphError: an operation writes to a derived graph.
         UpdateError: an operation failed, for instance CREATE of an existing graph or DROP of a missing graph.
         QueryTextError: Oxigraph refuses the text.
         UnsupportedError: the text calls an unknown function.
@@ -115,8 +119,12 @@ class _Derivation:
         self._action = operation.action
         self._pending = pending
         self._fetcher = fetcher
+        self._targets = partial(targets, operation, self._iri)
+        self._derived = derived_graphs(pending.owned)
 
     def run(self) -> None:
+        if self._derived:
+            refuse_targets(self._derived, self._targets())
         match self._action:
             case Data() as action:
                 self._data(action)
@@ -145,8 +153,9 @@ class _Derivation:
     def _data(self, action: Data) -> None:
         change = self._pending.remove if action.remove else self._pending.add
         if action.quads.fill is not None:
-            quads = action.quads.fill(((),))
-            for quad in quads if action.remove else self._checked(quads):
+            filled = list(action.quads.fill(((),)))
+            self._refuse_derived(filled)
+            for quad in filled if action.remove else self._checked(filled):
                 change(quad)
             return
         scratch = Store()
@@ -156,8 +165,14 @@ class _Derivation:
             # quads.
             scratch.update(f"{self._prologue} DELETE DATA {text}", **self._engine.options)
         scratch.update(f"{self._prologue} INSERT DATA {text}", **self._engine.options)
+        self._refuse_derived(scratch)
         for quad in scratch if action.remove else self._checked(scratch):
             change(quad)
+
+    def _refuse_derived(self, quads: Iterable[Quad]) -> None:
+        """Raise OwnedGraphError if one of the quads is in a derived graph."""
+        if self._derived:
+            refuse_targets(self._derived, (quad.graph_name for quad in quads))
 
     def _checked(self, quads: Iterable[Quad]) -> Iterable[Quad]:
         """Return the quads to insert, after a check of their literals.
@@ -187,8 +202,10 @@ class _Derivation:
         # Both templates see the same solutions, and everything is deleted before anything is inserted.
         removals = list(self._instances(action.delete, with_graph, variables, rows))
         additions = list(self._checked(self._instances(action.insert, with_graph, variables, rows)))
+        self._refuse_derived(additions)
         for quad in removals:
-            self._pending.remove(quad)
+            if quad.graph_name not in self._derived:
+                self._pending.remove(quad)
         for quad in additions:
             self._pending.add(quad)
 
@@ -370,6 +387,7 @@ class _Derivation:
             # SPARQL 1.1 Update 3.1.4: the request succeeds; the log reports that nothing was loaded.
             log.warning("LOAD SILENT of <%s> loaded nothing: %s", without_secrets(source), error.code)
             return
+        self._refuse_derived(quads)
         for quad in quads:
             self._pending.add(quad)
 
@@ -390,7 +408,8 @@ class _Derivation:
                 pending.clear(DefaultGraph())
             case NamedTarget() | AllTarget():
                 for listed in list(pending.graph_names()):
-                    self._empty(listed, action.drop)
+                    if listed not in self._derived:
+                        self._empty(listed, action.drop)
                 if isinstance(action.target, AllTarget):
                     pending.clear(DefaultGraph())
 

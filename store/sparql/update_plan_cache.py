@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from ..changes.commit import NetChange
+from ..changes.commit import GraphName, NetChange
 from ..errors import ReportedError
 from ..terms import Solution, Term, store_form
 from .guard import TextLimits
@@ -161,6 +161,13 @@ class _TemplateFiller:
                 self._open.append(terms)
             else:
                 self._ground.append(Quad(*terms))
+
+    @property
+    def graphs(self) -> set[GraphName]:
+        """The constant graphs of the template."""
+        graphs = {quad.graph_name for quad in self._ground}
+        graphs.update(terms[3] for terms in self._open if type(terms[3]) is not int)
+        return graphs
 
     def __call__(self, rows: Sequence[Solution]) -> Iterator[Quad]:
         """Yield the template's quads for ``rows``; skip quads with an unbound or misplaced term."""

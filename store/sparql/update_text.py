@@ -8,13 +8,13 @@ section 3 and grammar rules 29 to 48.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from pyoxigraph import Quad
 
-from ..changes.commit import NetChange
+from ..changes.commit import GraphName, NetChange
 from ..errors import LimitError, QueryTextError
 from ..terms import Solution
 from .guard import TextLimits
@@ -25,6 +25,19 @@ _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*+:")
 _BETWEEN_QUADS = frozenset({",", ";", ".", "[", "}", "<<", "{|", "|}", "~"})
 _MOST_OPERATIONS = 1_000_000
 _MOST_DECLARED = 1 << 26
+
+
+class TemplateFiller(Protocol):
+    """Instantiates a template without a parser."""
+
+    @property
+    def graphs(self) -> Collection[GraphName]:
+        """The constant graphs of the template."""
+        ...
+
+    def __call__(self, rows: Sequence[Solution]) -> Iterator[Quad]:
+        """Yield the template's quads for ``rows``."""
+        ...
 
 
 class Piece(NamedTuple):
@@ -39,7 +52,7 @@ class Piece(NamedTuple):
     start: int
     variables: tuple[str, ...] = ()
     blanks: frozenset[str] = frozenset()
-    fill: Callable[[Sequence[Solution]], Iterator[Quad]] | None = None
+    fill: TemplateFiller | None = None
     concerns: Callable[[NetChange], bool] | None = None
 
 

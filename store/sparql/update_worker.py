@@ -15,7 +15,8 @@ from typing import Any
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, Store, serialize
 
 from ..changes.apply import Functions
-from ..changes.commit import NetChange, graph_key, graph_of_key
+from ..changes.commit import GraphName, NetChange, graph_key, graph_of_key
+from ..changes.owners import Owner, Owners, derived_graphs
 from ..changes.pending import PendingChanges, StoreView
 from ..documents.stored_lines import parse_stored_quads
 from ..hosts import AllowedHosts
@@ -33,7 +34,8 @@ class UpdateTask:
     """An update for a worker process; the member ``update`` distinguishes the task from a query.
 
     ``where_parts`` is ``module:function`` of an `update_plan.WhereParts`. The other fields have the meaning
-    of the fields of `query_worker.WorkerRequest` and `update_plan.UpdateRequest`.
+    of the fields of `query_worker.WorkerRequest` and `update_plan.UpdateRequest`. ``owned`` is from
+    `owned_of`.
     """
 
     text: str
@@ -49,6 +51,7 @@ class UpdateTask:
     remote_bytes: int = 64 << 20
     extension: str | None = None
     where_parts: str | None = None
+    owned: tuple[tuple[str, str, str], ...] = ()
     update: bool = True
 
     def encode(self) -> bytes:
@@ -91,7 +94,7 @@ def derive_encoded_change(
     # A second operation must see the changes of the first: it is evaluated inside an update of the copy that
     # is rolled back, so the copy must be writable.
     store = open_copy(Path(message["copy"]), len(plan.operations) > 1)
-    pending = PendingChanges(StoreView(store))
+    pending = PendingChanges(StoreView(store, _owners(message["owned"])))
 
     def derive() -> None:
         derive_update(plan, store, pending, http_fetcher(hosts))
@@ -112,6 +115,15 @@ def derive_encoded_change(
         lines = serialize(some, format=RdfFormat.N_QUADS)
         assert lines is not None
         yield lines
+
+
+def owned_of(owned: Owners) -> tuple[tuple[str, str, str], ...]:
+    """Return the derived graphs for an `UpdateTask`: key of the graph, kind and name of the owner."""
+    return tuple((graph_key(name), owner.kind, owner.name) for name, owner in derived_graphs(owned).items())
+
+
+def _owners(owned: list[list[Any]]) -> dict[GraphName, Owner]:
+    return {graph_of_key(key): Owner(kind, name) for key, kind, name in owned}
 
 
 def hosts_of(message: dict[str, Any]) -> AllowedHosts:
