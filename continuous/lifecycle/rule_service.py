@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from pyoxigraph import NamedNode, Quad
@@ -113,6 +114,14 @@ class RuleService:
         self._order()
         for record, rule_set in incomplete:
             self._complete(record, rule_set)
+        if self._store.committer.recovered_bulk:
+            self._repair({record.name for record, _ in incomplete})
+
+    def _repair(self, done: Container[str]) -> None:
+        """Compute the sets again that are not ``done``: a crash has interrupted a bulk load."""
+        for rule_set in self._ordered:
+            if rule_set.name not in done and not rule_set.suspended:
+                self._submit(rule_set, partial(self._derive_set_again, rule_set))
 
     def _complete(self, record: RuleSetRecord, rule_set: RuleSet) -> None:
         """Complete a PUT, a DELETE or a suspension that a crash has interrupted."""
@@ -450,8 +459,11 @@ class RuleService:
         """Compute every set again; see `Consequences.derive_all`."""
         for rule_set in self._ordered:
             if not rule_set.suspended:
-                with self._suspending(rule_set, pending):
-                    rule_set.derive_all(pending, rule_set.budget(0, timed=False))
+                self._derive_set_again(rule_set, pending)
+
+    def _derive_set_again(self, rule_set: RuleSet, pending: PendingChanges) -> None:
+        with self._suspending(rule_set, pending):
+            rule_set.derive_all(pending, rule_set.budget(0, timed=False))
 
     @contextmanager
     def _suspending(self, rule_set: RuleSet, pending: PendingChanges) -> Iterator[None]:

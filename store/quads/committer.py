@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
@@ -60,6 +60,8 @@ class Committer:
             replaced now and then.
         version: the version that readers see.
         counts: the number of quads of each listed graph.
+        recovered_bulk: True if a crash had interrupted a bulk load before the store was opened.
+        inferred: returns the keys of the graphs of rule sets, which the commits of bulk loads record.
     """
 
     def __init__(
@@ -87,6 +89,8 @@ class Committer:
         self.store = store
         self.version = log.version
         self.counts: Counts = {DefaultGraph(): 0}
+        self.inferred: Callable[[], Iterable[str]] = tuple
+        self.recovered_bulk = False
         self._log = log
         self._querier = querier
         self._gate = gate
@@ -124,6 +128,11 @@ class Committer:
             except (OSError, StoreError):
                 self._write_failed = True
                 raise
+
+    @property
+    def data_folder(self) -> Path | None:
+        """The data folder; None for a store in memory."""
+        return None if self._database is None else self._database.parent
 
     def next_version(self, version: int) -> int:
         """Return the version of the commit after ``version``: the next number, except at an epoch's start."""
@@ -245,6 +254,7 @@ class Committer:
             self.counts = counts_of_keys(log.counts())
             return
         self._log_bulk(log.counts(), _RECOVERED)
+        self.recovered_bulk = True
         self.version = log.version
 
     def _replay(self, version: int, until: int | None = None) -> None:
@@ -364,19 +374,28 @@ class Committer:
 
     # --- bulk loads ---------------------------------------------------------------------------
 
-    def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
+    def bulk(
+        self, stage: Callable[[Store, ExitStack], Callable[[Store], None]], *, cause: str | None
+    ) -> Commit:
         """Run a bulk load, whose commit has the counts of changed quads but no quads.
+
+        Args:
+            stage: called under the writer lock with the database, which it only reads. It returns the load,
+                which is called with the database. The stack is left after the load.
+            cause: is stored in the commit.
 
         Raises:
             ConflictError: an observer refuses the load.
-            Exception: ``load`` or the flush raised this error; a commit counts the quads that Oxigraph has
-                loaded nevertheless.
+            Exception: ``stage``, the load or the flush raised this error; a commit counts the quads that
+                Oxigraph has loaded nevertheless.
         """
         failure: Exception | None = None
         with self.lock, ExitStack() as stack:
             self.prepare()
             for observer in self._observers:
                 stack.enter_context(observer.around_bulk_load())
+            load = stage(self.store, stack)
+            self._options.reached("bulk-staged")
             log, before = self._log, keys_of_counts(self.counts)
             log.begin_bulk()
             try:
@@ -391,7 +410,6 @@ class Committer:
             commit = self._log_bulk(before, cause)
             if commit is not None:
                 self._publish_bulk(commit)
-        self._subscribers.drain()
         if failure is not None:
             raise failure
         return commit or Commit(self.version, self._options.clock_ms(), cause=cause, changed=False)
@@ -405,6 +423,7 @@ class Committer:
         if commit is None:
             self._log.end_bulk()
         else:
+            commit = commit._replace(inferred=frozenset(self.inferred()) & commit.graphs.keys())
             self._log.append([commit], {**dict.fromkeys(before.keys() - now.keys()), **now})
         return commit
 

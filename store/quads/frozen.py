@@ -64,7 +64,7 @@ def frozen(
     if folder is None:
         copy, place = copy_in_memory(store), None
     else:
-        place = folder / _FOLDER / str(next(_numbers))
+        place = new_place(folder)
         try:
             place.parent.mkdir(exist_ok=True)
             store.backup(str(place))
@@ -75,6 +75,11 @@ def frozen(
     if undo is not None:
         apply_change(copy, undo.inverse())
     return FrozenReader(Querier(copy, limits, hosts), version, place)
+
+
+def new_place(folder: Path) -> Path:
+    """Return a new path for a temporary database in a data folder; the next opening removes leftovers."""
+    return folder / _FOLDER / str(next(_numbers))
 
 
 def copy_in_memory(store: Store) -> Store:

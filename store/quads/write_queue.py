@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from pyoxigraph import Store
 
 from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_key
-from ..changes.owners import Owner
+from ..changes.owners import Owner, derived_graphs
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import ConflictError, ReportedError, StoreError, StoreUnwritableError
 from .committer import Committer
 from .consequences import Consequences
 from .read_write_lock import ReadWriteLock
+from .staged_load import Load, staged
 from .subscribers import Subscribers
 
 _GROUP_REQUESTS = 64
@@ -93,6 +95,7 @@ class WriteQueue:
         """
         self.owned: dict[GraphName, Owner] = {}
         self._committer = committer
+        committer.inferred = self._inferred
         self._gate = gate
         self._subscribers = subscribers
         self._clock_ms = clock_ms
@@ -139,13 +142,27 @@ class WriteQueue:
         self._subscribers.acknowledge(commit.version)
         return commit
 
-    def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
-        """Run a bulk load; see `Committer.bulk`."""
+    def bulk(self, load: Load, *, cause: str | None) -> Commit:
+        """Run a bulk load, and derive what follows from its quads; see `Committer.bulk`.
+
+        Raises:
+            OwnedGraphError: the load has quads of a derived graph; nothing changed.
+            ReportedError: the consequences exceed a budget; nothing changed.
+        """
         self._refuse_in_snapshot("a bulk load")
+
+        def stage(store: Store, stack: ExitStack) -> Load:
+            if not derived_graphs(self.owned):
+                return load
+            folder = self._committer.data_folder
+            return stack.enter_context(staged(load, store, self.owned, self.consequences, folder))
+
         try:
-            commit = self._committer.bulk(load, cause=cause)
+            commit = self._committer.bulk(stage, cause=cause)
         except OSError as error:
             raise StoreUnwritableError(f"the bulk load failed: {error}") from error
+        finally:
+            self._subscribers.drain()
         self._subscribers.acknowledge(commit.version)
         return commit
 
@@ -229,7 +246,7 @@ class WriteQueue:
 
     def _inferred(self) -> list[str]:
         """Return the keys of the graphs of rule sets."""
-        return [graph_key(graph) for graph, owner in self.owned.items() if owner.kind == "rules"]
+        return [graph_key(graph) for graph, owner in tuple(self.owned.items()) if owner.kind == "rules"]
 
     def _refuse_owned(self, change: NetChange, owner: Owner | None) -> None:
         if not self.owned:
