@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
 from pyoxigraph import NamedNode, Quad
@@ -95,6 +94,7 @@ class RuleService:
         """
         if self._registry is None:
             return
+        unknown = self._store.committer.recovered_bulk
         incomplete = []
         for record in self._registry.rule_sets.all():
             definition = record.following or record.definition
@@ -109,22 +109,14 @@ class RuleService:
             rule_set.suspended = record.state == "suspended"
             rule_set.error = record.error
             self._sets[record.name] = rule_set
-            if record.state != "ready" or record.following is not None:
+            if unknown or record.state != "ready" or record.following is not None:
                 incomplete.append((record, rule_set))
         self._order()
         for record, rule_set in incomplete:
             self._complete(record, rule_set)
-        if self._store.committer.recovered_bulk:
-            self._repair({record.name for record, _ in incomplete})
-
-    def _repair(self, done: Container[str]) -> None:
-        """Compute the sets again that are not ``done``: a crash has interrupted a bulk load."""
-        for rule_set in self._ordered:
-            if rule_set.name not in done and not rule_set.suspended:
-                self._submit(rule_set, partial(self._derive_set_again, rule_set))
 
     def _complete(self, record: RuleSetRecord, rule_set: RuleSet) -> None:
-        """Complete a PUT, a DELETE or a suspension that a crash has interrupted."""
+        """Complete a PUT, a DELETE, a suspension or a bulk load that a crash has interrupted."""
         if record.state == "dropping":
             self.delete(record.name)
             return
@@ -459,11 +451,8 @@ class RuleService:
         """Compute every set again; see `Consequences.derive_all`."""
         for rule_set in self._ordered:
             if not rule_set.suspended:
-                self._derive_set_again(rule_set, pending)
-
-    def _derive_set_again(self, rule_set: RuleSet, pending: PendingChanges) -> None:
-        with self._suspending(rule_set, pending):
-            rule_set.derive_all(pending, rule_set.budget(0, timed=False))
+                with self._suspending(rule_set, pending):
+                    rule_set.derive_all(pending, rule_set.budget(0, timed=False))
 
     @contextmanager
     def _suspending(self, rule_set: RuleSet, pending: PendingChanges) -> Iterator[None]:

@@ -60,6 +60,7 @@ class Committer:
             replaced now and then.
         version: the version that readers see.
         counts: the number of quads of each listed graph.
+        data_folder: the data folder; None for a store in memory.
         recovered_bulk: True if a crash had interrupted a bulk load before the store was opened.
         inferred: returns the keys of the graphs of rule sets, which the commits of bulk loads record.
     """
@@ -97,6 +98,7 @@ class Committer:
         self._subscribers = subscribers
         self._options = options
         self._database = database
+        self.data_folder = None if database is None else database.parent
         self._observers: tuple[Observer, ...] = ()
         self._removed = 0  # quads removed since the last compaction
         self._since_checkpoint = [0, 0]  # commits, quads
@@ -128,11 +130,6 @@ class Committer:
             except (OSError, StoreError):
                 self._write_failed = True
                 raise
-
-    @property
-    def data_folder(self) -> Path | None:
-        """The data folder; None for a store in memory."""
-        return None if self._database is None else self._database.parent
 
     def next_version(self, version: int) -> int:
         """Return the version of the commit after ``version``: the next number, except at an epoch's start."""
