@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quadrill.store.changes.commit import Commit, graph_key, rdf_patch
+from quadrill.store.changes.commit import Commit, GraphChange, graph_key, rdf_patch
 from quadrill.store.errors import GoneError
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -27,10 +27,17 @@ PAGE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Graphs that one reader follows (empty: all), and whether its events have the exact change set."""
+    """The commits and the details that one reader follows.
+
+    Attributes:
+        graphs: the keys of the graphs; empty for all.
+        patch: True if the events have the exact change set.
+        inferred: True if the change set includes the quads that rule sets infer.
+    """
 
     graphs: frozenset[str]
     patch: bool
+    inferred: bool = False
 
 
 class ChangeFeed:
@@ -172,15 +179,19 @@ def _event(key: _ByVersion, selection: Selection, write: Write) -> bytes | None:
     data: dict[str, object] = {
         "version": commit.version,
         "at": commit.at_ms,
-        "graphs": {
-            name: {"added": change.added, "removed": change.removed} for name, change in commit.graphs.items()
-        },
+        "graphs": _counts(commit.asserted_graphs),
     }
+    if commit.inferred:
+        data["inferred"] = _counts(commit.inferred_graphs)
     if not commit.exact:
         data["exact"] = False
     elif selection.patch:
-        data["patch"] = rdf_patch(commit)
+        data["patch"] = rdf_patch(commit, inferred=selection.inferred)
     return write(None, json.dumps(data, ensure_ascii=False), commit.version)
+
+
+def _counts(graphs: Mapping[str, GraphChange]) -> dict[str, dict[str, int]]:
+    return {name: {"added": change.added, "removed": change.removed} for name, change in graphs.items()}
 
 
 def _restricted(commit: Commit, graphs: frozenset[str]) -> Commit:
@@ -190,4 +201,5 @@ def _restricted(commit: Commit, graphs: frozenset[str]) -> Commit:
         created=tuple(name for name in commit.created if graph_key(name) in graphs),
         dropped=tuple(name for name in commit.dropped if graph_key(name) in graphs),
         graphs={name: change for name, change in commit.graphs.items() if name in graphs},
+        inferred=commit.inferred & graphs,
     )

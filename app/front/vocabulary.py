@@ -39,6 +39,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "default": ("string", "given without a value: the default graph"),
     "after": ("integer", "version after which to begin"),
     "patch": ("boolean", "with the exact change set as RDF Patch"),
+    "inferred": ("boolean", "with the quads that rule sets infer"),
     "prefix": ("string", "a prefix without its colon"),
     "uri": ("string", "the IRI of a prefix"),
     "iri": ("string", "IRI of the stream"),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from quadrill.store.changes.commit import Commit
+from quadrill.store.changes.commit import Commit, GraphChange
 
 from .request import Request
 
@@ -100,6 +100,11 @@ def no_content() -> WholeAnswer:
     return WholeAnswer(204)
 
 
+def _counts(graphs: Mapping[str, GraphChange]) -> dict[str, int]:
+    changes = graphs.values()
+    return {"added": sum(each.added for each in changes), "removed": sum(each.removed for each in changes)}
+
+
 def commit_answer(request: Request, commit: Commit, status: int = 204) -> WholeAnswer:
     """Return the answer to a write: the version, and quad counts if the client prefers a representation.
 
@@ -107,12 +112,9 @@ def commit_answer(request: Request, commit: Commit, status: int = 204) -> WholeA
     """
     if "return=representation" not in request.headers.get("Prefer", "").replace(" ", ""):
         return WholeAnswer(status, version=commit.version)
-    changes = commit.graphs.values()
-    document = {
-        "version": commit.version,
-        "added": sum(each.added for each in changes),
-        "removed": sum(each.removed for each in changes),
-    }
+    document: dict[str, Any] = {"version": commit.version, **_counts(commit.asserted_graphs)}
+    if commit.inferred:
+        document["inferred"] = _counts(commit.inferred_graphs)
     answer = json_answer(document, 200 if status == 204 else status)
     answer.headers["Preference-Applied"] = "return=representation"
     answer.version = commit.version

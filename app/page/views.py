@@ -300,8 +300,13 @@ def _store_state() -> dict[str, Any]:
         counts = quads.reader.graph_counts()
         if quads.reader.version == version:
             break
+    inferred = quads.queue.inferred_graphs()
     graphs = [
-        {"iri": "" if isinstance(graph, DefaultGraph) else graph_key(graph), "quads": many}
+        {
+            "iri": "" if isinstance(graph, DefaultGraph) else graph_key(graph),
+            "quads": many,
+            "inferred": graph in inferred,
+        }
         for graph, many in counts.items()
     ]
     return {"version": version, "graphs": sorted(graphs, key=lambda graph: str(graph["iri"]))}

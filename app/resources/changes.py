@@ -18,12 +18,12 @@ _EVENTS, _LINES = Offer("events", EVENT_STREAM), Offer("lines", LINES)
 
 def changes(services: Services, request: Request) -> EventStream:
     """Return the commits after ``?after=`` or ``Last-Event-ID`` as events; without them, only new commits."""
-    request.arguments.check({"after", "patch", "graph"}, several={"graph"})
+    request.arguments.check({"after", "patch", "graph", "inferred"}, several={"graph"})
     form = negotiation.choose(request.accept, (_EVENTS, _LINES)).media_type
     after = request.headers.get("Last-Event-Id") or request.arguments.get("after")
     version = None if after is None else whole_number("the version to begin after", after)
     graphs = frozenset(_graph(name) for name in request.arguments.all("graph"))
-    selection = Selection(graphs, request.arguments.flag("patch"))
+    selection = Selection(graphs, request.arguments.flag("patch"), request.arguments.flag("inferred"))
     source = ChangeSource(services.changes, version, selection, written_as(form))
     return EventStream(
         source,

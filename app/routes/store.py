@@ -243,7 +243,7 @@ STORE: tuple[Route, ...] = (
         changes.changes,
         "the store's change feed",
         (200,),
-        ("after", "patch", "graph"),
+        ("after", "patch", "graph", "inferred"),
         answers=EVENTS,
     ),
 )

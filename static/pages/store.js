@@ -17,6 +17,8 @@ const SHOWN_AT_FIRST = 30;
 const state = serverState({ version: 0, graphs: [] });
 // The default graph has the empty name here.
 const quads = new Map(state.graphs.map(({ iri, quads: many }) => [iri, many]));
+// The graphs of rule sets, which only their sets change.
+const inferred = new Set(state.graphs.filter((graph) => graph.inferred).map(({ iri }) => iri));
 const dropped = new Set();
 let version = state.version;
 
@@ -38,7 +40,8 @@ function graphRow([iri, many]) {
     iri.startsWith("_:") ? el("td") : el("td", { class: "actions" },
       el("a", { class: "button-link", href: browse(iri) }, "Browse"), " ",
       el("a", { class: "button-link", href: graphPath(iri), download: "graph.ttl" }, "Download"), " ",
-      el("button", { type: "button", class: "quiet danger", on: { click: () => drop(iri) } }, iri === "" ? "Clear" : "Drop")));
+      inferred.has(iri) ? el("span", { class: "muted" }, "inferred")
+        : el("button", { type: "button", class: "quiet danger", on: { click: () => drop(iri) } }, iri === "" ? "Clear" : "Drop")));
 }
 
 function showGraphs() {
@@ -46,9 +49,11 @@ function showGraphs() {
   redraw(byId("graphs").tBodies[0], entries.map(graphRow));
   redraw(byId("graph-names"), entries.filter(([iri]) => iri !== "").map(([iri]) => el("option", { value: iri })));
   const total = [...quads.values()].reduce((sum, many) => sum + many, 0);
+  const derived = [...inferred].reduce((sum, iri) => sum + (quads.get(iri) ?? 0), 0);
+  const quadText = derived === 0 ? counted(total, "quad") : `${counted(total, "quad")} (${count(derived)} of them inferred)`;
   const named = entries.length - (quads.has("") ? 1 : 0);
   byId("no-quads").hidden = total > 0;
-  setText(byId("summary"), `${counted(total, "quad")} in ${counted(named, "named graph")} and the default graph, version ${count(version)}.`);
+  setText(byId("summary"), `${quadText} in ${counted(named, "named graph")} and the default graph, version ${count(version)}.`);
   setText(byId("store-version"), version);
 }
 
@@ -63,9 +68,11 @@ function onCommit({ kind, data }) {
     if (data.version > version) location.reload();
     return;
   }
-  const changes = Object.entries(data.graphs);
+  const changes = Object.entries({ ...data.graphs, ...data.inferred });
   if (data.version > version) {
     version = data.version;
+    for (const key of Object.keys(data.inferred ?? {})) inferred.add(key);
+    for (const key of Object.keys(data.graphs)) inferred.delete(nameOf(key));
     addUp(changes);
     showGraphs();
   }

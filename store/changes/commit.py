@@ -76,6 +76,16 @@ class Commit(NamedTuple):
     def __hash__(self) -> int:
         return hash((self.version, self.at_ms))
 
+    @property
+    def asserted_graphs(self) -> Mapping[str, GraphChange]:
+        """``graphs`` without the graphs whose quads rule sets infer."""
+        return {key: change for key, change in self.graphs.items() if key not in self.inferred}
+
+    @property
+    def inferred_graphs(self) -> Mapping[str, GraphChange]:
+        """``graphs`` with only the graphs whose quads rule sets infer."""
+        return {key: self.graphs[key] for key in self.inferred}
+
     def net(self) -> NetChange:
         """Return the net change of an exact commit."""
         return NetChange(self.added, self.removed, self.created, self.dropped)
@@ -128,18 +138,36 @@ def count_graphs(
     return {graph_key(name): GraphChange(plus, minus) for name, (plus, minus) in counts.items()}
 
 
-def rdf_patch(commit: Commit) -> str:
+def without_inferred(commit: Commit) -> Commit:
+    """Return the commit without the changes of the graphs of rule sets."""
+    hidden = commit.inferred
+    if not hidden:
+        return commit
+    return commit._replace(
+        added=tuple(quad for quad in commit.added if graph_key(quad.graph_name) not in hidden),
+        removed=tuple(quad for quad in commit.removed if graph_key(quad.graph_name) not in hidden),
+        created=tuple(name for name in commit.created if graph_key(name) not in hidden),
+        dropped=tuple(name for name in commit.dropped if graph_key(name) not in hidden),
+        graphs={key: change for key, change in commit.graphs.items() if key not in hidden},
+        inferred=frozenset(),
+    )
+
+
+def rdf_patch(commit: Commit, *, inferred: bool = False) -> str:
     """Return the commit as one RDF Patch document (https://afs.github.io/rdf-delta/rdf-patch.html).
 
     Removals come before additions. RDF Patch has no rows for added and removed graph names, so these are
     header rows ``H created`` and ``H dropped``; ``H version`` holds the version. Blank nodes keep the
-    store's labels.
+    store's labels. The changes of rule sets' graphs are left out unless ``inferred`` is True, because a
+    reader with the same rules derives them itself.
 
     Raises:
         ValueError: the commit is not exact, so there are no quads to write.
     """
     if not commit.exact:
         raise ValueError(f"commit {commit.version} is a bulk load and has no exact change set")
+    if not inferred:
+        commit = without_inferred(commit)
     lines = [f'H version "{commit.version}" .']
     lines += [f"H dropped {name} ." for name in commit.dropped]
     lines += [f"H created {name} ." for name in commit.created]

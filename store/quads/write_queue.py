@@ -244,9 +244,13 @@ class WriteQueue:
             inferred=frozenset(key for key in self._inferred() if key in graphs),
         )
 
+    def inferred_graphs(self) -> frozenset[GraphName]:
+        """Return the graphs of rule sets, also while a PUT or DELETE is under way; safe from any thread."""
+        return frozenset([graph for graph, owner in tuple(self.owned.items()) if owner.kind == "rules"])
+
     def _inferred(self) -> list[str]:
         """Return the keys of the graphs of rule sets."""
-        return [graph_key(graph) for graph, owner in tuple(self.owned.items()) if owner.kind == "rules"]
+        return list(map(graph_key, self.inferred_graphs()))
 
     def _refuse_owned(self, change: NetChange, owner: Owner | None) -> None:
         if not self.owned:

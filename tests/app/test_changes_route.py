@@ -86,3 +86,56 @@ def test_wrong_parameters_are_problems(server: LiveServer, query: str) -> None:
 
 def test_only_events_are_offered(server: LiveServer) -> None:
     problem_of(server.client.get("/changes", headers={"Accept": "text/html"}), 406)
+
+
+GRAND = "CONSTRUCT { ?x <urn:grand> ?z } WHERE { ?x <urn:parent> ?y . ?y <urn:parent> ?z }"
+RULES = {"rules": [GRAND], "into": "urn:inferred"}
+
+
+def test_inferred_quads_are_counted_apart_and_left_out_of_patches(server: LiveServer) -> None:
+    start = server.services.store.reader.version
+    server.update("INSERT DATA { <urn:a> <urn:parent> <urn:b> . <urn:c> <urn:parent> <urn:d> }")
+    assert server.client.put("/rules/family", json=RULES).status_code == 201
+    written = server.client.post(
+        "/update",
+        content="INSERT DATA { <urn:b> <urn:parent> <urn:c> }",
+        headers={"Content-Type": "application/sparql-update", "Prefer": "return=representation"},
+    )
+    assert written.json() == {
+        "version": start + 3,
+        "added": 1,
+        "removed": 0,
+        "inferred": {"added": 2, "removed": 0},
+    }
+    with EventReader(server, f"/changes?after={start}&patch=true") as feed:
+        facts, rules, both = [json.loads(event.data) for event in feed.take(3)]
+    assert "inferred" not in facts
+    assert (rules["graphs"], rules["inferred"]) == ({}, {"urn:inferred": {"added": 0, "removed": 0}})
+    assert both["graphs"] == {"default": {"added": 1, "removed": 0}}
+    assert both["inferred"] == {"urn:inferred": {"added": 2, "removed": 0}}
+    assert both["patch"].count("\nA ") == 1
+    assert "urn:inferred" not in rules["patch"] + both["patch"]
+    with EventReader(server, f"/changes?after={start + 1}&patch=true&inferred=true") as feed:
+        rules, both = [json.loads(event.data) for event in feed.take(2)]
+    assert "H created <urn:inferred> ." in rules["patch"]
+    assert "A <urn:a> <urn:grand> <urn:c> <urn:inferred> ." in both["patch"]
+    assert both["patch"].count("\nA ") == 3
+    with EventReader(server, f"/changes?after={start + 2}&graph=urn:inferred") as feed:
+        (only,) = [json.loads(event.data) for event in feed.take(1)]
+    assert (only["graphs"], set(only["inferred"])) == ({}, {"urn:inferred"})
+
+
+def test_the_removal_of_a_rule_set_and_older_commits_stay_marked(start_server: Start) -> None:
+    server = start_server()
+    start = server.services.store.reader.version
+    server.update("INSERT DATA { <urn:a> <urn:parent> <urn:b> . <urn:b> <urn:parent> <urn:c> }")
+    server.client.put("/rules/family", json=RULES)
+    server.client.delete("/rules/family")
+    server.update("INSERT DATA { GRAPH <urn:inferred> { <urn:a> <urn:b> <urn:c> } }")
+    with EventReader(server, f"/changes?after={start + 1}&patch=true") as feed:
+        made, removed, mine = [json.loads(event.data) for event in feed.take(3)]
+    assert made["inferred"] == {"urn:inferred": {"added": 1, "removed": 0}}
+    assert (removed["graphs"], removed["inferred"]) == ({}, {"urn:inferred": {"added": 0, "removed": 1}})
+    assert "urn:inferred" not in removed["patch"]
+    assert mine["graphs"] == {"urn:inferred": {"added": 1, "removed": 0}}
+    assert "A <urn:a> <urn:b> <urn:c> <urn:inferred> ." in mine["patch"]

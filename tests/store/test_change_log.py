@@ -149,6 +149,23 @@ def test_an_rdf_patch_lists_names_removals_and_additions() -> None:
         rdf_patch(Commit(3, 0, exact=False))
 
 
+def test_an_rdf_patch_leaves_inferred_quads_out() -> None:
+    asserted, inferred = quad(1), Quad(NamedNode("http://e/a"), NamedNode("http://e/p"), Literal("2"))
+    graphs = {G.value: GraphChange(1, 0), "default": GraphChange(1, 0)}
+    commit = Commit(4, 0, (asserted, inferred), created=(G,), graphs=graphs, inferred=frozenset({G.value}))
+    lines = ['H version "4" .', "TX .", f"A {inferred} .", "TC ."]
+    assert rdf_patch(commit).splitlines() == lines
+    assert rdf_patch(commit, inferred=True).splitlines() == [
+        lines[0],
+        f"H created {G} .",
+        "TX .",
+        f"A {asserted} .",
+        *lines[2:],
+    ]
+    assert commit.asserted_graphs == {"default": GraphChange(1, 0)}
+    assert commit.inferred_graphs == {G.value: GraphChange(1, 0)}
+
+
 def test_a_full_disk_refuses_the_commit_and_nothing_changes(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path / "data") as store:
         fill(store, 2)
