@@ -175,7 +175,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             max_clients=settings.max_subscribers,
         )
         prefixes = PrefixTable(registry)
-        endpoint = SparqlEndpoint(store, settings, prefixes, workers)
+        endpoint = SparqlEndpoint(store, settings, prefixes, workers, rules.graph_of)
         metrics = RequestMetrics()
         pages = HugePages(wanted=settings.huge_pages)
         metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout, pages))

@@ -59,6 +59,11 @@ def add_commands(commands: Any) -> None:
         metavar="FILE",
         help="write the answer to this file, in the format of the file's ending",
     )
+    query.add_argument(
+        "--entailment",
+        metavar="NAME",
+        help="add the graph of this rule set; none hides those of all sets",
+    )
     query.add_argument("--timeout", type=float, metavar="SECONDS", help="cancel the query after this time")
     update = add_client_command(
         commands,
@@ -142,6 +147,8 @@ def _answer_pieces(
     server: ServerConnection, options: argparse.Namespace, form: str, answered: dict[str, str] | None = None
 ) -> Iterator[bytes]:
     parameters = {} if options.timeout is None else {"timeout": f"{options.timeout:g}"}
+    if options.entailment is not None:
+        parameters["entailment"] = options.entailment
     headers = {"Accept": ACCEPT[form], "Content-Type": "application/sparql-query"}
     return server.stream(
         "POST", "query", answered, params=parameters, content=_text(options), headers=headers

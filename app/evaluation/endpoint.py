@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
-from pyoxigraph import NamedNode
+from pyoxigraph import DefaultGraph, NamedNode
 
 from quadrill.continuous.analysis.prepared import prepared
-from quadrill.store.changes.commit import Commit
+from quadrill.store.changes.commit import Commit, GraphName, graph_key
 from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchEndedError
@@ -43,6 +43,7 @@ from .answer import (
     timeout_error,
 )
 from .columns import with_ordered_columns
+from .entailment import GraphOfSet, with_entailment
 from .extensions import (
     FOR_UPDATES,
     Extended,
@@ -104,7 +105,7 @@ class SparqlEndpoint:
         settings: Settings,
         prefixes: PrefixTable,
         workers: WorkerPool,
-        slow_texts: SlowTexts | None = None,
+        graph_of_set: GraphOfSet,
     ) -> None:
         """Make an endpoint.
 
@@ -113,10 +114,10 @@ class SparqlEndpoint:
             settings: limits of answers and times.
             prefixes: the prefixes for serialised graphs.
             workers: the pool of processes that evaluate heavy queries.
-            slow_texts: the memory of queries that took long within the server.
+            graph_of_set: returns the graph of a rule set by its name.
         """
         self.processes = Processes()
-        self.slow_texts = SlowTexts() if slow_texts is None else slow_texts
+        self.slow_texts = SlowTexts()
         # Serialising holds the interpreter lock most of the time, so more slots would not save time.
         self.large_answers = LargeAnswers(max(2, os.cpu_count() or 1))
         self.short_answers = ShortAnswerLock()
@@ -124,13 +125,17 @@ class SparqlEndpoint:
         self.settings = settings
         self.prefixes = prefixes
         self._workers = workers
+        self._graph_of_set = graph_of_set
         self._counted: tuple[int, int] = (-1, 0)
 
     def _is_merged(self, scope: DatasetScope) -> bool:
         """Return True if the default graph of a request is merged from several graphs."""
         if scope.union:
             return bool(self.store.reader.graph_names())
-        return len(set(scope.default_graphs or ())) > 1
+        default_graphs: set[GraphName] = {*(scope.default_graphs or ()), *scope.added_graphs}
+        if scope.default_graphs is None and scope.named_graphs is None:
+            default_graphs.add(DefaultGraph())
+        return len(default_graphs) > 1
 
     def quads(self) -> int:
         """Return the number of quads in the store; cached per version, as the store may have many graphs."""
@@ -148,6 +153,7 @@ class SparqlEndpoint:
 
         Raises:
             HttpError: 400 for an invalid parameter, 413 for a text that is too long.
+            NotFoundError: the parameter ``entailment`` names an unknown rule set.
             QueryTextError: the text breaks a rule of SPARQL that the store does not check.
         """
         settings = self.settings
@@ -156,6 +162,7 @@ class SparqlEndpoint:
         else:
             text = without_escapes(text)
         scope = scope_of(call, settings)
+        scope = with_entailment(scope, text, settings.base_iri, self.store, self._graph_of_set)
         parts = split_constants(text)
         known = prepared(text, parts)
         refuse_unchecked(text, settings.base_iri, known)
@@ -327,6 +334,8 @@ class SparqlEndpoint:
             default_graphs=_names(scope.default_graphs),
             named_graphs=_names(scope.named_graphs),
             union=scope.union,
+            added_graphs=tuple(map(graph_key, scope.added_graphs)),
+            hidden_graphs=tuple(map(graph_key, scope.hidden_graphs)),
             hosts=settings.remote_hosts,
             remote_seconds=self.store.allowed_hosts.seconds,
             remote_bytes=self.store.allowed_hosts.max_bytes,

@@ -31,8 +31,13 @@ def request_of(
         written = with_ordered_columns(written)
     request = QueryRequest(written, settings.base_iri)
     if scope[1:] != WHOLE:
-        _, default_graphs, named_graphs, union = scope
-        request = request._replace(default_graphs=default_graphs, named_graphs=named_graphs, union=union)
+        request = request._replace(
+            default_graphs=scope.default_graphs,
+            named_graphs=scope.named_graphs,
+            union=scope.union,
+            added_graphs=scope.added_graphs,
+            hidden_graphs=scope.hidden_graphs,
+        )
     if extension is not None:
         functions, check = extension.functions, None
         if counts or (functions and EXTENSION_FUNCTIONS):

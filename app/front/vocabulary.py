@@ -34,6 +34,10 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "using-graph-uri": ("array", "graphs that make the default graph of the update's patterns"),
     "using-named-graph-uri": ("array", "named graphs of the update's patterns"),
     "union-default-graph": ("boolean", "the default graph is the union of all graphs"),
+    "entailment": (
+        "string",
+        "rule set whose graph is added to the default graph; none hides all",
+    ),
     "timeout": ("number", "seconds that the evaluation may take"),
     "graph": ("string", "IRI of the graph"),
     "default": ("string", "given without a value: the default graph"),
@@ -69,7 +73,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "format": ("string", "short name of a format, in place of Accept"),
 }
 
-DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "timeout")
+DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "entailment", "timeout")
 USING = ("using-graph-uri", "using-named-graph-uri")
 GRAPH = ("graph", "default")
 PREFIX = ("prefix", "uri")

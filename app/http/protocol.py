@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.changes.commit import GraphName
 from quadrill.store.sparql.codepoints import without_escapes
 
 from ..config import Settings
@@ -23,7 +24,15 @@ QUERY = "application/sparql-query"
 UPDATE = "application/sparql-update"
 
 QUERY_PARAMETERS = frozenset(
-    {"query", "update", "default-graph-uri", "named-graph-uri", "union-default-graph", "timeout"}
+    {
+        "query",
+        "update",
+        "default-graph-uri",
+        "named-graph-uri",
+        "union-default-graph",
+        "entailment",
+        "timeout",
+    }
 )
 UPDATE_PARAMETERS = frozenset({"query", "update", "using-graph-uri", "using-named-graph-uri", "timeout"})
 """The parameters of an update request; ``query`` is included because it has a separate error message."""
@@ -174,12 +183,22 @@ def graph_iri(text: str, parameter: str) -> NamedNode:
 
 
 class DatasetScope(NamedTuple):
-    """The parameters of a request in addition to its text: the dataset and the time limit ``seconds``."""
+    """The parameters of a request in addition to its text: the dataset and the time limit ``seconds``.
+
+    Attributes:
+        seconds: the time limit.
+        default_graphs, named_graphs, union: as in `query.QueryRequest`.
+        entailment: the value of the parameter: the name of a rule set, ``none``, or None if it is missing.
+        added_graphs, hidden_graphs: as in `query.QueryRequest`; they follow from ``entailment``.
+    """
 
     seconds: float
     default_graphs: list[NamedNode] | None = None
     named_graphs: list[NamedNode] | None = None
     union: bool = False
+    entailment: str | None = None
+    added_graphs: tuple[NamedNode, ...] = ()
+    hidden_graphs: frozenset[GraphName] = frozenset()
 
 
 WHOLE = DatasetScope(0.0)[1:]
@@ -199,6 +218,7 @@ def scope_of(call: SparqlCall, settings: Settings) -> DatasetScope:
         call.graphs("default-graph-uri"),
         call.graphs("named-graph-uri"),
         call.one("union-default-graph") is not None,
+        call.one("entailment"),
     )
     if found.union and found.default_graphs:
         raise HttpError(

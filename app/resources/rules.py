@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..evaluation.entailment import NONE
 from ..http.answers import WholeAnswer, json_answer, no_content
 from ..http.errors import HttpError
 from ..http.parameters import check_name
@@ -34,6 +35,13 @@ def put_rules(services: Services, request: Request) -> WholeAnswer:
     given = members.pop("name", name)
     if given != name:
         raise HttpError(400, f"the rule set has two names, {name} and {given!r}", code="member")
+    if name == NONE:
+        raise HttpError(
+            400,
+            f"a rule set cannot be named {NONE}, because entailment={NONE} hides all sets",
+            code="name",
+            hint="Choose another name.",
+        )
     if request.arguments.flag("dry_run"):
         return json_answer({"change": services.rules.compare(name, members)})
     put = services.rules.put(name, members)

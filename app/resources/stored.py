@@ -26,7 +26,7 @@ from ..wiring import Services
 from .links import base_url
 
 _TEXT_TYPES = ("text/plain", QUERY)
-_RUN_PARAMETERS = {"default-graph-uri", "named-graph-uri", "union-default-graph", "timeout"}
+_RUN_PARAMETERS = {"default-graph-uri", "named-graph-uri", "union-default-graph", "entailment", "timeout"}
 
 
 def list_stored(services: Services, request: Request) -> WholeAnswer:

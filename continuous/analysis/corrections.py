@@ -129,7 +129,7 @@ def _corrected(
             raise
         return None  # Oxigraph reports the syntax error
     own = bool(query.dataset.default or query.dataset.named)
-    merged = (merged and not own) or len(query.dataset.default) > 1
+    merged = merged or len(query.dataset.default) > 1
     root, changed = corrected(query.root, merged=merged, is_node=None if own else is_node)
     if change is not None:
         root, changed = change(root), True

@@ -342,12 +342,14 @@ class RuleService:
         return found
 
     def graph_of(self, name: str) -> NamedNode:
-        """Return the graph of a set.
+        """Return the graph of a set; during its first PUT, the graph is not there yet.
 
         Raises:
             NotFoundError: there is no such set.
         """
-        rule_set = self._sets.get(name)
+        rule_set, put = self._sets.get(name), self._under_way.get(name)
+        if rule_set is None and put is not None:
+            return put.definition.into
         if rule_set is None:
             raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
         return rule_set.into

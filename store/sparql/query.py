@@ -66,6 +66,9 @@ class QueryRequest(NamedTuple):
             empty.
         named_graphs: the graphs of ``named-graph-uri``.
         union: True if the default graph is the union of all graphs; ignored if graphs are given.
+        added_graphs: graphs that the default graph includes in addition; FROM and FROM NAMED of the text must
+            then be given as ``default_graphs`` and ``named_graphs``.
+        hidden_graphs: graphs that are left out of the dataset; FROM as with ``added_graphs``.
         custom_functions: extension functions by their IRIs.
         custom_aggregates: extension aggregates: factories of objects with ``accumulate`` and ``finish``.
         text_facts: the guard's findings about the text, if known (`scan.SimilarTexts`).
@@ -80,6 +83,8 @@ class QueryRequest(NamedTuple):
     default_graphs: Graphs | None = None
     named_graphs: Sequence[NamedNode | BlankNode] | None = None
     union: bool = False
+    added_graphs: Graphs = ()
+    hidden_graphs: frozenset[NamedNode | BlankNode | DefaultGraph] = frozenset()
     custom_functions: Mapping[NamedNode, Callable[..., Term | None]] | None = None
     custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
     text_facts: TextFacts | None = None
@@ -282,7 +287,7 @@ class Querier:
     def _start(
         self, request: QueryRequest, calls: ServiceCalls | None
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
-        options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request)
+        options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request, self._store)
         if time.time_ns() < 0:
             require_epoch()
         try:
@@ -331,15 +336,9 @@ _NO_OPTIONS: dict[str, Any] = {}
 _PLAIN = QueryRequest("")[2:]
 
 
-def _options(request: QueryRequest) -> dict[str, Any]:
+def _options(request: QueryRequest, store: Store) -> dict[str, Any]:
     """Return Oxigraph's keyword arguments for a query, except for the text and its base IRI."""
-    options: dict[str, Any] = {}
-    if request.default_graphs is not None or request.named_graphs is not None:
-        # Oxigraph would count the rows of a graph twice if the graph were named twice.
-        options["default_graph"] = list(dict.fromkeys(request.default_graphs or ()))
-        options["named_graphs"] = list(dict.fromkeys(request.named_graphs or ()))
-    elif request.union:
-        options["use_default_graph_as_union"] = True
+    options = _dataset_options(request, store)
     if request.prefixes:
         options["prefixes"] = dict(request.prefixes)
     if request.custom_functions:
@@ -347,6 +346,30 @@ def _options(request: QueryRequest) -> dict[str, Any]:
     if request.custom_aggregates:
         options["custom_aggregate_functions"] = dict(request.custom_aggregates)
     return options
+
+
+def _dataset_options(request: QueryRequest, store: Store) -> dict[str, Any]:
+    """Return Oxigraph's keyword arguments for the dataset of a query."""
+    default: Graphs = request.default_graphs or ()
+    named: Graphs | None = request.named_graphs or ()
+    hidden = request.hidden_graphs
+    if request.default_graphs is None and request.named_graphs is None:
+        if not request.added_graphs and not hidden:
+            return {"use_default_graph_as_union": True} if request.union else {}
+        default, named = [DefaultGraph()], None
+        if hidden and (request.union or "graph" in request.text.lower()):
+            named = list(store.named_graphs())
+        if request.union:
+            default = [*default, *(store.named_graphs() if named is None else named)]
+    # Oxigraph would count the rows of a graph twice if the graph were named twice.
+    options = {"default_graph": _distinct((*default, *request.added_graphs), hidden)}
+    if named is not None:
+        options["named_graphs"] = _distinct(named, hidden)
+    return options
+
+
+def _distinct(graphs: Graphs, hidden: frozenset[NamedNode | BlankNode | DefaultGraph]) -> list[Any]:
+    return [name for name in dict.fromkeys(graphs) if name not in hidden]
 
 
 def evaluation_error(error: Exception) -> StoreError | UnsupportedError:

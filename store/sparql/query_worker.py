@@ -92,8 +92,8 @@ class WorkerRequest:
         text: the SPARQL query text.
         results_format: short name of the format for solutions and booleans; None if the client accepts none.
         graph_format: short name of the format for graphs; None if the client accepts none.
-        base_iri, default_graphs, named_graphs, union: as in `query.QueryRequest`; graphs are given as
-            `graph_key`.
+        base_iri, default_graphs, named_graphs, union, added_graphs, hidden_graphs: as in
+            `query.QueryRequest`; graphs are given as `graph_key`.
         prefixes: prefixes for RDF formats that have prefixes.
         extension: ``module:function`` of an `Extension`, which corrects the text and provides its functions;
             None to evaluate the text unchanged.
@@ -110,6 +110,8 @@ class WorkerRequest:
     default_graphs: tuple[str, ...] | None = None
     named_graphs: tuple[str, ...] | None = None
     union: bool = False
+    added_graphs: tuple[str, ...] = ()
+    hidden_graphs: tuple[str, ...] = ()
     height: int = 10_000
     hosts: tuple[str, ...] = ()
     remote_seconds: float = 30.0
@@ -205,6 +207,8 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
         _graphs(message["default_graphs"]),
         _graphs(message["named_graphs"]),
         message["union"],
+        added_graphs=tuple(map(graph_of_key, message["added_graphs"])),
+        hidden_graphs=frozenset(map(graph_of_key, message["hidden_graphs"])),
     )
     if message["extension"] is not None:
         request = _extended(request, message["extension"])
