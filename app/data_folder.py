@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from pyoxigraph import NamedNode
+
+from quadrill.store.changes.commit import GraphName
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import DAMAGED, StoreFormatError, StoreUnwritableError
 from quadrill.store.hosts import AllowedHosts
@@ -82,6 +85,14 @@ def open_registry(settings: Settings) -> Registry:
     if not file.exists() and any(log.stat().st_size for log in (folder / "engine" / "input").glob("*.log")):
         raise StoreFormatError(f"the registry {file} is gone, though queries ran here", hint=DAMAGED)
     return Registry.open(default_url(folder))
+
+
+def graphs_of_sets(registry: Registry) -> frozenset[GraphName]:
+    """Return the graphs of all rule sets, also of a PUT or DELETE that a crash has interrupted."""
+    definitions = [
+        each for record in registry.rule_sets.all() for each in (record.definition, record.following)
+    ]
+    return frozenset(NamedNode(each["into"]) for each in definitions if each is not None)
 
 
 def make_folder(folder: Path) -> None:

@@ -49,6 +49,11 @@ class ServiceFigures(Collector):
         yield _gauge("quadrill_store_version", "Version of the store.", self._store.reader.version)
         yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
         yield _gauge("quadrill_store_quads", "Quads in the store.", self._endpoint.quads())
+        yield _gauge(
+            "quadrill_store_inferred_quads",
+            "Quads in the graphs of rule sets, which are part of quadrill_store_quads.",
+            sum(counts.get(graph, 0) for graph in self._store.queue.inferred_graphs()),
+        )
         yield _gauge("quadrill_feed_subscribers", "Open event streams.", fanout.clients)
         yield _counter(
             "quadrill_feed_dropped_subscribers",

@@ -53,6 +53,7 @@ def add_commands(commands: Any) -> None:
     )
     export.add_argument("file", nargs="?", help="the file; default: standard output")
     export.add_argument("--format", choices=EXPORT_FORMATS, help="default: by the file's ending, else nq")
+    export.add_argument("--inferred", action="store_true", help="export the quads that rule sets infer, too")
     checking = add_command(
         commands,
         "check",

@@ -23,6 +23,7 @@ import zstandard
 from pyoxigraph import RdfFormat
 
 from quadrill.store.bulk.sources import PACKINGS
+from quadrill.store.changes.commit import GraphName
 from quadrill.store.documents.serialising import PlainStringWriter
 from quadrill.store.errors import FolderInUseError, StoreLockedError, StoreUnwritableError
 from quadrill.store.folder import is_new
@@ -30,7 +31,7 @@ from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import Settings, load_settings, names_data_folder
-from ..data_folder import open_registry, open_store
+from ..data_folder import graphs_of_sets, open_registry, open_store
 from ..upkeep import backup as backups
 from ..upkeep.tar import ArchiveError, unpack
 from . import output
@@ -130,7 +131,9 @@ def export(options: argparse.Namespace) -> int:
     source = open_source(options)
     if isinstance(source, ServerConnection):
         with source:
-            chunks = iter(source.stream("GET", "store", headers={"Accept": form.media_type}))
+            parameters = {"inferred": "true"} if options.inferred else {}
+            headers = {"Accept": form.media_type}
+            chunks = iter(source.stream("GET", "store", params=parameters, headers=headers))
             # An existing file is not opened before the server sent the first bytes of the response.
             first = next(chunks, b"")
             with _written(options.file) as target:
@@ -139,12 +142,19 @@ def export(options: argparse.Namespace) -> int:
     else:
         with source, _written(options.file) as target:
             writer = PlainStringWriter(target, form)
-            source.reader.dump(writer, form)  # type: ignore[arg-type]  # it only calls write
+            without = frozenset[GraphName]() if options.inferred else _graphs_of_sets(options)
+            source.reader.dump(writer, form, without=without)  # type: ignore[arg-type]  # it only calls write
             writer.finish()
     if options.json:
         size = os.path.getsize(options.file)
         output.print_json({"file": options.file, "format": form.media_type, "bytes": size})
     return 0
+
+
+def _graphs_of_sets(options: argparse.Namespace) -> frozenset[GraphName]:
+    """Return the graphs of the rule sets that the registry of a data folder has."""
+    with open_registry(_settings(options)) as registry:
+        return graphs_of_sets(registry)
 
 
 def _format_of(file: str | None) -> str:

@@ -13,6 +13,7 @@ from .connection import ServerConnection
 _FIGURES = {
     "process_resident_memory_bytes": "memory_bytes",
     "quadrill_store_quads": "quads",
+    "quadrill_store_inferred_quads": "inferred_quads",
     "quadrill_store_version": "version",
     "quadrill_static_rows": "static_rows",
     "quadrill_queue_elements": "waiting_elements",

@@ -141,6 +141,8 @@ def _head(shown: Overview) -> str:
         output.counted(len(shown.streams), "stream"),
         output.counted(found.get("quads", 0), "quad"),
     ]
+    if found.get("inferred_quads"):
+        parts[-1] += f" ({found['inferred_quads']:,} inferred)"
     if "memory_bytes" in found:
         parts.append(f"{found['memory_bytes'] / (1 << 20):,.0f} MiB of memory")
     if found.get("waiting_elements"):

@@ -47,9 +47,13 @@ _PARAMETERS = frozenset({"graph", "default"})
 
 
 def get_graph(services: Services, request: Request) -> WholeAnswer | StreamedAnswer:
-    """Return a graph, or the whole dataset, as an RDF document."""
-    target = _target(services, request)
+    """Return a graph, or the whole dataset, as an RDF document.
+
+    The whole dataset is without the graphs of rule sets, unless ``?inferred=true``.
+    """
+    target = _target(services, request, _PARAMETERS | {"inferred"})
     store, settings = services.store, services.settings
+    inferred = request.arguments.flag("inferred")
     if isinstance(target, NamedNode) and not store.reader.graph_exists(target):
         raise _no_graph(target)
     offers = negotiation.dataset_offers() if target is None else negotiation.graph_offers()
@@ -70,6 +74,7 @@ def get_graph(services: Services, request: Request) -> WholeAnswer | StreamedAns
             writer,  # type: ignore[arg-type]  # it only calls write
             chosen.rdf,
             graph=target,
+            without=frozenset() if inferred else store.queue.inferred_graphs(),
             started=started,
             prefixes=prefixes,
         )
@@ -149,13 +154,15 @@ def delete_graph(services: Services, request: Request) -> WholeAnswer:
         raise _no_graph(graph) from error
 
 
-def _target(services: Services, request: Request) -> GraphName | None:
+def _target(
+    services: Services, request: Request, parameters: frozenset[str] = _PARAMETERS
+) -> GraphName | None:
     """Return the graph that the request names; None for the whole dataset.
 
-    Raises: HttpError 400 when the request names several graphs.
+    Raises: HttpError 400 when the request names several graphs, or has an unknown parameter.
     """
     fields, path = fields_of(request.query_string), request.names.get("path")
-    check_known(_PARAMETERS, [name for name, _value in fields])
+    check_known(parameters, [name for name, _value in fields])
     graphs = [value for name, value in fields if name == "graph"]
     default = any(name == "default" for name, _ in fields)
     if len(graphs) + default + bool(path) > 1:

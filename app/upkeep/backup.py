@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from quadrill.store.logs.journal import held_files
 from quadrill.store.logs.pinned_files import PinnedFiles, copy_database
 from quadrill.store.logs.reading import reading
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.registry import REGISTRY, Registry
+from quadrill.store.registry import REGISTRY, Registry, RuleSetRecord, default_url
 
 from ..config import Settings
 from ..http.errors import HttpError
@@ -70,13 +71,40 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
             held.copy_to(folder / ENGINE)
         if source is not None:
             copy_sqlite(source, folder / REGISTRY)
+            if sets or registry.rule_sets.all():
+                _mark_changed_sets(folder, sets)
 
+    sets = registry.rule_sets.all()
     with contextlib.ExitStack() as stack:
         found = hold()
         held = None if found is None else stack.enter_context(found)
         stack.enter_context(_claimed(target))
         version = store.backup(target, rest)
     return {"folder": str(target), "version": version, "registry": source is not None}
+
+
+def _mark_changed_sets(backup: Path, before: list[RuleSetRecord]) -> None:
+    """Mark the rule sets that changed while a backup was made, so that the first start completes the change.
+
+    The copy of the registry is newer than the quads, so it may call a set complete whose graph is not in the
+    backup, or lack a set whose graph is. The start empties the graph of a suspended set in any case.
+
+    Args:
+        backup: the folder with the copies of the quads and the registry.
+        before: the rule sets before the quads were copied.
+    """
+    with Registry.open(default_url(backup)) as registry:
+        copied = {record.name: record for record in registry.rule_sets.all()}
+        for old in before:
+            new = copied.pop(old.name, None)
+            if new is None:
+                registry.rule_sets.put(replace(old, state="dropping", following=None))
+            elif new != old and new.state != "suspended":
+                following = new.following or new.definition
+                registry.rule_sets.put(replace(old, state="materialising", following=following))
+        for new in copied.values():
+            if new.state != "suspended":
+                registry.rule_sets.put(replace(new, state="materialising"))
 
 
 @contextlib.contextmanager

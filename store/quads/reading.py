@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Store
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Store, serialize
 
 from ..changes.commit import GraphName
 from ..documents.serialising import serialising
@@ -130,6 +130,7 @@ class StoreReader:
         format: RdfFormat,
         *,
         graph: GraphName | None = None,
+        without: frozenset[GraphName] = frozenset(),
         prefixes: Mapping[str, str] | None = None,
         started: Callable[[int], None] | None = None,
     ) -> int:
@@ -139,6 +140,7 @@ class StoreReader:
             writer: any object with ``write(bytes)``.
             format: the RDF format.
             graph: the graph to write; None for the dataset.
+            without: the graphs of the dataset that are left out.
             prefixes: prefixes for formats that have prefixes.
             started: called with the version of the dump before the first block is written.
 
@@ -146,9 +148,14 @@ class StoreReader:
             The version written.
         """
         gated = _GatedWriter(writer, self._gate, lambda: self.version, started)
-        store = self.database()
+        store, declared = self.database(), dict(prefixes) if prefixes else None
         with gated, serialising():
-            store.dump(gated, format, from_graph=graph, prefixes=dict(prefixes) if prefixes else None)  # type: ignore[arg-type]
+            if graph is None and any(map(store.contains_named_graph, without)):
+                quads = store.quads_for_pattern(None, None, None, None)
+                kept = (quad for quad in quads if quad.graph_name not in without)
+                serialize(kept, gated, format, prefixes=declared)  # type: ignore[arg-type]
+            else:
+                store.dump(gated, format, from_graph=graph, prefixes=declared)  # type: ignore[arg-type]
         return gated.version
 
     def _open_querier(self) -> Querier:
