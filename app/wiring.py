@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from pyoxigraph import NamedNode
+
 from quadrill.continuous.algebra.columnar import ColumnarEngine, StaticEngines, columnar_factory
 from quadrill.continuous.analysis.update import analyse_update
 from quadrill.continuous.clock import Clock
@@ -15,7 +17,7 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
 from quadrill.continuous.language.context import LanguageLimits
 from quadrill.continuous.language.mapping.limits import RecordLimits
-from quadrill.continuous.lifecycle.rule_service import RuleService
+from quadrill.continuous.lifecycle.rule_service import QueriesOfSets, RuleService
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.settings import EngineSettings
@@ -166,9 +168,10 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             store,
             registry,
             clock=clock,
-            settings=engine_settings(settings, engines, threaded=threaded),
+            settings=engine_settings(settings, engines, rules.graph_of, threaded=threaded),
             journal=journal,
         )
+        rules.queries = QueriesOfSets(engine.parts.admin, engine.queries.entailed_by)
         fanout = Fanout(
             heartbeat=settings.sse_heartbeat,
             buffer_bytes=settings.sse_buffer_bytes,
@@ -256,8 +259,21 @@ def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
     )
 
 
-def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: bool = True) -> EngineSettings:
-    """Convert the server's settings to engine settings; ``engines`` evaluate static parts."""
+def engine_settings(
+    settings: Settings,
+    engines: StaticEngines,
+    graph_of_set: Callable[[str], NamedNode],
+    *,
+    threaded: bool = True,
+) -> EngineSettings:
+    """Convert the server's settings to engine settings.
+
+    Args:
+        settings: the settings of the server.
+        engines: evaluate static parts that are too large for the store.
+        graph_of_set: returns the graph of a rule set by its name.
+        threaded: False executes tasks in the calling thread.
+    """
     return EngineSettings(
         base_iri=settings.base_iri,
         lateness_ms=duration_ms(settings.lateness, "the setting lateness"),
@@ -304,6 +320,7 @@ def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: boo
             max_rows=settings.remote_max_rows,
         ),
         engines=engines,
+        graph_of_set=graph_of_set,
         threaded=threaded,
     )
 

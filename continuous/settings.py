@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.errors import NotFoundError
 
 from .algebra.columnar import StaticEngines
 from .language.mapping.limits import RECORD_LIMITS, RecordLimits
@@ -28,6 +33,11 @@ class StaticLimits:
     remembered: int = 100_000  # maximum of rows and keys in the look-up cache of one query and static part
     kept_s: float = 0.001  # tables whose evaluation takes less time than this are not stored on disk
     kept_pauses: int = 20  # after each second of writing tables, seconds without further writes
+
+
+def no_rule_sets(name: str) -> NamedNode:
+    """Return the graph of a rule set in an engine without rule sets. Raises: NotFoundError for every name."""
+    raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +89,5 @@ class EngineSettings:
     checkpoint_ms: int = 30_000  # interval of checkpoints, if there is a journal and new input
     remote: RemoteSettings = RemoteSettings()  # limits and defaults of remote sources
     engines: StaticEngines = StaticEngines()  # engines for static parts that are too large for the store
+    graph_of_set: Callable[[str], NamedNode] = no_rule_sets  # returns the graph of a rule set by its name
     threaded: bool = True  # False executes tasks in the calling thread (tests, offline runs)

@@ -63,8 +63,9 @@ def _apply(options: argparse.Namespace) -> int:
     declared, sections = read_files(options.files, os.environ, options.format)
     with connect(options) as server:
         has = _present(server, sections)
+        new_sets = {each.name for each in declared if each.section == "rules"} - has.get("rules", {}).keys()
         differing = {
-            (each.section, each.name): _differences(server, each, has[each.section].get(each.name))
+            (each.section, each.name): _differences(server, each, has[each.section].get(each.name), new_sets)
             for each in declared
         }
         if options.dry_run:
@@ -113,15 +114,22 @@ def _removable(section: str, has: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _differences(
-    server: ServerConnection, declared: Declared, described: Mapping[str, Any] | None
+    server: ServerConnection,
+    declared: Declared,
+    described: Mapping[str, Any] | None,
+    new_sets: Collection[str],
 ) -> tuple[str, ...]:
     """Return the members in which a declaration differs from the server's object; the server is not changed.
+
+    ``new_sets`` are the rule sets that the files declare and the server does not have.
 
     Raises: ServerError when the server would reject the declaration.
     """
     given = declared.members
     with _with_place(declared.place):
         if declared.section == "queries":
+            if described is None and given.get("entailment") in new_sets:
+                given = {name: value for name, value in given.items() if name != "entailment"}
             return _query_differences(server, declared.name, given, described)
         if declared.section == "rules":
             server.call("PUT", _path("rules", declared.name), params={"dry_run": "true"}, json=given)

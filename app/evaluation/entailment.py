@@ -13,12 +13,10 @@ from typing import TypeAlias
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.analysis.prepared import parsed
+from quadrill.continuous.language.registration import NO_INFERRED
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..http.protocol import DatasetScope
-
-NONE = "none"
-"""The value of the parameter that hides the graphs of all rule sets."""
 
 GraphOfSet: TypeAlias = Callable[[str], NamedNode]
 """Returns the graph of a rule set; raises NotFoundError for an unknown name."""
@@ -47,7 +45,7 @@ def with_entailment(
     """
     if scope.entailment is None:
         return scope
-    if scope.entailment == NONE:
+    if scope.entailment == NO_INFERRED:
         hidden = store.queue.inferred_graphs()
         given = scope.default_graphs or scope.named_graphs or scope.union
         if not hidden or not (given or "graph" in text.lower() or _FROM.search(text)):

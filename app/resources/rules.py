@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..evaluation.entailment import NONE
+from quadrill.continuous.language.registration import NO_INFERRED
+
 from ..http.answers import WholeAnswer, json_answer, no_content
 from ..http.errors import HttpError
 from ..http.parameters import check_name
@@ -35,10 +36,10 @@ def put_rules(services: Services, request: Request) -> WholeAnswer:
     given = members.pop("name", name)
     if given != name:
         raise HttpError(400, f"the rule set has two names, {name} and {given!r}", code="member")
-    if name == NONE:
+    if name == NO_INFERRED:
         raise HttpError(
             400,
-            f"a rule set cannot be named {NONE}, because entailment={NONE} hides all sets",
+            f"a rule set cannot be named {NO_INFERRED}, because entailment={NO_INFERRED} hides all sets",
             code="name",
             hint="Choose another name.",
         )

@@ -282,12 +282,13 @@ def is_lenient(query: ContinuousQuery, *, strict: bool) -> bool:
 
 def dataset_of(query: ContinuousQuery, *, lenient: bool) -> Dataset:
     """Return the graphs that the static parts of a query read; ``named`` None stands for all named graphs."""
-    default, named = query.dataset.default, query.dataset.named
+    default, named, added = query.dataset.default, query.dataset.named, query.dataset.added
     if not default and (lenient or not named):
-        return Dataset((DefaultGraph(),), named or None)
+        return Dataset((DefaultGraph(), *added), named or None)
+    graphs = tuple(dict.fromkeys((*default, *added)))
     if lenient and not named:
-        return Dataset(default, None)
-    return Dataset(default, named)
+        return Dataset(graphs, None)
+    return Dataset(graphs, named)
 
 
 def reads_of(query: ContinuousQuery, *, lenient: bool) -> Reads:
@@ -295,7 +296,7 @@ def reads_of(query: ContinuousQuery, *, lenient: bool) -> Reads:
     found, clause, dataset = graphs_read(query.root), query.dataset, dataset_of(query, lenient=lenient)
     graphs = {name.value for name in found.names if dataset.named is None or name in clause.named}
     if found.default:
-        graphs.update(graph.value for graph in clause.default)
+        graphs.update(graph.value for graph in (*clause.default, *clause.added))
     if found.every:
         graphs.update(graph.value for graph in clause.named)
     streams = (each.stream for each in query.windows)
@@ -303,5 +304,5 @@ def reads_of(query: ContinuousQuery, *, lenient: bool) -> Reads:
         frozenset(each.value for each in streams if isinstance(each, NamedNode)),
         frozenset(graphs),
         found.every and dataset.named is None,
-        found.default and dataset.default == (DefaultGraph(),),
+        found.default and dataset.default is not None and DefaultGraph() in dataset.default,
     )

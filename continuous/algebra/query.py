@@ -105,10 +105,19 @@ class WindowDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class DatasetClause:
-    """FROM and FROM NAMED; if both are empty, the query reads the whole dataset of the store."""
+    """FROM and FROM NAMED; if both are empty, the query reads the whole dataset of the store.
+
+    Attributes:
+        default: the graphs of FROM.
+        named: the graphs of FROM NAMED.
+        added: graphs of rule sets, which the registration adds to the default graph.
+        asserted: True if the registration leaves the graphs of all rule sets out.
+    """
 
     default: tuple[NamedNode, ...] = ()
     named: tuple[NamedNode, ...] = ()
+    added: tuple[NamedNode, ...] = ()
+    asserted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

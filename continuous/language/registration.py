@@ -22,6 +22,8 @@ from ..rows import QueryLimits
 
 Profile = OneOf["cqels", "rspql", "csparql"]
 FilterPlaces = OneOf["early", "late", "auto"]
+NO_INFERRED = "none"
+"""The value of the member ``entailment`` that leaves the graphs of all rule sets out."""
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}
 """For each member whose time is written as an object: the key of the time in the object."""
 
@@ -120,6 +122,8 @@ class AskedEvaluation:
         static_tables: the storage of static parts: a table in memory or a look-up in the store.
         uncertain_filters: the place where conditions with uncertainty functions are evaluated, before or
             after the joins of their group.
+        entailment: the rule set whose graph the default graph includes; `NO_INFERRED` leaves the graphs of
+            all rule sets out; None for neither.
     """
 
     strict_dataset: bool = _member(flag, default=False)
@@ -127,6 +131,7 @@ class AskedEvaluation:
     static_engine: OneOf["oxigraph", "spark"] | None = _member(one_of(*ENGINES))
     static_tables: OneOf["table", "lookup", "own"] | None = _member(one_of("table", "lookup", "own"))
     uncertain_filters: FilterPlaces = _member(one_of(*get_args(FilterPlaces)), default="early")
+    entailment: str | None = _member(check_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.errors import ConflictError
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.quads.views import View
 from quadrill.store.registry.records import QueryRecord
 
 from ..errors import EngineStoppedError, reason_of
 from ..evaluate.evaluator import Evaluator
-from ..language.registration import Registration, check_constants
+from ..language.registration import NO_INFERRED, Registration, check_constants
 from ..queries.catalogue import EvaluatorBuild, PendingQuery, QueryEntry
 from ..queries.prepare import PreparedQuery, prepare
 from ..queries.running import RunningQuery
@@ -51,6 +52,7 @@ class QueryLifecycle:
         registration: Registration,
         name: str | None = None,
         specs: tuple[SourceSpec, ...] | None = None,
+        entailed: NamedNode | None = None,
     ) -> PreparedQuery:
         """Prepare a registration, and find the remote sources that the query reads.
 
@@ -59,15 +61,22 @@ class QueryLifecycle:
             name: the name of the query, if the query has one already.
             specs: the remote sources of an earlier registration; None finds the sources now, because a graph
                 is remote only if the store does not hold the graph.
+            entailed: the graph of the rule set that the query named earlier, although the set may be gone;
+                None looks the set up.
 
         Raises:
             QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
+            NotFoundError: the registration names an unknown rule set.
         """
         prepared = prepare(registration, self.parts.settings, self.parts.texts)
         if name is not None:
             prepared = prepared.under_name(name)
         else:
             check_constants(prepared.query)
+        asked = registration.evaluation.entailment
+        if asked is not None:
+            known = asked == NO_INFERRED or entailed is not None
+            prepared = prepared.over(entailed if known else self.parts.settings.graph_of_set(asked))
         query, store = prepared.query, self.parts.store
         if specs is None:
             timed, allows = isinstance(prepared.refresh, int), store.allowed_hosts.allows
@@ -105,11 +114,22 @@ class QueryLifecycle:
         """Raise an error if the streams or graphs that a query reads and makes are not allowed."""
         self.parts.catalogue.refuse_solution_streams(prepared)
         self.parts.catalogue.refuse_cycles(prepared)
+        self._check_entailment(prepared)
         if prepared.made_stream is not None:
             self.parts.streams.check_output(prepared.made_stream, prepared.name)
         if not self.parts.settings.auto_declare:
             for iri in prepared.streams:
                 self.parts.streams.get(iri)
+
+    def _check_entailment(self, prepared: PreparedQuery) -> None:
+        """Raise an error if the rule set that a query names was removed or moved since the preparation."""
+        graph, name = prepared.entailed_graph, prepared.registration.evaluation.entailment
+        if graph is not None and name is not None and self.parts.settings.graph_of_set(name) != graph:
+            raise ConflictError(
+                f"the rule set {name} has another graph now",
+                code="in-progress",
+                hint="repeat the registration",
+            )
 
     def run(
         self,
@@ -370,5 +390,6 @@ def members_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, A
         "options": registration.options(),
         "created": entry.created_ms,
         "dropped_before": None if entry.running is None else entry.running.dropped_before,
+        "entailed": None if prepared is None or (graph := prepared.entailed_graph) is None else graph.value,
         "sources": [] if prepared is None else [spec.to_json() for spec in prepared.source_specs],
     }

@@ -188,6 +188,11 @@ class QueryService:
         entry = self.parts.catalogue.find(name)
         return None if entry is None else entry.prepared
 
+    def entailed_by(self, rule_set: str) -> list[str]:
+        """Return the names of the queries whose registration names a rule set as their entailment."""
+        entries = self.parts.starting.entries_of(self.parts.catalogue)
+        return [each.name for each in entries if each.registration.evaluation.entailment == rule_set]
+
     def names(self) -> list[str]:
         """Return the names of all queries, in the order in which they last began."""
         return [entry.name for entry in self.parts.starting.entries_of(self.parts.catalogue)]

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -56,11 +56,27 @@ class RulePut:
     progress: Progress = field(default_factory=Progress)
 
 
+@dataclass(frozen=True, slots=True)
+class QueriesOfSets:
+    """The registered queries that name rule sets.
+
+    Attributes:
+        lock: held while queries are registered and dropped, one at a time.
+        names: returns the names of the queries whose registration names a rule set.
+    """
+
+    lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    names: Callable[[str], list[str]] = lambda name: []
+
+
 class RuleService:
     """Registers rule sets, and derives the consequences of each change under the writer lock.
 
     Any thread may call the methods. The sets are replaced as a whole under the writer lock, so that a
     commit sees either the sets before a PUT or those after it.
+
+    Attributes:
+        queries: the queries that name rule sets.
     """
 
     def __init__(
@@ -72,6 +88,7 @@ class RuleService:
         limits: LanguageLimits | None = None,
         clock_ms: Callable[[], int],
     ) -> None:
+        self.queries = QueriesOfSets()
         self._store = store
         self._records = _Records(registry)
         self._registry = registry
@@ -150,6 +167,8 @@ class RuleService:
             if old is not None and not old.suspended and old.definition == candidate.definition:
                 return RulePut(name, False, False, lambda: None, candidate.definition)
             require_no_cycle(self._sets.values(), candidate)
+            if old is not None and old.into != candidate.into and (queries := self.queries.names(name)):
+                raise _in_use(name, [f"the query {query}" for query in queries])
             _claim(self._store, candidate)
             put = RulePut(
                 name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition
@@ -278,9 +297,9 @@ class RuleService:
 
         Raises:
             NotFoundError: there is no such set.
-            ConflictError: another set reads the graph of this one, or a PUT is under way.
+            ConflictError: another set or a query reads the graph of this one, or a PUT is under way.
         """
-        with self._lock:
+        with self._lock, self.queries.lock:
             if name in self._under_way:
                 raise _in_progress(name)
             rule_set = self._sets.get(name)
@@ -292,12 +311,7 @@ class RuleService:
                 raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
             readers = self.readers_of(rule_set)
             if readers:
-                raise ConflictError(
-                    f"the rule set {name} is in use by {', '.join(readers)}",
-                    code="in-use",
-                    hint="drop or change these first",
-                    used_by=readers,
-                )
+                raise _in_use(name, readers)
             self._records.note(rule_set, "dropping", None)
             into = rule_set.into
 
@@ -318,12 +332,13 @@ class RuleService:
             self._records.remove(name)
 
     def readers_of(self, rule_set: RuleSet) -> list[str]:
-        """Return the names of the rule sets that read the graph of a set."""
-        return [
+        """Return the rule sets that read the graph of a set, and the queries that name the set."""
+        sets = [
             f"the rule set {other.name}"
             for other in self._sets.values()
             if other is not rule_set and rule_set.into in (other.definition.sources or ())
         ]
+        return sets + [f"the query {query}" for query in self.queries.names(rule_set.name)]
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -496,6 +511,15 @@ class RuleService:
             self._records.remove(candidate.name)
         else:
             self._records.note(old, "suspended" if old.suspended else "ready", old.error)
+
+
+def _in_use(name: str, readers: list[str]) -> ConflictError:
+    return ConflictError(
+        f"the rule set {name} is in use by {', '.join(readers)}",
+        code="in-use",
+        hint="drop or change these first",
+        used_by=readers,
+    )
 
 
 def _in_progress(name: str) -> ConflictError:

@@ -119,6 +119,26 @@ class PreparedQuery:
             iri = own
         return replace(self, name=name, registration=replace(self.registration, name=name), result_iri=iri)
 
+    @property
+    def entailed_graph(self) -> NamedNode | None:
+        """The graph of the rule set that the registration names; None without one."""
+        return next(iter(self.query.dataset.added), None)
+
+    def over(self, graph: NamedNode | None) -> PreparedQuery:
+        """Return the query with the graph of a rule set in its default graph; None hides all such graphs.
+
+        Raises:
+            UnsupportedError: the query has windows, to whose contents no rules are applied.
+        """
+        if graph is not None and self.query.windows:
+            raise UnsupportedError(
+                "a query with windows that names an entailment",
+                hint="Name the graph of the rule set in FROM or GRAPH: static parts may read it.",
+            )
+        added = () if graph is None else (graph,)
+        dataset = replace(self.query.dataset, added=added, asserted=graph is None)
+        return replace(self, query=replace(self.query, dataset=dataset))
+
     def reads(self) -> Reads:
         """Return the streams and graphs that the query reads, according to its dataset clause."""
         return reads_of(

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from pyoxigraph import NamedNode
+
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, ReportedError
 from quadrill.store.logs.journal import Journal, JournalRecord
@@ -157,7 +159,9 @@ class Replay:
 
     def _prepared(self, members: Mapping[str, Any]) -> PreparedQuery:
         specs = tuple(map(SourceSpec.from_json, members["sources"]))
-        return self._lifecycle.prepare(registration_of(members), members["name"], specs)
+        graph = members.get("entailed")  # missing in folders of earlier versions
+        entailed = None if graph is None else NamedNode(graph)
+        return self._lifecycle.prepare(registration_of(members), members["name"], specs, entailed)
 
     # --- records --------------------------------------------------------------------------------
 

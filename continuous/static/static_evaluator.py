@@ -19,7 +19,7 @@ from quadrill.store.sparql.scan import SimilarTexts
 
 from ..algebra.buffered_rows import count_buffered_patterns
 from ..algebra.columnar import EngineChoice, Graphs, StaticEngines
-from ..algebra.graphs import Dataset, dataset_of, expand, is_lenient, may_change
+from ..algebra.graphs import Dataset, dataset_of, expand, graphs_read, is_lenient, may_change
 from ..algebra.nodes import Service, Term
 from ..algebra.printer import row_text
 from ..algebra.query import ContinuousQuery, WindowDeclaration
@@ -275,12 +275,19 @@ class StaticEvaluator:
 
     def _dataset(self, reader: Reader, part: StaticPattern) -> Dataset:
         """Return the graphs that a static part reads, as arguments of a query to the store."""
-        if part.name != MERGED_PART and not self._query.dataset.default and not self._query.dataset.named:
+        clause, scope = self._query.dataset, self.scope(part)
+        hidden = self._store.queue.inferred_graphs() if clause.asserted else frozenset()
+        restricted = hidden or clause.default or clause.named or clause.added
+        if part.name != MERGED_PART and not restricted:
             return Dataset(None, None)
-        scope = self.scope(part)
-        if scope.named is None:
-            return Dataset(scope.default, tuple(graphs_of(reader, Dataset(None, None))))
-        return scope
+        default, named = scope.default or (), scope.named
+        if named is None:
+            read = graphs_read(part.pattern)
+            named = tuple(graphs_of(reader, Dataset(None, None))) if read.every or read.names else ()
+        if hidden:
+            default = tuple(graph for graph in default if graph not in hidden)
+            named = tuple(graph for graph in named if graph not in hidden)
+        return Dataset(default, named)
 
 
 def _not_able(error: ReportedError) -> EngineChoice:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from quadrill.app import running
+from quadrill.app.cli import main
+from quadrill.app.config import Settings
 from tests.app.conftest import LiveServer, Start, problem_of
 
 GRAND = "CONSTRUCT { ?x <urn:grand> ?z } WHERE { ?x <urn:parent> ?y . ?y <urn:parent> ?z }"
@@ -148,3 +153,129 @@ def test_unknown_sets_and_wrong_parameters_are_problems(family: LiveServer) -> N
     assert problem_of(none, 400)["code"] == "name"
     wrong = family.client.get("/query", params={"query": "SELECT FROM <urn:g> {", "entailment": "family"})
     assert problem_of(wrong, 400)["line"] == 1
+
+
+# --- registrations --------------------------------------------------------------------------------
+
+
+def register(server: LiveServer, name: str, text: str, **members: Any) -> httpx.Response:
+    return server.client.put(f"/queries/{name}", json={"query": text, **members})
+
+
+def answer(server: LiveServer, name: str) -> list[str]:
+    server.services.engine.sync()
+    found = server.client.get(f"/queries/{name}/results?snapshot=true", headers={"Accept": JSON_RESULTS})
+    return rows(found)
+
+
+JSON_RESULTS = "application/sparql-results+json"
+
+
+def test_static_parts_of_a_registration_read_the_union(start_server: Start) -> None:
+    server = start_server()
+    server.update(FACTS)
+    server.client.put("/rules/family", json={"rules": [GRAND], "into": INTO})
+    made = register(server, "grand", ALL, entailment="family")
+    assert made.status_code == 201, made.text
+    assert made.json()["options"]["entailment"] == "family"
+    for name, text in (("counted", COUNT % ""), ("graphs", GRAPHS % ""), ("from", COUNT % "FROM <urn:g>")):
+        assert register(server, name, text, entailment="family").status_code == 201
+    assert register(server, "plain", COUNT % "").status_code == 201
+    assert register(server, "none", GRAPHS % "", entailment="none").status_code == 201
+    assert answer(server, "grand") == ["urn:a urn:c", "urn:a urn:x", "urn:b urn:d"]
+    assert (answer(server, "counted"), answer(server, "plain")) == (["3"], ["2"])
+    assert answer(server, "graphs") == ["urn:g", INTO]
+    assert (answer(server, "from"), answer(server, "none")) == (["2"], ["urn:g"])
+    server.update(
+        "DELETE DATA { <urn:a> <urn:parent> <urn:b> } ; INSERT DATA { <urn:d> <urn:parent> <urn:e> }"
+    )
+    assert answer(server, "grand") == ["urn:a urn:c", "urn:a urn:x", "urn:b urn:d", "urn:c urn:e"]
+    assert (answer(server, "counted"), answer(server, "plain")) == (["4"], ["2"])
+    assert (answer(server, "from"), answer(server, "none")) == (["3"], ["urn:g"])
+    server.update("DELETE DATA { <urn:a> <urn:grand> <urn:c> , <urn:x> }")
+    assert answer(server, "grand") == ["urn:b urn:d", "urn:c urn:e"]
+
+
+def test_a_set_that_a_query_names_is_in_use(start_server: Start) -> None:
+    server = start_server()
+    server.client.put("/rules/family", json={"rules": [GRAND], "into": INTO})
+    register(server, "grand", ALL, entailment="family")
+    refused = problem_of(server.client.delete("/rules/family"), 409)
+    assert (refused["code"], refused["used_by"]) == ("in-use", ["the query grand"])
+    moved = server.client.put("/rules/family", json={"rules": [GRAND], "into": "urn:other"})
+    assert problem_of(moved, 409)["code"] == "in-use"
+    wider = {"rules": [GRAND, "CONSTRUCT { ?y <urn:grand> ?x } WHERE { ?x <urn:parent> ?y }"], "into": INTO}
+    server.update(FACTS)
+    assert server.client.put("/rules/family", json=wider).status_code == 200
+    assert len(answer(server, "grand")) == 6
+    server.client.delete("/queries/grand")
+    assert server.client.delete("/rules/family").status_code == 204
+
+
+def test_wrong_entailments_of_registrations_are_problems(start_server: Start) -> None:
+    server = start_server()
+    assert problem_of(register(server, "q", ALL, entailment="family"), 404)["code"] == "unknown-rules"
+    assert problem_of(register(server, "q", ALL, entailment=7), 400)
+    server.client.put("/rules/family", json={"rules": [GRAND], "into": INTO})
+    windows = "SELECT * WHERE { STREAM <urn:s> [RANGE 1m] { ?x <urn:v> ?v } ?x <urn:grand> ?z }"
+    refused = problem_of(register(server, "q", windows, entailment="family"), 501)
+    assert "windows" in refused["detail"] and "hint" in refused
+    assert register(server, "q", windows, entailment="none").status_code == 201
+    validated = server.client.post("/queries:validate", json={"query": ALL, "entailment": "family"})
+    assert validated.status_code == 200, validated.text
+
+
+def test_an_entailment_is_kept_over_a_restart(tmp_path: Path, start_server: Start) -> None:
+    folder = str(tmp_path / "data")
+    with running.serve(Settings(data=folder, port=0)) as found:
+        server = LiveServer(found)
+        server.update(FACTS)
+        server.client.put("/rules/family", json={"rules": [GRAND], "into": INTO})
+        register(server, "grand", ALL, entailment="family")
+        assert len(answer(server, "grand")) == 3
+        server.client.close()
+    server = start_server(data=folder)
+    assert server.client.get("/queries/grand").json()["options"]["entailment"] == "family"
+    assert len(answer(server, "grand")) == 3
+    server.update("INSERT DATA { <urn:d> <urn:parent> <urn:e> }")
+    assert len(answer(server, "grand")) == 4
+    assert problem_of(server.client.delete("/rules/family"), 409)["code"] == "in-use"
+
+
+def test_dump_and_apply_carry_the_entailment(
+    tmp_path: Path, start_server: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = start_server(), start_server()
+    one.client.put("/rules/family", json={"rules": [GRAND], "into": INTO})
+    register(one, "grand", ALL, entailment="family")
+    assert main(["dump", "--server", one.url]) == 0
+    file = tmp_path / "all.toml"
+    file.write_text(capsys.readouterr().out)
+    assert main(["apply", str(file), "--server", two.url]) == 0
+    assert two.client.get("/queries/grand").json()["options"]["entailment"] == "family"
+    assert two.client.get("/rules/family").json()["into"] == INTO
+    two.update(FACTS)
+    assert len(answer(two, "grand")) == 3
+
+
+def test_a_replay_reads_the_graph_of_a_set_that_is_gone(tmp_path: Path, start_server: Start) -> None:
+    """The journal has the graph, because the registry has the set no more."""
+    server = start_server(data=str(tmp_path / "data"), checkpoint_interval="1h")
+    server.update(FACTS)
+    server.client.put("/rules/family", json={"rules": [GRAND], "into": INTO})
+    made = "CONSTRUCT { ?x <urn:grand> ?z } WHERE { ?x <urn:grand> ?z }"
+    assert register(server, "grand", made, entailment="family", output="istream").status_code == 201
+    assert register(
+        server, "seen", "SELECT * { STREAM <http://localhost/grand> [ALL] { ?x ?p ?z } }"
+    ).is_success
+    server.update("INSERT DATA { <urn:d> <urn:parent> <urn:e> }")
+    server.services.engine.sync()
+    found = answer(server, "seen")
+    assert server.client.delete("/queries/grand").status_code == 204
+    assert server.client.delete("/rules/family").status_code == 204
+    server.services.engine.sync()
+    shutil.copytree(tmp_path / "data", tmp_path / "crashed", ignore=shutil.ignore_patterns("LOCK"))
+    again = start_server(data=str(tmp_path / "crashed"))
+    assert [each["name"] for each in again.client.get("/queries").json()["queries"]] == ["seen"]
+    assert again.client.get("/queries/seen").json()["state"] == "running"
+    assert answer(again, "seen") == found
