@@ -21,7 +21,7 @@ from ..algebra.set_functions import FUNCTIONS, percentile_parameter, set_functio
 from ..algebra.variables import certain, expression_variables, in_scope, term_variables
 from ..expressions.compile import compile_condition, compile_id
 from .facts import Facts
-from .lists import ListCells
+from .lists import FIRST, ListCells
 from .paths import PathSteps, Reader, may_be_empty
 from .terms import Terms
 
@@ -191,10 +191,27 @@ class _Place:
                     elements.append(self._extend_element(var, expr, inner, inner_elements))
                 else:
                     elements.append(self._observed(node, inside))
+            case n.Path() if isinstance(node.path, ListCells):
+                elements.append(
+                    _Element(
+                        lambda _: self.matcher(node, frozenset()), certain(node), self._cost_of_cells(node)
+                    )
+                )
             case _:
                 elements.append(
                     _Element(lambda bound: self.matcher(node, bound), certain(node), _cost_of(node))
                 )
+
+    def _cost_of_cells(self, node: n.Path) -> Callable[[Names], float]:
+        """Return the cost of a path over the cells of a list: somewhat more than that of a triple pattern."""
+        size = float(self._compiler.estimate(FIRST))
+        names = in_scope(node)
+
+        def cost(bound: Names) -> float:
+            free = len(names - bound)
+            return 2.0 if not free else 4.0 + size**0.5 if free < len(names) else 1e6 + size
+
+        return cost
 
     def _added(self, node: n.Algebra, elements: list[_Element]) -> list[_Element]:
         start = len(elements)
@@ -619,8 +636,6 @@ def _cost_of(node: n.Algebra) -> Callable[[Names], float]:
     def cost(bound: Names) -> float:
         if isinstance(node, n.Values):
             return float(len(node.rows))
-        if isinstance(node, n.Path) and isinstance(node.path, ListCells) and names & bound:
-            return 20.0
         free = len(names - bound)
         return 5.0 if not free else 1e6 * free / (1 + len(names & bound))
 

@@ -10,6 +10,7 @@ from ..algebra import nodes as n
 from ..algebra.variables import certain, in_scope
 from .facts import Fact, Facts
 from .interfaces import Evaluable, Premise
+from .lists import FIRST, ListCells
 from .matching import Compiler, Frame, Layout, Matcher
 from .rule import Rule
 from .strata import strata
@@ -118,9 +119,25 @@ class CompiledRule:
         return None if isinstance(term, n.TripleTerm) else self.terms.id_of(term)
 
     def triggers(self) -> list[Trigger]:
-        """Return a trigger for each triple pattern of the body."""
+        """Return triggers of the patterns of the body.
+
+        A path over the cells of a list also finds the solutions that a changed value of a cell affects.
+        """
         parts = conjunction(self.rule.body)
-        return [Trigger(self, occurrence, parts) for occurrence in self.rule.patterns]
+        cells = {
+            each.object
+            for each in parts or ()
+            if isinstance(each, n.Path) and isinstance(each.path, ListCells)
+        }
+        return [
+            Trigger(self, occurrence, parts)
+            for occurrence in self.rule.patterns
+            if not (
+                isinstance(occurrence.pattern, n.TriplePattern)
+                and occurrence.pattern.predicate == FIRST
+                and occurrence.pattern.subject in cells
+            )
+        ]
 
     def _frame(self, values: Bindings) -> Frame:
         frame = self.layout.frame()
