@@ -24,6 +24,7 @@ from ..rules.definition import RuleSetDefinition, read_definition
 from ..rules.order import in_order, require_no_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.why import Derivation
+from .rule_inconsistencies import inconsistencies
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -353,7 +354,7 @@ class RuleService:
         found = []
         for name in self.names():
             with suppress(NotFoundError):  # removed in the meantime
-                found.append(self.describe(name))
+                found.append(self.describe(name, listed=True))
         return found
 
     def graph_of(self, name: str) -> NamedNode:
@@ -373,8 +374,8 @@ class RuleService:
         """Return the graphs of all sets."""
         return tuple(rule_set.into for rule_set in self._ordered)
 
-    def describe(self, name: str) -> dict[str, Any]:
-        """Return a set as JSON members.
+    def describe(self, name: str, *, listed: bool = False) -> dict[str, Any]:
+        """Return a set as JSON members; ``listed`` leaves out its inconsistencies, which take a search.
 
         Raises:
             NotFoundError: there is no such set.
@@ -407,7 +408,7 @@ class RuleService:
             "inferred": 0 if rule_set is None else self._count(rule_set.into),
             "materialised": None if put is None else put.progress.inferred,
             "strata": [] if rule_set is None else rule_set.strata(),
-            "inconsistencies": [],
+            **({} if listed else {"inconsistencies": inconsistencies(self._store, rule_set)}),
             "cost_ms": 0.0 if rule_set is None else round(rule_set.cost_ms, 3),
             "error": error,
             "created": self._records.created_ms.get(name, 0),

@@ -18,6 +18,7 @@ from .built_in import built_in_rules
 from .definition import RuleSetDefinition
 from .facts import Fact, MemoryFacts
 from .fixpoint import materialise, update
+from .inconsistencies import InconsistencyFinder
 from .program import Program
 from .rule import Rule, parse_rules
 from .store_facts import InputGraphs, MatchCache, StoreFacts, StoreState
@@ -209,6 +210,23 @@ class RuleSet:
         ids = terms.dictionary.ids
         fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
         return facts.asserted(fact), derivations(Program(self.rules, terms), fact, facts)
+
+    def inconsistencies(self, view: StoreView, most: int) -> list[tuple[str, list[Quad]]]:
+        """Return matches of rules that conclude ``false``: the name of the rule and the matched quads."""
+        terms = Terms(self._base_iri)
+        facts = StoreFacts(view, terms, self.inputs(view.owned), self.into)
+        ids = terms.dictionary.ids
+        return [
+            (
+                each.rule,
+                [
+                    quad
+                    for s, p, o in each.triples
+                    for quad in facts.quads((ids[s], ids[p], ids[o]), None, named=False)[:1]
+                ],
+            )
+            for each in InconsistencyFinder(terms).find(facts, most)
+        ]
 
     def snapshot(self, view: StoreView | PendingChanges) -> Snapshot:
         """Return a snapshot of the input graphs, which is read later in any thread that calls this method."""

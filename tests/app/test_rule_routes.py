@@ -78,12 +78,30 @@ def test_rule_set_is_created_kept_replaced_and_removed(start_server: Start) -> N
     assert replaced.json()["strata"] == [[0, 1]]
     assert inferred(server) == set()
     assert "<urn:a> <urn:leaf> " in "".join(inferred(server, "urn:other"))
-    assert server.client.get("/rules").json() == {"rules": [server.client.get("/rules/family").json()]}
+    shown = server.client.get("/rules/family").json()
+    assert shown.pop("inconsistencies") == []
+    assert server.client.get("/rules").json() == {"rules": [shown]}
     assert server.client.delete("/rules/family").status_code == 204
     assert inferred(server, "urn:other") == set()
     for answer in (server.client.get("/rules/family"), server.client.delete("/rules/family")):
         assert problem_of(answer, 404)["code"] == "unknown-rules"
     assert server.client.get("/rules").json() == {"rules": []}
+
+
+def test_inconsistencies_are_listed_with_their_premises(start_server: Start) -> None:
+    server = start_server()
+    owl, rdf = "http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+    disjoint = f"<urn:A> <{owl}disjointWith> <urn:B>"
+    server.update(f"INSERT DATA {{ {disjoint} . <urn:x> a <urn:A> . GRAPH <urn:g> {{ <urn:x> a <urn:B> }} }}")
+    found = put(server, "owl", {"include": ["owl2-rl"], "into": "urn:owl"}).json()["inconsistencies"]
+    assert [each["rule"] for each in found] == ["cax-dw"]
+    assert sorted(found[0]["premises"]) == [
+        f"<urn:A> <{owl}disjointWith> <urn:B> .",
+        f"<urn:x> <{rdf}type> <urn:A> .",
+        f"<urn:x> <{rdf}type> <urn:B> <urn:g> .",
+    ]
+    server.update("DELETE WHERE { <urn:x> a <urn:A> }")
+    assert server.client.get("/rules/owl").json()["inconsistencies"] == []
 
 
 def test_put_without_waiting_answers_with_a_job(start_server: Start) -> None:

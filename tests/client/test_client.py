@@ -65,7 +65,7 @@ def test_rule_sets_are_put_listed_and_deleted(client: Client) -> None:
     rule = "CONSTRUCT { ?x <urn:q> ?z } WHERE { ?x <urn:p> ?y . ?y <urn:p> ?z }"
     made = client.rules.put("r", into="urn:i", rules=[rule], from_=["default"])
     assert (made["state"], made["inferred"], made["from"]) == ("ready", 1, ["default"])
-    assert client.rules.all() == [client.rules.describe("r")]
+    assert [each["name"] for each in client.rules.all()] == [client.rules.describe("r")["name"]] == ["r"]
     job = client.rules.put("late", into="urn:j", rules=[rule], wait=False)
     assert job["kind"] == "rules"
     while client.request("GET", f"jobs/{job['id']}").json()["state"] != "done":
