@@ -11,6 +11,7 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
+from quadrill.store.registry import JobRecord
 from tests.app.conftest import LiveServer, Start, problem_of
 
 GRAND = "CONSTRUCT { ?x <urn:grand> ?z } WHERE { ?x <urn:parent> ?y . ?y <urn:parent> ?z }"
@@ -280,6 +281,8 @@ def test_rule_sets_survive_a_restart(tmp_path: Path) -> None:
         put(server)
         before = server.client.get("/rules/family").json()
         server.services.rules.put("late", members(into="urn:late"))  # accepted, and not complete at the end
+        asked = {"rules": "late", "into": "urn:late"}
+        server.services.registry.jobs.add(JobRecord("cut-off", "rules", "running", asked))
         server.client.close()
     with running.serve(settings) as found:
         server = LiveServer(found)
@@ -287,6 +290,7 @@ def test_rule_sets_survive_a_restart(tmp_path: Path) -> None:
         assert after | {"cost_ms": 0, "version": 0} == before | {"cost_ms": 0, "version": 0}
         assert inferred(server) == inferred(server, "urn:late") == {"<urn:a> <urn:grand> <urn:c> ."}
         assert server.client.get("/rules/late").json()["state"] == "ready"
+        assert server.client.get("/jobs/cut-off").json()["state"] == "done"
         assert problem_of(server.update(f"CLEAR GRAPH <{INTO}>"), 409)["code"] == "graph-owned"
         server.update("DELETE DATA { <urn:a> <urn:parent> <urn:b> }")
         assert inferred(server) == set()
