@@ -59,7 +59,7 @@ class SequencePattern:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """A window as section 3 of docs/language.md lists them. Times are milliseconds.
+    """A window of docs/semantics.md, section 3. Times are milliseconds.
 
     kind       text                          members used
     now        [NOW]                         -

@@ -116,28 +116,26 @@ def _iso_of(text: s.DurationText) -> str:
 WINDOW_NAMESPACE = "urn:quadrill:window:"
 _GREATEST_COUNT = 10_000_000
 
-# For each kind of window, the dialects that have it.
-_DIALECTS: dict[str, tuple[str, ...]] = {
-    "now": ("cqels",),
-    "all": ("cqels",),
-    "triples": ("cqels",),
-    "batch": ("csparql",),
-    "elements": ("rspql",),
-    "range": ("cqels", "rspql", "csparql"),
-    "past": ("cqels", "rspql", "csparql"),
-    "sliding": ("rspql",),
-    "session": ("cqels", "rspql", "csparql"),
-    "latest": ("cqels", "rspql"),
+
+class _Form(NamedTuple):
+    text: str
+    dialects: tuple[Dialect, ...]
+
+
+_EVERY_DIALECT: tuple[Dialect, ...] = ("cqels", "rspql", "csparql")
+_FORMS: dict[str, _Form] = {
+    "now": _Form("[NOW]", ("cqels",)),
+    "all": _Form("[ALL]", ("cqels",)),
+    "triples": _Form("[TRIPLES n]", ("cqels",)),
+    "batch": _Form("[RANGE TRIPLES n]", ("csparql",)),
+    "elements": _Form("[ELEMENTS n]", ("rspql",)),
+    "range": _Form("[RANGE d]", _EVERY_DIALECT),
+    "past": _Form("[RANGE d TO d]", _EVERY_DIALECT),
+    "sliding": _Form("[SLIDING d]", ("rspql",)),
+    "session": _Form("[SESSION d]", _EVERY_DIALECT),
+    "latest": _Form("[LATEST n BY ?v]", ("cqels", "rspql")),
 }
-_SPELLED = {
-    "now": "[NOW]",
-    "all": "[ALL]",
-    "triples": "[TRIPLES n]",
-    "batch": "[RANGE TRIPLES n]",
-    "elements": "[ELEMENTS n]",
-    "sliding": "[SLIDING d]",
-    "latest": "[LATEST n BY ?v]",
-}
+"""For each window kind of the grammar: its form in messages, and the dialects that have it."""
 DIALECT_NAMES = {"cqels": "CQELS-QL", "rspql": "RSP-QL*", "csparql": "C-SPARQL", "sparql": "SPARQL"}
 _INSTEAD = {
     "cqels": "CQELS-QL has [NOW], [RANGE d SLIDE d], [TRIPLES n], [LATEST n BY ?v], [SESSION d] and [ALL].",
@@ -172,7 +170,7 @@ _words: dict[str, tuple[str, WindowWord]] = {}
 
 def add_word(kind: str, word: WindowWord) -> None:
     """Add the word for windows of a kind; `quadrill.continuous.windows.kinds` registers the kind itself."""
-    ours = any(spelled.startswith(f"[{word.word}") for spelled in (*_SPELLED.values(), "[RANGE", "[SESSION"))
+    ours = any(form.text.startswith(f"[{word.word}") for form in _FORMS.values())
     if ours or word.word in _words or len(word.numbers) > 2 or not re.fullmatch("[A-Z][A-Z_]*", word.word):
         raise ValueError(f"{word.word!r} cannot be the word of a window")
     _words[word.word] = kind, word
@@ -316,9 +314,10 @@ class Windows:
         dialect = self.context.dialect
         if window.kind == "word":
             return self._word(window)
-        if dialect not in _DIALECTS[window.kind]:
+        form = _FORMS[window.kind]
+        if dialect not in form.dialects:
             self.context.fault(
-                f"{_SPELLED[window.kind]} is not a window of {DIALECT_NAMES[dialect]}",
+                f"{form.text} is not a window of {DIALECT_NAMES[dialect]}",
                 window.at,
                 _INSTEAD[dialect],
             )
