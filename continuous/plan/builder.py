@@ -126,7 +126,7 @@ class PlanBuilder:
         return self._merge(True) if scope.window == MERGED else self._window("times", ("time",), scope)
 
     def streams(self, scope: PatternScope) -> PlanOutput:
-        """Return the streams that currently have elements in a window on a stream variable, as one column."""
+        """Return the streams met so far in a window on a stream variable, as one column of stream IRIs."""
         assert scope.window is not None and scope.stream is not None
         key = source_key("streams", scope.window)
         given = self._source(key, Schema.bound("stream"), "streams")
