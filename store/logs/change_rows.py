@@ -13,12 +13,12 @@ from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
 from ..documents.stored_lines import parse_stored_quads
 
 COLUMNS = "version, at_ms, exact, cause, graphs, names, added, removed"
-"""The columns of a commit in the order of `commit_of`; the columns ``bytes`` and ``digest`` follow."""
+"""The columns of a commit's row in the order of `commit_of`; the columns ``bytes`` and ``digest`` follow."""
 _COMPRESS_FROM = 512
 
 
 def check_sum(values: Sequence[object]) -> int:
-    """Return the check sum of the values of a row."""
+    """Return the check sum of the values of a row of the change log."""
     check = 0
     others: list[object] = []
     for value in values:
@@ -31,7 +31,7 @@ def check_sum(values: Sequence[object]) -> int:
 
 
 def row_of(commit: Commit) -> tuple[object, ...]:
-    """Return the row of a commit, which ends with its size in bytes and its check sum."""
+    """Return the row of a commit in the change log, which ends with its size in bytes and its check sum."""
     counted = {key: (change.added, change.removed) for key, change in commit.graphs.items()}
     graphs = orjson.dumps(counted).decode()
     names = None
@@ -44,7 +44,7 @@ def row_of(commit: Commit) -> tuple[object, ...]:
 
 
 def commit_of(row: tuple[object, ...], *, listed: bool = True) -> Commit:
-    """Return the commit of a row; without ``listed``, the commit has counts of quads but no quads."""
+    """Return the commit in a change log's row; without ``listed``, it has counts of quads but no quads."""
     version, at_ms, exact, cause, graphs, names, added, removed = row
     created, dropped = json.loads(str(names)) if names else ([], [])
     return Commit(
