@@ -93,7 +93,7 @@ def run_child(
     with errors:
         child = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.PIPE,  # Spark's child process exits when its input ends, that is, with this process
+            stdin=subprocess.PIPE,  # the Spark process exits when its input ends, that is, with this process
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment,
