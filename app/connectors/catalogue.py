@@ -21,7 +21,8 @@ BUILT_IN = f"{__package__}.kinds"
 class Kind:
     """A kind of source or sink.
 
-    Attributes: load: imports the connector class on first use, because its library may be large or missing.
+    Attributes:
+        load: imports the connector class on first use, because its library may be large or missing.
         extra: the extra of this distribution that installs the kind's library; None without a library.
     """
 

@@ -42,10 +42,13 @@ class ValueReader:
 class DeclarationMember:
     """One member of a declaration.
 
-    Attributes: name: the member's name in a JSON declaration. read: converts the JSON value of the member
-        into the value that a connector uses. default: the value of the member if a declaration omits it.
-            required: True if a declaration cannot omit the member. secret: True if the member's value is
-        stored but never shown. help: one sentence that explains the member to users.
+    Attributes:
+        name: the member's name in a JSON declaration.
+        read: converts the JSON value of the member into the value that a connector uses.
+        default: the value of the member if a declaration omits it.
+        required: True if a declaration cannot omit the member.
+        secret: True if the member's value is stored but never shown.
+        help: one sentence that explains the member to users.
     """
 
     name: str

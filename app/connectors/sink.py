@@ -40,12 +40,16 @@ SINK_MEMBERS = (
 class SinkContext:
     """Context of a running sink: figures, position and stop signal.
 
-    Attributes: name: the name of the sink. hosts: the remote hosts that connectors of the server may contact.
-        folder: the folder below which the sink may write; None if sinks may write no files. figures: the
-            sink's state, counters and newest error. letters: the dead letters of the sink, events that could
-            not be delivered. stopping: an event that is set when the sink has to stop. position: the id of
-        the last event that the sink delivered. place_of: registration time of the query that ``position``
-        belongs to; None if unknown. query_ms: registration time of the query whose events are delivered.
+    Attributes:
+        name: the name of the sink.
+        hosts: the remote hosts that connectors of the server may contact.
+        folder: the folder below which the sink may write; None if sinks may write no files.
+        figures: the sink's state, counters and newest error.
+        letters: the dead letters of the sink, events that could not be delivered.
+        stopping: an event that is set when the sink has to stop.
+        position: the id of the last event that the sink delivered.
+        place_of: registration time of the query that ``position`` belongs to; None if unknown.
+        query_ms: registration time of the query whose events are delivered.
     """
 
     def __init__(

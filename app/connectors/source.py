@@ -70,11 +70,15 @@ class Message(NamedTuple):
 class SourceContext:
     """Context of a running source: its stream, position, figures and stop signal.
 
-    Attributes: name: the name of the source. stream: the IRI of the stream that the source feeds. hosts: the
-        remote hosts that connectors of the server may contact. folders: the folders below which sources may
-            read files. figures: the source's state, counters and newest error. letters: the dead letters of
-        unreadable records. stopping: an event that is set when the source has to stop. created_ms: the time
-            at which the source was declared, in milliseconds since 1970.
+    Attributes:
+        name: the name of the source.
+        stream: the IRI of the stream that the source feeds.
+        hosts: the remote hosts that connectors of the server may contact.
+        folders: the folders below which sources may read files.
+        figures: the source's state, counters and newest error.
+        letters: the dead letters of unreadable records.
+        stopping: an event that is set when the source has to stop.
+        created_ms: the time at which the source was declared, in milliseconds since 1970.
     """
 
     created_ms = 1 << 43

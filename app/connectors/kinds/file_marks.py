@@ -40,8 +40,10 @@ def shown(name: str) -> str:
 class OpenFile:
     """A file that a file source has opened; a suffix like `.gz` of its name says how to decompress it.
 
-    Attributes: path: the file's path when the source opened it; a rotation may rename the open file. packed:
-        True if the file is compressed. inode: the inode number of the file.
+    Attributes:
+        path: the file's path when the source opened it; a rotation may rename the open file.
+        packed: True if the file is compressed.
+        inode: the inode number of the file.
     """
 
     def __init__(self, path: str, folders: Sequence[Path]) -> None:

@@ -138,9 +138,10 @@ class TailReader:
 class FileTail:
     """A file name that a source follows across rotations, such as those of logrotate.
 
-    Attributes: name: the path of the followed file. mark: the mark up to which the current file was read;
-        None before a file was opened. earlier: the marks up to which files that were rotated earlier were
-            read, oldest file first.
+    Attributes:
+        name: the path of the followed file.
+        mark: the mark up to which the current file was read; None before a file was opened.
+        earlier: the marks up to which files that were rotated earlier were read, oldest file first.
         listed: names of files that the source follows separately, and that are not rotated forms of this
             file.
         first: names of the rotated files to read before the followed file itself.

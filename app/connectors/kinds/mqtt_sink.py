@@ -68,7 +68,8 @@ class MqttSink(Sink):
     def deliver(self, events: Sequence[StoredEvent]) -> None:
         """Publish events, and wait until the MQTT broker has acknowledged them (with QoS 0: until sent).
 
-        Raises: ConnectorError: the MQTT broker does not answer, or refuses an event.
+        Raises:
+            ConnectorError: the MQTT broker does not answer, or refuses an event.
         """
         connection = self._connection
         assert connection is not None

@@ -34,11 +34,12 @@ _WAIT_S, _WAIT_TIMES = 1.0, 10
 class FileCursor:
     """One open file, and its lines that were read from disk and have not yet entered the stream.
 
-    Attributes: tail: the FileTail that follows the file name across rotations. ended: True if the last check
-        found no further line and no rotated file is still being read. error: why the file could not be read
-        at the last check; None if it was readable. failed: True if the file stays unreadable until it or the
-        declaration of the source changes. state: inode and size of the file just before the last check for
-            new lines.
+    Attributes:
+        tail: the FileTail that follows the file name across rotations.
+        ended: True if the last check found no further line and no rotated file is still being read.
+        error: why the file could not be read at the last check; None if it was readable.
+        failed: True if the file stays unreadable until it or the declaration of the source changes.
+        state: inode and size of the file just before the last check for new lines.
     """
 
     tail: FileTail
@@ -113,9 +114,10 @@ class FileCursor:
 class OpenFiles:
     """The open files of a file source, by name.
 
-    Attributes: done: files with names up to this name were read completely, except open files; None before
-        the first finished file. grace_s: seconds without a change after which a last line without a line end
-        is read.
+    Attributes:
+        done: files with names up to this name were read completely, except open files; None before the first
+            finished file.
+        grace_s: seconds without a change after which a last line without a line end is read.
     """
 
     def __init__(self, follow: Callable[[str], FileTail]) -> None:
