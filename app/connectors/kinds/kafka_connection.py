@@ -39,8 +39,9 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "isolation.level": ("read_committed", "read_uncommitted"),
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
 }
-"""The librdkafka properties that a declaration may set, with allowed values (empty: any value). A declaration
-may not set librdkafka properties that name a file, a library or an address.
+"""The librdkafka properties that a declaration may set, with allowed values (empty: any value).
+
+A declaration may not set librdkafka properties that name a file, a library or an address.
 """
 
 _FINAL = frozenset(
