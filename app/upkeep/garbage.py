@@ -83,7 +83,7 @@ class CollectionSchedule:
         return gc.collect()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        """Record a collection; Python calls this function before and after each one, in any thread."""
+        """Record whether a garbage collection found garbage; Python calls this function in any thread."""
         if phase == "stop" and info["generation"]:
             gc.freeze()
             self._clean = 0 if info["collected"] else self._clean + 1

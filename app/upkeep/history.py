@@ -57,7 +57,7 @@ class History:
         every_ms: int = EVERY_MS,
         most_rings: int = MOST_RINGS,
     ) -> None:
-        """Create an empty history; ``now_ms`` returns the time of day, ``every_ms`` separates points."""
+        """Create an empty history; ``now_ms`` returns the time of day, ``every_ms`` is the points' period."""
         self.every_ms = every_ms
         self._engine = engine
         self._now_ms = now_ms
