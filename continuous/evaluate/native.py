@@ -172,7 +172,7 @@ class IncrementalAnswer:
         return change
 
     def check(self, changes: Iterable[Delta]) -> int:
-        """Return how many rows may still be added after some deltas; raise BudgetError above the limit."""
+        """Return how many rows the answer may gain after some deltas; raise BudgetError above the limit."""
         return self.limit(len(reduce(merge, changes, dict(self.rows))))
 
     def limit(self, rows: int) -> int:
