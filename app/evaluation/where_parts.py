@@ -115,7 +115,7 @@ class ServerWherePart(WherePart):
     def corrected(
         self, select: str, base_iri: str | None, merged: bool, store: Store | None
     ) -> tuple[str, dict[NamedNode, Callable[..., Any]]] | None:
-        """Return the corrected text of ``select`` and its functions; None if no correction is needed."""
+        """Return the corrected text of the query ``select`` with its functions; None if already correct."""
 
         def known(term: Term, graph: TermPattern | None) -> bool:
             at = graph or DefaultGraph()
