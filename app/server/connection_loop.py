@@ -317,7 +317,7 @@ class ConnectionLoop:
             self._too_slow(victim)
 
     def _over_limit(self, latest: Connection, now: float) -> Connection | None:
-        """Return the connection with the oldest incomplete request if a limit is exceeded; None below 1 s."""
+        """Return the connection with the oldest incomplete request, to be rejected over a limit after 1 s."""
         connection_limits, unfinished = self._limits, self._unfinished
         found = None
         if len(unfinished) > connection_limits.unfinished:
