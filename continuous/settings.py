@@ -56,8 +56,7 @@ class EngineSettings:
     restart_failed: bool = False  # True to restart a failed query, a few times, with empty windows.
     idempotency_keys: int = 10_000  # Maximum of stored idempotency keys of pushes.
     max_queries: int = 10_000  # Maximum of registered queries.
-    # Milliseconds after which the registration of a query returns although its static parts are still being read.
-
+    # Milliseconds after which a query's registration returns although its static parts are still being read.
     registration_wait_ms: int = 500
     static_rows: int = 0  # Maximum rows of static parts in memory, rows being read included; 0: no limit.
     static_rows_per_query: int = 0  # Maximum rows of one query's static parts; 0: no limit.
