@@ -40,7 +40,7 @@ class EngineSettings:
     lateness_ms: int = 0  # Default lateness of a stream in milliseconds.
     idle_timeout_ms: int = 5_000  # Milliseconds without input after which a stream is idle; 0: never.
     retention_ms: int = 3_600_000  # Milliseconds of event time for which a stream retains elements.
-    retained_elements: int = 100_000  # Maximum of retained elements per stream.
+    retained_elements: int = 100_000  # Maximum of retained elements per stream in memory.
     max_future_ms: int = DAY_MS  # Maximum distance of an event time after the clock and the watermark.
     max_empty_windows: int = 1_000  # Maximum run of empty reports; a longer run becomes one event.
     auto_declare: bool = True  # A query or push declares the streams that it names.
@@ -49,13 +49,13 @@ class EngineSettings:
     # Bytes of the journal without a checkpoint; above this, the query that has lagged longest fails.
     backlog_log: int = 256 << 20
     queue_elements: int = 200_000  # Maximum of queued elements; pushes above it get HTTP 429.
-    push_elements: int = 100_000  # Maximum of elements per push.
+    push_elements: int = 100_000  # Maximum of elements in one push.
     feed_history: int = 10_000  # Maximum of events in the history of one feed.
     subscriber_buffer: int = 1_000  # Maximum of events queued for one subscriber of a feed.
     dead_letters: int = 1_000  # Maximum of dead letters per stream.
     restart_failed: bool = False  # True to restart a failed query, a few times, with empty windows.
     idempotency_keys: int = 10_000  # Maximum of stored idempotency keys of pushes.
-    max_queries: int = 10_000  # Maximum of registered queries.
+    max_queries: int = 10_000  # Maximum of registered queries of the engine.
     # Milliseconds after which a query's registration returns although its static parts are still being read.
     registration_wait_ms: int = 500
     static_rows: int = 0  # Maximum rows of static parts in memory, rows being read included; 0: no limit.

@@ -27,7 +27,7 @@ switching cost."""
 _WAIT_S, _WAIT_OUTSIDE_S = 0.002, 0.05
 """Seconds that a fiber waits for a child process before the engine checks for tasks.
 
-The second value is for callers outside of fibers.
+The second of both values is for callers outside of fibers that wait for a child process.
 """
 
 
@@ -102,7 +102,8 @@ def yield_control(now: float, *, inside: bool = False) -> None:
     With ``inside``, the caller of `yield_control` is in the middle of an evaluation, and term ids may be in
     local variables only.
 
-    Raises: GreenletExit: the suspended work is abandoned.
+    Raises:
+        GreenletExit: the suspended work is abandoned.
         Exception: the error with which the engine ends the suspended work.
     """
     fiber = getcurrent()

@@ -1,9 +1,9 @@
 """Estimate of the rows that Oxigraph buffers for a pattern, as a power of the number of quads.
 
 Oxigraph buffers rows where it sorts, groups, removes duplicates or subtracts, and for joins other than joins
-of patterns that share variables. A triple pattern has at most as many rows as the store has quads. So an
-operator that buffers the joined rows of k triple patterns buffers at most the k-th power of the number of
-quads.
+of patterns that share variables. A triple pattern has at most as many rows as the store has quads. An
+operator that buffers the joined rows of k triple patterns therefore buffers at most the k-th power of the
+number of quads in the store.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def is_modifier(node: Algebra) -> bool:
 CHAIN = 32
 """Maximum number of operands that an associative operator combines left to right.
 
-Longer runs become a balanced tree.
+Longer runs of operands become a balanced tree.
 """
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ None as the graph stands for the default graph.
 
 @dataclass(slots=True)
 class Corrections:
-    """One correction pass over a query.
+    """One pass over a query that corrects the patterns which Oxigraph evaluates incorrectly.
 
     Attributes:
         is_node: tells which constants occur in the graph, so that a zero-length path from them needs no

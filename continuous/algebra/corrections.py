@@ -98,7 +98,7 @@ CORRECTIONS = (
 ANY_MARK = re.compile("|".join(f"(?:{each.mark.pattern})" for each in CORRECTIONS), re.IGNORECASE)
 """A regular expression that matches every query text with a construct of the corrections.
 
-It may match other texts, too.
+The regular expression of the corrections may match other query texts, too.
 """
 
 

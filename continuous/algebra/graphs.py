@@ -74,9 +74,10 @@ def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
 
     Before ``Graph(?g, Project(...))``; after ``Union(Join(Graph(<g1>, ...), Values(?g, <g1>)), ...)``.
 
-    Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. The result is the union over
-    the graphs (SPARQL 1.1 section 18.6) if every solution of P comes from at least one quad pattern and
-    nothing in P hides or aggregates over ?g. GRAPH ?g is expanded to a union over the graphs for other
+    Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. The result of GRAPH ?g is
+    the union over the graphs (SPARQL 1.1 section 18.6) if every solution of the block P comes from at least
+    one quad pattern and nothing in P hides or aggregates over ?g. GRAPH ?g is expanded to a union over the
+    graphs for other
     blocks: sub-queries, inline data alone, MINUS without a common variable that both sides always bind, and
     OPTIONAL or FILTER over ?g itself.
     """
@@ -204,7 +205,7 @@ def may_change(pattern: Algebra, commits: Iterable[Commit]) -> bool:
 def _has_rows_over_nothing(node: Algebra) -> bool:
     """Return True for an algebra node that has rows over no quads.
 
-    Such nodes are the empty pattern, VALUES, and an aggregate without GROUP BY.
+    Algebra nodes with rows over no quads are the empty pattern, VALUES, and an aggregate without GROUP BY.
     """
     return node == UNIT or isinstance(node, Values) or (isinstance(node, Group) and not node.keys)
 

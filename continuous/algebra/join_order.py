@@ -40,8 +40,8 @@ def may_be_lateral(left: Algebra, right: Algebra) -> bool:
     """Return True if evaluating a join's right side per row of the left side gives the join's rows.
 
     LATERAL (SPARQL-dev SEP-0006) substitutes each row of the left side L into the right side R before R is
-    evaluated. The result is the join unless an expression, OPTIONAL or sub-query of R would see a variable of
-    L that SPARQL hides from it.
+    evaluated. The result of LATERAL is the join unless an expression, OPTIONAL or sub-query of R would see a
+    variable of L that SPARQL hides from it.
     """
     return _same(right, in_scope(left))
 

@@ -1,7 +1,7 @@
 """Term order: SPARQL's ORDER BY order made total, so that every engine computes the same answer.
 
 SPARQL 1.1 section 15.1 orders unbound < blank node < IRI < literal (RDF 1.2 adds < triple term) and compares
-literals by ``<`` where that is defined. This module fixes the cases that SPARQL leaves open: literals of
+literals by ``<`` where that is defined. The term order fixes the cases that SPARQL leaves open: literals of
 kinds that do not compare are ordered by kind (numbers, dates and times, durations, booleans, strings,
 language-tagged strings, all others), and terms of equal value by their N-Triples texts.
 

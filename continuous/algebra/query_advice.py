@@ -21,7 +21,7 @@ _ALIKE = 0.75
 _LEAST_LETTERS = 3
 """Minimum length of a variable name that is compared for misspellings.
 
-Shorter names are similar by accident.
+Names of variables that are shorter than this are similar by accident.
 """
 
 

@@ -64,8 +64,9 @@ def move_outward(root: Algebra) -> Algebra:
     Raises QueryTextError for a BIND that would have to move although its block uses its variable.
 
     The queries of the RSP-QL* paper filter inside ``WINDOW <w> { GRAPH ?g { ... } }`` by variables that only
-    patterns outside the block bind, so that SPARQL would see them unbound. Such a FILTER or BIND moves to the
-    nearest enclosing group that binds the variables (docs/semantics.md, section 5). Before:
+    patterns outside the block bind, so that SPARQL would see them unbound. A FILTER or BIND whose variables
+    are bound only outside of its block moves to the nearest enclosing group that binds the variables
+    (docs/semantics.md, section 5). Before:
 
         Join(Bgp(?x :limit ?l), Window(w, Filter(?v > ?l, Bgp(?x :value ?v))))
 

@@ -136,8 +136,8 @@ def set_function(
 ) -> Term | None:
     """Return the result of a set function over a multiset of bound values; None for an error.
 
-    For a set function with DISTINCT, the caller has removed duplicates from ``values``. ``parameter`` is the
-    percentile of PERCENTILE.
+    For a set function with DISTINCT, the caller has removed duplicates from ``values``. The argument
+    ``parameter`` is the percentile of the set function PERCENTILE.
     """
     given = {"separator": separator, "parameter": parameter}
     try:

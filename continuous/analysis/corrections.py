@@ -82,7 +82,8 @@ def corrected_text(
     Raises:
         UnsupportedError: the text has a regular expression with a back-reference.
         LimitError: the text needs a correction and is too long to be parsed.
-        QueryTextError, UnsupportedError: with ``change``, the text is wrong or cannot be parsed here.
+        QueryTextError, UnsupportedError: with ``change``, the query text is wrong or uses a construct that
+        the parser does not support.
     """
     if not merged and change is None and not _may_need(body or text):
         return None

@@ -75,7 +75,7 @@ class Task:
     waiter: threading.Event | None = None  # The event is set when the task is done; None if no thread waits.
     # The jobs of the task that lagging readers still have; None if there are none.
     remaining_work: RemainingWork | None = None
-    result: Any = None  # The result of the task's execution.
+    result: Any = None  # The result of the execution of the task.
     error: BaseException | None = None  # The error that the task's execution raised.
 
 
@@ -157,7 +157,8 @@ class TaskQueue:
     def put(self, task: Task) -> None:
         """Enqueue a task that has its journal number already, if it needs one.
 
-        Raises: EngineStoppedError: the queue of tasks is closed.
+        Raises:
+            EngineStoppedError: the queue of tasks is closed.
         """
         with self.lock:
             if self.closed:
@@ -189,7 +190,7 @@ class TaskQueue:
         if not self.open or self.write_error is not None or (self.journal and self.journal.log.failure):
             self.require_open()
             self.require_writable()
-        # The following lines do the same as `follow_commits`, inlined because each push comes here.
+        # These lines are `follow_commits` inlined, because each push executes them.
         if self._commits.acknowledged > self._commits.delivered:
             self._commits.catch_up()
 
@@ -228,7 +229,8 @@ class TaskQueue:
     def wait_durable(self, number: int) -> None:
         """Wait until the journal is durable up to a record.
 
-        StoreUnwritableError: the journal cannot be written now.
+        Raises:
+            StoreUnwritableError: the journal cannot be written now.
         """
         journal = self.journal
         if journal is not None:
@@ -307,7 +309,7 @@ class TaskQueue:
 
         Raises:
             TimeoutError: the wait took longer than ``timeout`` seconds.
-            Exception: the error of the task.
+            Exception: the error that the task raised.
         """
         if not self._wait_until_done(task, timeout):
             raise TimeoutError(f"the engine did not execute the task within {timeout} s")

@@ -71,7 +71,7 @@ def evaluate_in_child(
 
     Raises:
         BudgetError: the evaluation exceeded its time or memory, or was cancelled.
-        ReportedError: the evaluation failed.
+        ReportedError: the evaluation in the child process failed.
     """
 
     def work(pipe: Connection) -> None:
@@ -229,7 +229,7 @@ def _send_answer(
                 pipe.send(message)
         finish()
     except MemoryError:
-        return  # The child process ends without an answer here, as when Oxigraph itself runs out of memory.
+        return  # The child process ends without an answer, as it does when Oxigraph runs out of memory.
     except Exception as error:
         found = _picklable(error)
     pipe.send((time.monotonic(), found))

@@ -46,7 +46,7 @@ class ListedAnswer:
 
     @cached_property
     def rows(self) -> Sequence[Solution]:
-        """The matches as rows of terms."""
+        """The matches of a triple pattern in the window as rows of terms."""
         return [tuple([None if text is None else term_of(text) for text in row]) for row in self.texts]
 
     @property

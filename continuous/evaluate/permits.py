@@ -60,7 +60,7 @@ class PermitPool:
 
     @property
     def running(self) -> int:
-        """The number of granted permits."""
+        """The number of granted permits for child processes."""
         return len(self._running)
 
     @property

@@ -1,8 +1,8 @@
 """Registry of aggregates, both built-in aggregates and those of extensions (docs/extending.md).
 
-An `Accumulator` maintains the result of one aggregate while values are inserted and retracted. The result
-always equals the definition in `algebra.set_functions` over the multiset of values. Fast accumulators store
-less than the multiset of a group's values.
+An `Accumulator` maintains the result of one aggregate while values are inserted and retracted. The result of
+an accumulator always equals the definition in `algebra.set_functions` over the multiset of values. Fast
+accumulators store less than the multiset of a group's values.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Accumulator:
     def result_id(self, values: ValueTable) -> int:
         """Return the term id of the aggregate's result.
 
-        Subclasses whose result is one of the stored ids override this method.
+        Accumulators whose result is one of the stored ids override `result_id`.
         """
         return values.id_of(self.result())
 

@@ -137,8 +137,8 @@ class Functions:
     """The custom functions of one query; also the `algebra.text.FunctionNames` of the query's texts.
 
     The method `begin` sets the instant of an evaluation. The function NOW() returns the instant of the
-    evaluation. RAND, UUID, STRUUID and BNODE derive from the query's name, the instant, the call's position
-    in the query text, the row, and the number of equal rows before the row.
+    query's evaluation. RAND, UUID, STRUUID and BNODE derive from the query's name, the instant, the call's
+    position in the query text, the row, and the number of equal rows before the row.
 
     The caller of an evaluation calls ``limited.check`` after each row, to raise errors of the budget.
     """

@@ -25,9 +25,9 @@ _store = Store()
 def ask(function: str, *arguments: Value) -> Maybe:
     """Let Oxigraph evaluate ``function(arguments)``; a function is an operator, a built-in or an ``<IRI>``.
 
-    No argument of the function may be None. The result is None if Oxigraph reports an error of the
-    expression. Calling a function that Oxigraph does not know raises Oxigraph's exception, so `known` checks
-    names when a query is registered.
+    No argument of the function may be None. The result of an operator that Oxigraph evaluates is None if
+    Oxigraph reports an error of the expression. Calling a function that Oxigraph does not know raises
+    Oxigraph's exception, so `known` checks names when a query is registered.
     """
     # Calls of Oxigraph with long arguments are not cached, because the cache must stay small.
     asked = _ask.__wrapped__ if any(map(_is_long, arguments)) else _ask

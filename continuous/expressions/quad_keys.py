@@ -25,9 +25,10 @@ _NODES = (True, False, None, True)
 class _QuadPattern:
     """One quad of the template as positions in a list of ids.
 
-    The list has the ids of a solution, then those of constants and of triple terms. ``key`` selects those ids
-    of a template quad that are part of the quad's key. ``nodes`` holds the positions of those ids of a
-    template quad that must be IRIs; a position with True may also be a blank node.
+    The list of ids of a template quad has the ids of a solution, then those of constants and of triple terms.
+    ``key`` selects those ids of a template quad that are part of the quad's key. ``nodes`` holds the
+    positions of those ids of a template quad that must be IRIs; a position with True may also be a blank
+    node.
     """
 
     key: Callable[[IdRow], IdRow]
@@ -65,7 +66,7 @@ class QuadKeys:
                 yield key
 
     def quad(self, key: IdRow) -> Quad:
-        """Return the quad of a key."""
+        """Return the quad with a key of term ids."""
         ids = [self._constant_ids.get(term, 0) for term in self._template[0].terms]
         for place, term_id in zip(self._varying, key, strict=True):
             ids[place] = term_id

@@ -54,8 +54,9 @@ def call_within(
 ) -> Term | None:
     """Call a function of an extension; the result's length and the function's time count for the evaluation.
 
-    BudgetError: the extension function's result is too long, or the evaluation has taken too long or was
-        cancelled.
+    Raises:
+        BudgetError: the extension function's result is too long, or the evaluation has taken too long or was
+            cancelled.
     """
     result = function(*terms)
     if isinstance(result, (Literal, NamedNode)) and len(result.value) > LONG:

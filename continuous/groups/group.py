@@ -308,8 +308,9 @@ class QueryGroup:
     def _run(self, given: Sequence[Transaction], now_ms: int) -> tuple[int, bool]:
         """Process the first transactions of a list in one run, if all members are in one shared plan.
 
-        Returns: The number of transactions that the run has processed, and True if elements entered at the
-            last instant.
+        Returns:
+            The number of transactions that the run has processed, and True if elements entered at the last
+            instant.
         """
         if self._alone or len(self._plans) != 1:
             return 0, False

@@ -229,7 +229,7 @@ class Registration:
         """Return a copy of the registration with new JSON values for some members.
 
         Raises:
-            InputError: a value is wrong.
+            InputError: a value of a registration member is wrong.
         """
         given = {key: value for key, value in self.options().items() if key not in members}
         return Registration.restored(self.name, self.query, self.dialect, given | dict(members))

@@ -207,8 +207,8 @@ class QueryLifecycle:
         entry.in_journal = True
         self.parts.tasks.follow_commits()
         with self.parts.tasks.lock:
-            # Elements accepted from here on are collected for the query, so they must not be in `retained`
-            # too.
+            # Elements accepted after the task that reserves a query are collected for the query, so they must
+            # not be in `retained` too.
             self.parts.attachments.keep_retained(pending)
             self.parts.tasks.submit(task, "reserve", **members)
         with suppress(TimeoutError):

@@ -39,7 +39,7 @@ _VIEW_WAIT_S = 5.0
 """Seconds that a drop waits for pending writes of the query's view."""
 _INSPECT_BATCH = 250
 _CONCURRENT_CLOSE = (LookupError, RuntimeError)
-"""Errors that a concurrent read of a query may raise when its tables are closed meanwhile."""
+"""Errors that a concurrent read of a query may raise when the query's tables are closed during the read."""
 
 
 class QueryService:
@@ -203,7 +203,7 @@ class QueryService:
             return read(self.parts.starting.entry(name), None)
         for lock, passing in ((nullcontext(), _CONCURRENT_CLOSE), (self.parts.admin, ())):
             with lock, suppress(*passing):
-                # Another thread may drop the query meanwhile, so each attribute is read only once.
+                # Another thread may drop the query during the read, so each attribute is read only once.
                 entry = self.parts.catalogue.get(name)
                 pending, running = entry.pending, entry.running
                 if pending is not None:

@@ -94,7 +94,8 @@ class StartupState:
     def patch(self, name: str, changes: Mapping[str, Any]) -> bool:
         """Pause a query during the engine's start; return False if the start is over.
 
-        StartingError: the request would change something else than the pause.
+        Raises:
+            StartingError: the request would change something else than the pause.
             NotFoundError: no query has the name.
         """
         if changes != {"state": "paused"}:

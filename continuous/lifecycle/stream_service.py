@@ -132,10 +132,10 @@ class StreamService:
         elements from that event time on. On a retry, an unreadable record is pushed again.
 
         Raises: as `push`, for a record;
-            NotFoundError: the stream keeps no such letter, or the query of the letter was dropped.
+            NotFoundError: the stream has no such dead letter, or the letter's query was dropped.
             ConflictError: the late element is in the stream already.
             BackPressureError: the queue of tasks is full.
-            ReportedError: the query of the letter cannot restart.
+            ReportedError: the query that failed at the dead letter's element cannot restart.
         """
         self.parts.tasks.require_open()
         state = self.parts.streams.get(name_or_iri)
@@ -158,7 +158,7 @@ class StreamService:
         self.parts.tasks.require_writable()
         self.parts.tasks.follow_commits()
         with self.parts.tasks.lock:
-            # If two clients retry the same letter concurrently, the second client gets NotFoundError here.
+            # If two clients retry the same dead letter concurrently, the second client gets NotFoundError.
             task = self.parts.acceptor.admit(state, self._find_letter(state, letter_id))
         answer = {"id": letter.id, "retried": "element", "seq": letter.element.seq}
         if not is_processed(self.parts, task, deadline_in()):
@@ -288,8 +288,8 @@ class StreamService:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # While the body was decoded, the stream was dropped or became a derived stream.
                 if call.retried is not None:
-                    # If two clients retry the same letter concurrently, the second one gets NotFoundError
-                    # here.
+                    # If two clients retry the same dead letter concurrently, the second client gets
+                    # NotFoundError.
                     self._find_letter(state, call.retried.id)
                 receipt, task = acceptor.push(state, decoded, call, digest)
                 number = tasks.order

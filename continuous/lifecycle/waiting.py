@@ -44,7 +44,8 @@ def are_results_out(parts: EngineParts, task: Task | None, stream: str, timeout:
 def is_processed(parts: EngineParts, task: Task, until: float) -> bool:
     """Wait for a queued task; return False if the task is not done at ``until``.
 
-    Raises: Exception: the error that the task raised.
+    Raises:
+        Exception: the error that the task raised.
     """
     # The engine's thread executes the task itself, so the thread cannot wait for the task.
     if parts.sequencer.inside:

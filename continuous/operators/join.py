@@ -61,7 +61,7 @@ class DeltaJoin(Operator):
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
 
     def set_bounds(self, bounds: Sequence[Sequence[Bound]], number_of: NumberOf) -> None:
-        """Set comparisons by join input.
+        """Set comparisons of columns, by join input.
 
         With a comparison, a probe without a key reads only rows that may satisfy it.
         """

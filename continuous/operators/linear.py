@@ -33,7 +33,7 @@ class Operator:
     stored: Collection[IdRow] | None = None
     """The stored rows, if one collection has all of the operator's rows.
 
-    Other operators override `referenced_rows` and `size`.
+    Operators with rows in several collections override `referenced_rows` and `size`.
     """
 
     def step(self, *changes: Delta) -> Delta:
@@ -76,7 +76,7 @@ class Scan(Operator):
     ) -> None:
         """Compile a scan by ``positions``, the patterns for s, p, o and g.
 
-        Variables in ``loose`` may be unbound.
+        Variables of a scan in ``loose`` may be unbound.
         """
         self.positions = tuple(positions)
         names = [name for position in self.positions for name in term_variables(position)]

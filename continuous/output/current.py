@@ -73,8 +73,8 @@ def emission_of(
 ) -> Emission:
     """Return the relation-to-stream operator of a query.
 
-    ``non_empty`` suppresses events of empty answers. ``max_kept`` is the number of keys and rows that ONCE
-    PER may remember, 0 for any number.
+    The flag ``non_empty`` suppresses events of empty answers. ``max_kept`` is the number of keys and rows
+    that ONCE PER may remember, 0 for any number.
     """
     ordered = has_order(query.root)
     inner: SelectEmission | ConstructEmission

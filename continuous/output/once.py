@@ -4,7 +4,7 @@
 
 With ONCE PER, a deletion is emitted only for a row that was emitted. For ONCE PER, the rows of one instant
 are checked one after the other, in the query's order or a fixed order, so that one row emits the key however
-the instant is split into transactions. Source: docs/semantics.md, section 8.
+the instant is split into transactions. Source of ONCE PER: docs/semantics.md, section 8.
 """
 
 from __future__ import annotations

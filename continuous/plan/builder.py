@@ -223,7 +223,7 @@ class PlanBuilder:
         return self.add("constant", linear.AddColumn(schema, lambda row: term_id), [built], f"?{name}")
 
     def join(self, *inputs: PlanOutput, conditions: Sequence[Expr] = ()) -> PlanOutput:
-        """Join planned inputs.
+        """Join planned inputs of a query's plan.
 
         Ids in rows of static tables need no pins of the plan, because the tables pin these ids. The join may
         omit rows for which one of ``conditions`` is not true.
@@ -255,7 +255,7 @@ class PlanBuilder:
         return self.add("extend", operator, [built], f"?{name}", [expr])
 
     def project(self, built: PlanOutput, names: Sequence[str]) -> PlanOutput:
-        """Project rows to the columns ``names``.
+        """Project the rows of a planned input to the columns ``names``.
 
         An input with exactly the columns ``names`` is returned unchanged.
         """

@@ -4,8 +4,8 @@ The operators of a plan are the readable form of the generated function and its 
 deltas. The loops over rows are generated: probes of joins are nested, filters and expressions run in the
 innermost loop, and the rows of a GROUP BY are accumulated there, without a delta between these steps.
 Operators that are not loops over rows (stars, matching, ordering, paths) are called as they are. The function
-counts the rows that each operator emits. A second form of the generated function, which runs at few steps,
-also measures CPU time.
+generated from a plan counts the rows that each operator emits. A second form of the generated function, which
+runs at few steps, also measures CPU time.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class CompiledPlan:
         Before a measured step, joins choose their order of probes again.
         """
         if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
-            self.plan.figures.steps -= 1  # `Plan.step` counts this step again.
+            self.plan.figures.steps -= 1  # `Plan.step` counts this step of the plan again.
             return self.plan.step(changes)
         timed = steps >= self._replan_at
         if timed:

@@ -86,7 +86,7 @@ class EventCode:
     def _refused(self, out: ExpressionEmitter, lines: Sequence[str]) -> str:
         """Return generated lines that check an event's size.
 
-        They store the rows of a member whose event is too large.
+        The lines also store the rows of a group member whose event is too large.
         """
         size = " + ".join(f"len({line})" for line in lines)
         if self.label is None:

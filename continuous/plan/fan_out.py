@@ -26,8 +26,9 @@ class FanOut:
     """The mean number of joined rows per row at a plan's uncertain filters, since the last `measure`.
 
     Each filter that calls uncertainty functions has a pair of plan nodes, whose emitted rows are counted. The
-    first node emits the rows on which the filter could be tested first, or the rows that passed the filter.
-    The second node emits the rows on which the filter could be tested last, after all joins.
+    first node of a filter's pair emits the rows on which the filter could be tested first, or the rows that
+    passed the filter. The second node of a filter's pair emits the rows on which the filter could be tested
+    last, after all joins.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -29,7 +29,7 @@ count$n, size$n = live$n.$held, live$n.occurrences
 if live$n.changes or live$n.named: return
 $kept
 """
-# executed when the oldest element leaves
+# executed when the oldest element of the window leaves
 _OLDEST = "out$n = held$n[0].event_time + $stay if held$n else most"
 _LEFT = """
 $changes$n = {}

@@ -242,7 +242,7 @@ def _predicates(operator: Operator | None, asked: Predicates) -> Predicates:
         case Star():
             return frozenset(operator.places)
         case linear.Select() | linear.UnionAll() | linear.Deduplicate() | TopK():
-            # These operators pass triples on unchanged.
+            # Operators of these kinds pass triples on unchanged.
             return asked if operator.schema.vars[:3] == ("s", "p", "o") else None
         case _:
             return None

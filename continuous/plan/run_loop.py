@@ -1,8 +1,8 @@
 """Many instants in one generated function: windows move, the plan takes steps, rows become JSON.
 
-The function does what `QueryTimeline.slide`, `EncodedContent`, `PlanState` and `SelectEmission` do, which are
-its readable form and its test. These classes process what the function cannot: measured or newly planned
-steps, and elements with named graphs or reifiers.
+The function generated for many instants does what `QueryTimeline.slide`, `EncodedContent`, `PlanState` and
+`SelectEmission` do, which are its readable form and its test. These classes of single steps process what the
+generated function cannot: measured or newly planned steps, and elements with named graphs or reifiers.
 
     for each transaction
         while elements leave before it    remove them, run a step

@@ -201,7 +201,7 @@ class QueryCatalogue:
         self._entries: dict[str, QueryEntry] = {}
         # The names of dropped queries, if there is no registry that stores them.
         self._dropped: set[str] = set()
-        # The result IRIs of queries, and the streams and graphs that queries read; may include data of
+        # The result IRIs of queries, and the streams and graphs that queries read, possibly also those of
         # dropped queries.
         self._result_iris: set[str] = set()
         self._flows_read: set[Flow] = set()

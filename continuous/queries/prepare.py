@@ -85,7 +85,7 @@ class PreparedQuery:
     def names_its_streams(self) -> bool:
         """True if the query text names each window's stream.
 
-        Otherwise static parts bind a stream variable.
+        If the query text does not name the stream of a window, static parts bind a stream variable.
         """
         return all(isinstance(window.stream, NamedNode) for window in self.query.windows)
 
@@ -131,7 +131,7 @@ class PreparedQuery:
     def options(
         self, quoted_asserted: frozenset[NamedNode], engines: StaticEngines | None = None
     ) -> EvaluationOptions:
-        """Return the evaluator's options.
+        """Return the options of the query's evaluator.
 
         The argument ``quoted_asserted`` has the streams whose annotated triples count as asserted.
         """
@@ -207,7 +207,7 @@ def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
     """Raise UnsupportedError if a registration asks for window bounds that a window cannot have."""
     for window in query.windows:
         if window.spec.keys:
-            # This call raises an error if the pattern of the window's keys is not a valid query.
+            # The call raises an error if the pattern of a window's keys is not a valid query.
             keys_of(window.spec)
         bounds = kind_of(window.spec).bounds
         if bounds is not None and registration.bounds not in (None, bounds, "open-closed"):

@@ -295,7 +295,7 @@ class RunningQuery:
     def evaluate_now(self, at_ms: int, now_ms: int) -> None:
         """Evaluate the query after a commit, at its current instant or, without windows, at ``at_ms``.
 
-        A query that is evaluated only at window closes or at an interval is not evaluated by this method.
+        A query that is evaluated only at window closes or at an interval is not evaluated after a commit.
         """
         at = self.timeline.instant if self.prepared.query.windows else at_ms
         if at is None or at < self.timeline.quiet_until:

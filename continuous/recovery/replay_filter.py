@@ -92,7 +92,8 @@ class ReplayFilter:
         Once the replay has used `REPLAY_BUDGET_S`, also end the replay of queries that are paused or failed
         at its end.
 
-        EngineStoppedError: the server has to stop during the replay.
+        Raises:
+            EngineStoppedError: the server has to stop during the replay.
         """
         starting, catalogue = self._parts.starting, self._parts.catalogue
         starting.require_not_cancelled()

@@ -20,7 +20,7 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 def is_relabelled(before: SourceValue, after: SourceValue) -> bool:
     """Return True if a renaming of blank nodes was found that makes both contents equal.
 
-    The search for a renaming of blank nodes uses colour refinement; applying the renaming proves that it is
+    The search for a renaming of blank nodes uses colour refinement; the renaming is then applied to prove it
     right. Very symmetric contents may be equal up to a renaming that the search does not find; such contents
     count as changed.
     """

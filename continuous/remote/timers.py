@@ -61,9 +61,9 @@ class Timers:
         with self._lock:
             scheduler, self._scheduler = self._scheduler, None
         if scheduler is not None:
-            # A scheduler that shuts down between starting a job and removing the job raises an error. The
-            # scheduler holds its job lock meanwhile, so `get_jobs`, which takes that lock, waits for a
-            # started job.
+            # A scheduler that shuts down between starting a job and removing the job raises an error. While
+            # the scheduler starts a job, it holds its job lock, so `get_jobs`, which takes that lock, waits
+            # for a started job.
             scheduler.pause()
             scheduler.get_jobs()
             scheduler.shutdown(wait=False)

@@ -116,7 +116,7 @@ class Sequencer:
         self._complete([], EngineStoppedError("the engine is stopped"))
 
     def catch_up_readers(self, stopped: Callable[[], Collection[str]]) -> None:
-        """Run all backlogs to their end; cancel backlogs of queries that ``stopped`` names meanwhile."""
+        """Run all backlogs to their end; cancel those of queries that the function ``stopped`` returns."""
         shares = self._router.shares
         while shares.backlogs:
             for name in stopped() if self.threads.threaded else ():
@@ -171,8 +171,8 @@ class Sequencer:
         """Call ``at`` between two tasks, or concurrently with a task that takes longer than 100 ms.
 
         The function ``at`` reads engine state without changing it. A read of engine state during a task is
-        repeated if the engine changed a dictionary meanwhile. After one reader of engine state has waited 100
-        ms in vain, readers within the next second do not wait.
+        repeated if the engine changed a dictionary during the read. After one reader of engine state has
+        waited 100 ms in vain, readers within the next second do not wait.
         """
         recently = time.monotonic() - self._last_timeout < TASK_WAIT_S
         acquired = self.paused.acquire(timeout=0 if recently else _INSPECT_WAIT_S)
@@ -193,7 +193,8 @@ class Sequencer:
     def call(self, work: Callable[[], Any], timeout: float | None = None) -> Any:
         """Call ``work`` between two tasks and return its result.
 
-        TimeoutError: the wait for the running task took longer than ``timeout`` seconds.
+        Raises:
+            TimeoutError: the wait for the running task took longer than ``timeout`` seconds.
             EngineStoppedError: the engine is stopped.
             Exception: the error that ``work`` raised.
         """

@@ -16,7 +16,7 @@ from .compile import Compiler
 
 
 def main(folder: str) -> None:
-    """Evaluate static parts one by one in one Spark session; a refused part does not affect the others."""
+    """Evaluate static parts one by one in one Spark session; a refused part does not affect other parts."""
     work = Path(folder)
     # The parent process has written the pickle. The pickle names the mirror to which the changes belong,
     # because a newer mirror may exist when the child starts.

@@ -76,7 +76,8 @@ class Compiler:
     def table(self, node: Algebra, columns: Iterable[Var]) -> Any:
         """Return the rows of a pattern as a DataFrame with the given columns; values are texts or null.
 
-        UnsupportedError: a construct has no exact translation to Spark; the error names the construct.
+        Raises:
+            UnsupportedError: a construct has no exact translation to Spark; the error names the construct.
         """
         from pyspark.sql import functions as f
 

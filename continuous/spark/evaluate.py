@@ -119,7 +119,8 @@ class SparkTables:
             base_iri: the base IRI of the IRI() function.
             version: the version of the store to read; None for the newest version.
 
-        UnsupportedError: the mirror cannot be brought to the requested version.
+        Raises:
+            UnsupportedError: the mirror cannot be brought to the requested version.
             LoadError: Spark failed, or took longer than ``seconds``.
         """
         changes = self.mirror.changes(store, version)

@@ -1,8 +1,8 @@
 """Property paths as frames of pairs (from, to), with a graph column in GRAPH ?variable.
 
-Source: SPARQL 1.1, section 18.4. As in the store, an alternative path returns each pair once, and a path of
-zero steps connects the nodes of the graph, and a constant end of the path, with themselves. Paths of any
-length are evaluated by iteration to the fixed point.
+Source of property paths: SPARQL 1.1, section 18.4. As in the store, an alternative path returns each pair
+once, and a path of zero steps connects the nodes of the graph, and a constant end of the path, with
+themselves. Paths of any length are evaluated by iteration to the fixed point.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class CommitWatch:
     def start(self) -> None:
         """Start to observe the commits of the store.
 
-        The caller must not hold the lock of ``order``, because writers acquire this lock after the store's
-        own lock.
+        The caller of `start` must not hold the lock of ``order``, because writers acquire this lock after the
+        store's own lock.
         """
         with self._observing:
             if self._stop is None:

@@ -151,7 +151,7 @@ class Lookup(Arrangement):
     def changed(self, change: Change) -> None:
         """Record a commit's change of the look-up part, which the query has not applied.
 
-        The caller holds the lock of commits.
+        The caller that records a change holds the lock of commits.
         """
         if change.before is not None:
             self._stretches[-1].reader = change.before

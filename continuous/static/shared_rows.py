@@ -262,7 +262,7 @@ class SharedRows:
     def release(self, columns: Columns) -> None:
         """Release the table's index by these columns for one user.
 
-        An index without users is deleted.
+        An index of a shared table without users is deleted.
         """
         with self.lock:
             index = self.indexes[columns]
@@ -419,7 +419,7 @@ class LaggingIndex:
 
     @property
     def rows(self) -> Self:
-        """This index itself, so that the expression ``rows.get(key)`` works as for a `SharedIndex`."""
+        """The index itself, so that the expression ``rows.get(key)`` works as for a `SharedIndex`."""
         return self
 
     def get(self, key: Key, _: object = None) -> Delta:

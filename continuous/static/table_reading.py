@@ -308,7 +308,7 @@ class Recomputer:
 
         Oxigraph executes GROUP BY and ORDER BY when a query starts. So that commits need not wait for GROUP
         BY and ORDER BY, the queries for static rows are first started without the commit lock; such a start
-        is valid if no commit became visible meanwhile.
+        is valid if no commit became visible during the start.
         """
         both = list(zip(tables, evaluators, strict=True))
         for _ in range(_TRIES):

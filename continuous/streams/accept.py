@@ -30,7 +30,8 @@ _FIGURES = (
     "counts.derived promised counts.missed".split()
 )
 _figures_of = attrgetter(*_FIGURES)
-_made = tuple.__new__  # This function creates a named tuple faster than the generated `__new__` of its class.
+# The function `tuple.__new__` creates a named tuple faster than the generated `__new__` of its class.
+_made = tuple.__new__
 _time_of, _statements_of, _blank_of = attrgetter("at"), attrgetter("statements"), attrgetter("blank")
 
 

@@ -7,7 +7,7 @@
                 decodes the record again
 
 The number of dead letters of a stream and their memory, 64 KiB a letter on average, are bounded; the oldest
-letters are evicted first.
+dead letters are evicted first.
 """
 
 from __future__ import annotations

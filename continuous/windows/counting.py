@@ -33,7 +33,7 @@ class TripleRange:
     def take(self, number: int) -> list[Element]:
         """Remove the first ``number`` triples and return them as elements.
 
-        A partly removed element is split.
+        An element of the run that is partly removed is split.
         """
         taken = []
         self.number -= number
@@ -114,7 +114,7 @@ class BatchWindow(WindowOperator):
     def add(self, element: Element) -> bool:
         """Add the element, late or not, to the batch of triples being filled.
 
-        The method `close_next` closes full batches.
+        The method `close_next` closes full batches of triples.
         """
         self.state.filling.add(element)
         return False

@@ -150,8 +150,8 @@ class ElementCoder:
                 continue
             keys, plain, last, subject_id, subjects = [], True, "", 0, 0
             for subject, predicate, object_, graph in statements:
-                # The id of a predicate that a query reads is registered, so the predicate's text has an id
-                # here.
+                # The id of a predicate that a query reads is registered, so the encoder knows the id of the
+                # predicate's text.
                 predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
                 if predicate_id is None:
                     keys.append(None)

@@ -114,7 +114,7 @@ class GridWindow(WindowOperator):
         found = [elements[0].event_time + stay for elements, stay in pairs if elements]
         if not found:
             return None
-        # The first close after the end of the window; for windows (open, close], also a close at that end.
+        # The first close after the end of a grid window; for windows (open, close], also a close at that end.
         after = min(found) + 1 - self.closes_after
         return following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
 

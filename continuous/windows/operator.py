@@ -240,7 +240,7 @@ class PastWindow(RangeWindow):
 
 
 class AllWindow(WindowOperator):
-    """``[ALL]``: all elements since registration.
+    """The window ``[ALL]``: all elements since the registration of the query.
 
     The state of an ``[ALL]`` window is unbounded, and EXPLAIN warns of that.
     """

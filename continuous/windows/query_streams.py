@@ -124,7 +124,7 @@ RECORDS = {
 
 @dataclass(eq=False)
 class QueryWindows:
-    """The window operators of one query.
+    """The window operators of one query's windows.
 
     Attributes:
         operators: the window operators by (window, stream) in text order; a window on a stream variable has

@@ -16,8 +16,8 @@ class ReportStrategy:
         wants: decides whether to evaluate at an instant, from three facts: a content changed, a window
             closed, a periodic report is due.
         corrects: decides whether late elements cause an evaluation at the current instant, from two facts: a
-            content changed, a window closed. Otherwise a change by a late element revises the last evaluation
-            of the changed content.
+            content changed, a window closed. If late elements cause no evaluation, a change by them revises
+            the last evaluation of the changed content.
         at_changes: True if each change of a content is evaluated, also over empty windows, and the first
             heartbeat too.
         at_closes: True if each close of a window is evaluated, also several closes at one instant.

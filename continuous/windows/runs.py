@@ -73,7 +73,8 @@ class ReportSchedule:
     def unchanged_run(self, until: int) -> tuple[int | None, int, int]:
         """Return the future closes and reports up to ``until`` at which no content changes.
 
-        Returns: The last close before the next periodic report, since a query with periodic reports does not
+        Returns:
+            The last close before the next periodic report, since a query with periodic reports does not
             evaluate closes; an instant right before the last evaluation; the number of evaluations up to that
             instant.
         """

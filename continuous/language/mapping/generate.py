@@ -50,7 +50,7 @@ from .texts import (
 from .traits import is_counted
 
 Statements: TypeAlias = Callable[..., None]
-"""A function generated for a mapping.
+"""A Python function generated for a mapping.
 
 Its arguments are the values of the fields and the list that receives statements.
 """

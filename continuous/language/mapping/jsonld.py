@@ -1,7 +1,7 @@
 """Conversion of records to statements by a JSON-LD context, in one pass over the record.
 
-The result equals that of JSON-LD's expansion followed by its conversion to RDF, with literals in the store's
-forms. The meaning of each key of a record in the JSON-LD context is cached.
+The conversion of a record equals JSON-LD's expansion followed by its conversion to RDF, with literals in the
+store's forms. The meaning of each key of a record in the JSON-LD context is cached.
 Source: https://www.w3.org/TR/json-ld11-api/#expansion-algorithm, #object-to-rdf-conversion
 """
 
@@ -114,7 +114,7 @@ class _RecordStatements:
         self._blanks = self._asked = 0
 
     def of(self, record: Mapping[str, Any]) -> list[Statement]:
-        """Return all statements of ``record``."""
+        """Return all statements of the JSON record ``record``."""
         self._node(record)
         if len(self.found) > _NODES_BETWEEN_TICKS:
             self.work.take(len(self.found) * STATEMENT_BYTES)

@@ -8,8 +8,8 @@
         ...
         found.append((subject, p1, value, ""))
 
-The function converts strings, numbers and nested objects itself and leaves other JSON values to the module
-`jsonld`.
+A generated function for JSON-LD node objects converts strings, numbers and nested objects itself and leaves
+other JSON values to the module `jsonld`.
 """
 
 from __future__ import annotations

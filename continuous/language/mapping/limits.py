@@ -137,7 +137,8 @@ class RecordWork(threading.local):
     def long(self, text: str) -> bool:
         """Count the bytes of a long text that the mapping of a record has made.
 
-        The method always returns True, so that generated conditions can call `long`.
+        The method `long`, which counts a long text, always returns True, so that generated conditions can
+        call it.
         """
         self.take(len(text) if text.isascii() else 4 * len(text))
         return True
