@@ -34,7 +34,10 @@ def _setting(default: Any, unit: str, help_text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of one server. docs/settings.md lists all settings; a test compares it with this class."""
+    """Settings of one server. docs/settings.md lists all settings; a test compares it with this class.
+
+    Raises: SettingsError for a value of a wrong type or range.
+    """
 
     # where
     data: str = _setting(
@@ -433,6 +436,10 @@ class Settings:
     shutdown_timeout: float = _setting(
         3.0, "seconds", "Time that a stopping server waits for running requests before it cancels them."
     )
+
+    def __post_init__(self) -> None:
+        for row in SETTINGS:
+            object.__setattr__(self, row.name, convert(row, getattr(self, row.name), "in Settings"))
 
     @property
     def in_memory(self) -> bool:

@@ -1,7 +1,7 @@
 """The clocks of an engine, passed in by the caller, so that tests can set the time.
 
-No other module of this package reads the wall clock. Event times and instants are integer milliseconds since
-1970 (docs/semantics.md).
+No module of this package except the clocks reads the wall clock. Event times and instants are integer
+milliseconds since 1970 (docs/semantics.md).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 
 class Clock:
-    """The wall clock, which may jump, for time stamps, and the monotonic clock for durations.
+    """An engine's clocks: the wall clock, which may jump, and the monotonic clock for durations.
 
-    Hot paths read `wall_ns` and `steady_ns`, in nanoseconds, because both are the functions of `time`
-    themselves, without a call in between.
+    Hot paths read `wall_ns` and `steady_ns`, in nanoseconds, because both attributes are functions of the
+    module `time`, without a method call in between.
     """
 
     wall_ns: Callable[[], int] = staticmethod(time.time_ns)
@@ -43,6 +43,6 @@ class ManualClock(Clock):
         self._passed_ms += by_ms
 
     def set(self, now_ms: int) -> None:
-        """Set the wall clock to ``now_ms``; the monotonic clock moves by the difference, but never back."""
+        """Set the wall clock to ``now_ms``; the monotonic clock moves forward by the difference."""
         self._passed_ms += max(0, now_ms - self._wall_ms)
         self._wall_ms = now_ms

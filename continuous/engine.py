@@ -1,8 +1,8 @@
 """The engine: an object that holds streams, registered queries and their feeds.
 
 Every input that can change a query's answer (elements, heartbeats, ticks, commits) becomes a task in one
-order. The engine executes the tasks in that order, one after the other, so results are a function of the
-accepted inputs.
+order of the engine. The engine executes the tasks in their one order, one after the other, so results are a
+function of the accepted inputs.
 
     lifecycle/stream_service, query_service   the operations of the engine
     lifecycle/parts                           the objects that make up an engine
@@ -47,7 +47,9 @@ _RATED_COMMITS = 200
 
 
 class Engine:
-    """Runs continuous queries over streams and a quad store. Any thread may call any method.
+    """An engine, which runs continuous queries over streams and a quad store.
+
+    Any thread may call any method of the engine.
 
     Attributes:
         streams: the operations on streams, for example a push.
@@ -71,7 +73,7 @@ class Engine:
             store: the background dataset; each commit is an input of the engine.
             registry: the database that stores queries and streams across restarts; with None both are in
                 memory only.
-            clock: read for arrival stamps, idle time-outs and timers, never by an operator.
+            clock: the clock for arrival stamps, idle time-outs and timers, never by an operator.
             settings: limits and defaults.
             make_evaluator: the function that creates the evaluator of a query; by default queries use the
                 native evaluator, or the reference evaluator if the native one does not support the query.
@@ -79,7 +81,7 @@ class Engine:
                 journal.
 
         Raises:
-            UnsupportedError: the JIT of this Python interpreter computes wrong results.
+            UnsupportedError: the JIT compiler of this Python interpreter computes wrong results.
         """
         require_sound_jit()
         self.settings = settings or EngineSettings()
@@ -150,10 +152,11 @@ class Engine:
             self.parts.tasks.open = False
 
     def _run_due(self) -> float:
-        """Between two tasks, do the work that is due by the clock; return the seconds until the next."""
+        """Between two tasks, do the work that is due by the clock; return the seconds until the next work."""
         parts = self.parts
         if parts.tasks.closed:
-            return 0.0  # The thread executes the tasks that are queued; none are added after the close.
+            # The engine's thread executes the queued tasks; none are added after the queue was closed.
+            return 0.0
         try:
             with parts.sequencer.paused:
                 self.lifecycle.restart_failed()
@@ -161,7 +164,7 @@ class Engine:
                     self.recovery.checkpoints.write_if_due()
             return parts.sequencer.run_due(self.settings.tick_ms)
         except EngineStoppedError:
-            return 0.0  # The queue was closed while the due work ran.
+            return 0.0  # The queue of tasks was closed while the due work ran.
         except Exception:
             log.exception("The work that is due by the clock failed; the engine tries again in a second")
             return 1.0
@@ -217,7 +220,7 @@ class Engine:
     def pin_files(self) -> PinnedFiles | None:
         """Open the engine's files as they are between two tasks, for a backup; None without a journal.
 
-        The engine keeps running while the caller copies the files.
+        The engine keeps running while the caller of the backup copies the files.
 
         Raises:
             StoreUnwritableError: results or inputs cannot be written because the disk is full.
@@ -233,7 +236,8 @@ class Engine:
         """Wait until all accepted inputs are processed and their results are in the feeds and views.
 
         Raises:
-            TimeoutError: the wait took longer than ``timeout`` seconds, or than an hour if it is None.
+            TimeoutError: the wait took longer than ``timeout`` seconds, or than an hour if ``timeout`` is
+            None.
         """
         parts = self.parts
         deadline = time.monotonic() + (timeout or 3600.0)

@@ -8,7 +8,10 @@ from quadrill.store.errors import LimitError, ReportedError
 
 
 class BackPressureError(ReportedError):
-    """The queue of inputs is full: HTTP 429. ``retry_after`` is in seconds."""
+    """The queue of inputs is full: HTTP 429.
+
+    ``retry_after`` is the number of seconds after which the client may retry.
+    """
 
     code = "back-pressure"
     status = 429
@@ -30,7 +33,10 @@ class EngineStoppedError(ReportedError):
 
 
 class StartingError(ReportedError):
-    """The engine is still replaying its journal: HTTP 503. ``retry_after`` is in seconds."""
+    """The engine is still replaying its journal: HTTP 503.
+
+    ``retry_after`` is the number of seconds after which the client may retry.
+    """
 
     code = "starting"
     status = 503
@@ -46,8 +52,8 @@ class StartingError(ReportedError):
 class BudgetError(LimitError):
     """A continuous query exceeded a limit, or its evaluation was cancelled; only this query fails.
 
-    ``where`` is the operator in which the limit was exceeded. ``again`` is True if a replay would exceed the
-    limit at the same place.
+    ``where`` is the operator in which the query's limit was exceeded. ``again`` is True if a replay would
+    exceed the limit at the same place.
     """
 
     def __init__(self, message: str, *, where: Any = None, again: bool = True, **details: Any) -> None:

@@ -20,9 +20,10 @@ class Element:
     """One RDF dataset with one event time, which arrived on a stream as a unit.
 
     ``statements`` are the quads of the element as text, in the order of the serialisation; terms are in the
-    store's canonical forms, and blank nodes have unique labels. ``event_time`` is in milliseconds. ``seq`` is
-    the sequence number, assigned when the element is accepted and never reused on the stream. Only the caches
-    ``encoded`` and ``_quads`` change after creation.
+    store's canonical forms, and blank nodes have unique labels. An element's ``event_time`` is in
+    milliseconds since 1970. ``seq`` is the element's sequence number, assigned when the element is accepted
+    and never reused on the stream. After an element's creation, only its caches ``encoded`` and ``_quads``
+    change.
     """
 
     statements: Statements
@@ -31,14 +32,16 @@ class Element:
     encoded: tuple[object, Any, bool, int, Any] | None = field(
         default=None, init=False, repr=False, compare=False
     )
-    """A cache of `windows.encoded.EngineTerms`: its stamp, the keys of the quads, True if all quads are
-    plain triples of the default graph, the id of the only subject (0 if there are several), and the
-    columns or None."""
+    """A cache of the element's encoding for `windows.encoded.EngineTerms`.
+
+    The cache has a stamp, the keys of the quads, True if all quads are plain triples of the default graph,
+    the id of the only subject (0 if there are several), and the columns or None.
+    """
     _quads: tuple[Quad, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, quads: Sequence[Quad], event_time: int, seq: int) -> Self:
-        """Create an element from quads."""
+        """Create an element from quads and an event time."""
         return cls(statements_of(quads), event_time, seq)
 
     @property
@@ -52,9 +55,9 @@ class Element:
 class StreamTime(NamedTuple):
     """The time figures of a stream from which its watermark follows, in milliseconds.
 
-    ``seen`` is the greatest event time; for a stream with partitions, ``seen`` is the least of the
-    partitions' greatest event times, and ``ahead`` is the greatest of all. ``floor`` is the time that
-    heartbeats, ticks and idle marks guarantee.
+    ``seen`` is the stream's greatest event time; for a stream with partitions, ``seen`` is the least of the
+    partitions' greatest event times, and ``ahead`` is the greatest of all. ``floor`` is the event time that
+    heartbeats, ticks and idle marks of the stream guarantee.
     """
 
     seen: int | None = None
@@ -63,7 +66,7 @@ class StreamTime(NamedTuple):
     ahead: int | None = None
 
     def watermark(self, lateness: int = 0) -> int | None:
-        """Return the watermark for a reader that waits at least ``lateness``; None before any input."""
+        """Return the stream's watermark under a reading query's ``lateness``; None before any input."""
         moved = None if self.seen is None else self.seen - max(self.lateness, lateness)
         if moved is None or self.floor is None:
             return self.floor if moved is None else moved
@@ -77,7 +80,10 @@ class StreamTime(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """The elements of one push; ``before`` and ``after`` are the stream's time before and after the push."""
+    """An input with the elements of one push.
+
+    The fields ``before`` and ``after`` are the stream's time before and after the push.
+    """
 
     stream: str
     elements: tuple[Element, ...]
@@ -88,7 +94,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """A heartbeat, or a tick of the clock for a stream that is stamped at arrival."""
+    """An input without elements: a heartbeat, or a clock tick for a stream stamped at arrival."""
 
     stream: str
     after: StreamTime
@@ -96,9 +102,9 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A mark that a stream was silent for its idle time-out.
+    """An input that says that a stream was silent for its idle time-out.
 
-    No reader waits for the stream until the stream has its next input.
+    No reader waits for an idle stream until the stream has its next input.
     """
 
     stream: str
@@ -111,8 +117,8 @@ StreamInput: TypeAlias = Arrival | Advance | Idle
 class LogRecord(NamedTuple):
     """One retained input of a stream.
 
-    ``order`` is the input's number in the engine's order of all streams; ``weight`` is what its elements
-    count for.
+    ``order`` is the retained input's number in the engine's order of all streams; ``weight`` is the memory
+    weight of its elements.
     """
 
     order: int

@@ -5,8 +5,9 @@ Z-set: a finite map from rows to non-zero integer weights, +1 for an inserted ro
 running sum of an operator's deltas is its relation, a multiset. Source: DBSP (Budiu et al., PVLDB 16(7)).
 
 An operator that may return more rows than it reads counts the rows before it creates them, and calls
-`Budget.check` when the count reaches the number that the last call returned. So a row limit stops a repeated
-evaluation at the same place each time.
+`Budget.check` when the count reaches the number that the last call of `Budget.check` returned. Because
+operators count rows before they create them, a row limit stops a repeated evaluation at the same place each
+time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .errors import BudgetError
 from .slices import SLICE, yield_control
 
 Solution: TypeAlias = tuple[Term | None, ...]
-"""One solution in the order of the answer's variables; None means unbound."""
+"""One solution: terms in the order of the answer's variables; None means unbound."""
 IdRow: TypeAlias = tuple[int, ...]
 Delta: TypeAlias = dict[IdRow, int]
 K = TypeVar("K")
@@ -33,13 +34,13 @@ CHECK_EVERY = 16_384
 """Number of rows between two checks of the evaluation's time limit and of its cancellation."""
 
 EMPTY: Delta = {}
-"""The empty delta. Operators return this shared object, so no caller may change a delta that an operator
+"""The empty delta. Operators return the shared empty delta, so no caller may change a delta that an operator
 returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The variables of a row in order, and the set of variables that every row binds."""
+    """A schema: the variables of a row in order, and the set of variables that every row binds."""
 
     vars: tuple[str, ...]
     certain: frozenset[str] = frozenset()
@@ -50,7 +51,7 @@ class Schema:
         return cls(names, frozenset(names))
 
     def columns(self, names: Iterable[str]) -> list[int]:
-        """Return the column of each variable; -1 for a variable that the schema does not have."""
+        """Return the column of each variable in the schema; -1 for an unknown variable."""
         return [self.vars.index(name) if name in self.vars else -1 for name in names]
 
     def position(self, name: str) -> int:
@@ -90,8 +91,8 @@ def negate(delta: Mapping[K, int]) -> dict[K, int]:
 def difference(new: Mapping[K, int], old: Mapping[K, int]) -> dict[K, int]:
     """Return ``new - old``, the delta that leads from the old relation to the new one."""
     if len(old) > len(new) // 4:
-        # Most rows are in both relations, so a comparison row by row costs less than a copy and a
-        # subtraction.
+        # Most rows are in both the old and the new relation, so a comparison row by row costs less than a
+        # copy and a subtraction.
         change = {row: weight - old.get(row, 0) for row, weight in new.items() if old.get(row) != weight}
         change.update((row, -weight) for row, weight in old.items() if row not in new)
         return change
@@ -100,12 +101,13 @@ def difference(new: Mapping[K, int], old: Mapping[K, int]) -> dict[K, int]:
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """The limits of one query; 0 means no limit.
+    """The limits of one continuous query; 0 means no limit.
 
-    ``rows`` and ``ms`` bound one evaluation, ``kept`` the rows of the current answer. ``bytes`` bounds the
-    events of one evaluation and the strings that its expressions create, of which each has at most ``text``
-    characters. ``minute_rows``, ``minute_ms`` (CPU time) and ``minute_bytes`` are sums over a sliding minute.
-    ``process`` bounds the memory of a child process of an evaluation, in bytes.
+    ``rows`` and ``ms`` bound one evaluation of a query, and ``kept`` bounds the rows of its current answer.
+    ``bytes`` bounds the size of the events of one evaluation and the strings that its expressions create, of
+    which each has at most ``text`` characters. ``minute_rows``, ``minute_ms`` (CPU time) and ``minute_bytes``
+    bound sums of a query's costs over a sliding minute. ``process`` bounds the memory of a child process of
+    an evaluation, in bytes.
     """
 
     rows: int = 0
@@ -120,7 +122,9 @@ class QueryLimits:
 
 
 class Budget:
-    """The limits of one plan and the state of its running evaluation. Any thread may set ``stop``.
+    """The limits of one plan and the state of its running evaluation.
+
+    Any thread may set ``stop``, which cancels the running evaluation.
 
     Attributes:
         since: the monotonic time at which the running evaluation began; 0.0 if no evaluation is limited now.
@@ -143,12 +147,12 @@ class Budget:
         self.limit(limits)
 
     def limit(self, limits: QueryLimits) -> None:
-        """Replace the limits."""
+        """Replace the limits of the plan."""
         self.limits = limits
         self.next_check = min(limits.rows or CHECK_EVERY, CHECK_EVERY)
 
     def check(self, made: int, where: Any) -> int:
-        """Check the limits at ``made`` rows of an operator; return the row count of the next check.
+        """Check the plan's limits at ``made`` rows of an operator; return the row count of the next check.
 
         Raises:
             BudgetError: the rows or the time exceed a limit, or the evaluation was cancelled.
@@ -158,8 +162,8 @@ class Budget:
         now = time.monotonic()
         if now > SLICE.until:
             now = self._yield_control(now)
-        # The count of an operator starts at 0 in each evaluation, so a smaller count than before is a new
-        # evaluation.
+        # The count of an operator starts at 0 in each evaluation, so a smaller count than before shows that a
+        # new evaluation has begun.
         self.rows += made - self._made if made > self._made else made
         self._made = made
         limits, took_ms = self.limits, (now - self.since) * 1000
@@ -175,7 +179,7 @@ class Budget:
         return min(limits.rows or sys.maxsize, made + CHECK_EVERY)
 
     def check_stop(self, where: Any) -> None:
-        """Raise BudgetError if the evaluation was cancelled."""
+        """Raise BudgetError if the running evaluation was cancelled."""
         if self.stop:
             raise BudgetError(self.stop, where=where, again=False, code="cancelled")
 
@@ -197,7 +201,7 @@ class Budget:
         return later
 
     def exclude(self, seconds: float) -> None:
-        """Exclude that many seconds from the time of the running evaluation."""
+        """Exclude that many seconds from the counted time of the running evaluation."""
         since, (characters, counted) = self.since, self.text
         if since:
             self.since = since + seconds
@@ -206,7 +210,7 @@ class Budget:
 
 
 UNLIMITED = Budget(QueryLimits())
-"""The budget of operators that were created without a budget."""
+"""The budget without limits, of operators that were created without a budget."""
 
 
 class PinnedIds:
@@ -217,12 +221,12 @@ class PinnedIds:
         self._ids: list[int] = []
 
     def pin(self, term_ids: Iterable[int]) -> None:
-        """Pin ids in the dictionary until `release`."""
+        """Pin term ids in the dictionary until `release`."""
         pinned = list(term_ids)
         self._ids += pinned
         self._terms.pin(pinned)
 
     def release(self) -> None:
-        """Undo every pin; a second call does nothing."""
+        """Undo every pin of these term ids; a second call does nothing."""
         pinned, self._ids = self._ids, []
         self._terms.unpin(pinned)

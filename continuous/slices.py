@@ -1,8 +1,9 @@
 """Time slices: queries' work runs in fibers, which suspend themselves when their slice is over.
 
-The engine's thread runs the work of each reader in a fiber (a greenlet). The work calls `yield_control` at
-points where it can be suspended: between two evaluations, and inside an evaluation when an operator checks
-its budget. If the slice is over, the call switches to the engine, which resumes the fiber later.
+The engine's thread runs the work of each reader in a fiber (a greenlet). The work in a fiber calls
+`yield_control` at points where the work can be suspended: between two evaluations, and inside an evaluation
+when an operator checks its budget. If the fiber's slice is over, the call of `yield_control` switches to the
+engine, which resumes the fiber later.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ _MIN_RESUMED_S = 0.005
 switching cost."""
 
 _WAIT_S, _WAIT_OUTSIDE_S = 0.002, 0.05
-"""Seconds that a fiber waits for a child process before the engine checks for tasks, and the same for
-callers outside of fibers."""
+"""Seconds that a fiber waits for a child process before the engine checks for tasks.
+
+The second of both values is for callers outside of fibers that wait for a child process.
+"""
 
 
 class WorkSlice:
@@ -44,8 +47,10 @@ class WorkSlice:
 
 
 SLICE = WorkSlice()
-"""The slice of the running fiber. Engines in the same process share this object, which can only shorten
-each other's slices."""
+"""The slice of the running fiber.
+
+Engines in the same process share the slice object, which can only shorten each other's slices.
+"""
 RUN = 256
 """Number of transactions that a generated loop processes between two pauses."""
 CHUNK = 64
@@ -61,7 +66,7 @@ class Fiber(greenlet):
     Attributes:
         inside: True while the fiber is suspended in the middle of an evaluation.
         waiting: the engine's task queue; a queued task ends the slice of a fiber that works on a backlog
-            early. None for work that runs in its task.
+            early. The attribute ``waiting`` is None for work that runs in its task.
         hurry_from: the monotonic time from which a queued task ends the slice early.
         until: the monotonic time at which the slice ends.
         began: the CPU time of the thread when the running job began, in seconds.
@@ -83,7 +88,7 @@ class Fiber(greenlet):
         self.ready: Callable[[], bool] | None = None
 
     def begin(self, seconds: float, waiting: SimpleQueue[Any] | None = None) -> None:
-        """Begin a slice of that many seconds; a task in the queue ``waiting`` ends the slice early."""
+        """Begin a slice of this fiber; a task in the queue ``waiting`` ends the slice early."""
         now = time.monotonic()
         self.until = now + seconds if seconds else -inf
         self.waiting = waiting
@@ -94,11 +99,12 @@ class Fiber(greenlet):
 def yield_control(now: float, *, inside: bool = False) -> None:
     """Switch to the engine if the running fiber's slice is over at ``now``; outside of fibers do nothing.
 
-    With ``inside`` the caller is in the middle of an evaluation, and term ids may be in local variables only.
+    With ``inside``, the caller of `yield_control` is in the middle of an evaluation, and term ids may be in
+    local variables only.
 
     Raises:
-        GreenletExit: the work is abandoned.
-        Exception: the error with which the engine ends this work.
+        GreenletExit: the suspended work is abandoned.
+        Exception: the error with which the engine ends the suspended work.
     """
     fiber = getcurrent()
     if not isinstance(fiber, Fiber):
@@ -124,9 +130,9 @@ def in_fiber() -> bool:
 def wait_for(ready: Callable[[float], bool], *, at_once: bool = False) -> None:
     """Let other queries run until a child process may have answered; outside of fibers, block briefly.
 
-    The caller repeats the call until the answer is there. ``ready`` waits for the answer for at most its
-    argument in seconds, and returns True if there is one. With ``at_once`` other queries run immediately,
-    because their work is needed for the answer.
+    The caller repeats the call until the child process has answered. The function ``ready`` waits for the
+    child's answer for at most its argument in seconds, and returns True if the answer is there. With
+    ``at_once``, other queries run immediately, because the child's answer needs their work.
 
     Raises:
         GreenletExit, Exception: as from `yield_control`.
@@ -136,7 +142,7 @@ def wait_for(ready: Callable[[float], bool], *, at_once: bool = False) -> None:
         ready(_WAIT_OUTSIDE_S)
         return
     if fiber.waiting is None and not fiber.suspended:
-        # Most answers arrive within the slice, so the fiber first waits without a switch.
+        # Most answers of child processes arrive within the slice, so the fiber first waits without a switch.
         if not at_once and ready(max(fiber.until - time.monotonic(), 0.0)):
             return
     elif ready(0.0 if fiber.waiting is not None and not fiber.waiting.empty() else _WAIT_S):
@@ -151,7 +157,7 @@ def wait_for(ready: Callable[[float], bool], *, at_once: bool = False) -> None:
 
 
 def pause(*, inside: bool = False) -> None:
-    """Let other queries run if the slice is over; raises as `yield_control`."""
+    """Let other queries run if the fiber's slice is over; raises as `yield_control`."""
     if (now := time.monotonic()) > SLICE.until:
         yield_control(now, inside=inside)
 
@@ -175,7 +181,7 @@ def pausing(items: Iterable[T], chunk: int = CHUNK) -> Iterator[T]:
 def sorted_in_slices(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
     """Sort the items as `sorted` does, with pauses in the middle of an evaluation.
 
-    The function sorts runs of `_SORTED` items, and merges them if there are several.
+    The suspendable sort function sorts runs of `_SORTED` items, and merges them if there are several.
     """
     unsorted = list(items)
     runs = [
@@ -188,4 +194,4 @@ def sorted_in_slices(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
 
 
 PAUSE = partial(pause, inside=True)
-"""A pause in the middle of an evaluation."""
+"""Pause in the middle of an evaluation, so that other queries may run."""

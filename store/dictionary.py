@@ -42,10 +42,7 @@ INLINE_DECIMAL = (
 )
 
 _PASSING, _PARTS = 5, 8
-"""Divisors: a fifth of the sweep floor bounds the remembered inline ids.
-
-An eighth of them is forgotten at once.
-"""
+"""The remembered inline ids are bounded by a fifth of the sweep floor; an eighth is forgotten at once."""
 _INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
 _STRING_BYTES = 6
 _LONG = -(1 << 30)
@@ -55,12 +52,13 @@ _KINDS = ("integer", "decimal", "boolean", "string")
 XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING = (f"http://www.w3.org/2001/XMLSchema#{x}" for x in _KINDS)
 _INTEGER_END, _DECIMAL_END = (f'"^^<{each}>' for each in (XSD_INTEGER, XSD_DECIMAL))
 _INTEGER_CUT, _DECIMAL_CUT = -len(_INTEGER_END), -len(_DECIMAL_END)
-_LONG_INTEGER, _LONG_DECIMAL = 4 - _INTEGER_CUT, 8 - _DECIMAL_CUT  # lengths of rarely recurring texts
+# Lengths of inline numbers' texts that rarely recur.
+_LONG_INTEGER, _LONG_DECIMAL = 4 - _INTEGER_CUT, 8 - _DECIMAL_CUT
 _IS_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,18})?").fullmatch
 
 
 class _TermsById(dict[int, Term]):
-    """Terms by id, created on first use from their N-Quads ``texts``; ``inline`` lists its negative ids."""
+    """Terms by id, created on first use from the N-Quads ``texts``; ``inline`` collects negative ids."""
 
     def __init__(self, dictionary: TermDictionary, most: int) -> None:
         super().__init__()
@@ -80,18 +78,19 @@ class _TermsById(dict[int, Term]):
 class TermDictionary:
     """A two-way mapping between terms and ids, which forgets terms that no holder refers to.
 
-    A term is identified by its N-Quads text. ``texts``, ``ids`` and ``terms`` are mappings for hot loops:
-    ``texts[text]`` and ``ids[term]`` assign an id to a new term in any thread; ``terms[id]`` creates a term
-    on first use. While a slice of a sweep runs, every id in use must be named by a holder.
+    A term is identified by its N-Quads text. The attributes ``texts``, ``ids`` and ``terms`` are mappings for
+    hot loops: ``texts[text]`` and ``ids[term]`` assign an id to a new term in any thread; ``terms[id]``
+    creates a term on first use. While a slice of a sweep runs, every id in use must be named by a holder.
 
     A component that stores ids across calls registers a *holder* (`sweep.Holder`) with `hold`; holders whose
-    ids other holders copy are registered first. Ids of static tables are pinned, so that sweeps skip these
-    ids. A sweep drops entries that no holder names. `sweep_slice` executes one slice; a sweep begins when the
-    number of unpinned ids has doubled, so the cost per new term is constant. `sweep` executes a whole sweep.
+    ids other holders copy are registered first. Ids in rows of static tables are pinned, so that sweeps of
+    the dictionary skip these ids. A sweep of the dictionary drops entries that no holder names. `sweep_slice`
+    executes one slice of a sweep; a sweep begins when the number of unpinned ids has doubled, so the cost per
+    new term is constant. `sweep` executes a whole sweep.
     """
 
     def __init__(self, pace: SweepPace | None = None, most: int = 262_144) -> None:
-        """Create an empty dictionary that caches at most ``most`` term objects."""
+        """Create an empty term dictionary that caches at most ``most`` term objects."""
         self.pace = pace or SweepPace()
         self.compact = CompactTexts(_Entering(self))
         self._by_id = _TermsById(self, most)
@@ -108,7 +107,7 @@ class TermDictionary:
         self._caches: list[dict[int, Any]] = []
         self._sweep: Sweep | None = None
         self._sweep_at = self.pace.floor
-        self._left = 0  # number of unpinned ids after the last slice
+        self._left = 0  # number of unpinned term ids after the last slice of a sweep
         self.forgotten = 0
         self._lock = threading.RLock()
         # Inline ids with a cached text, or with an entry in a registered cache.
@@ -123,13 +122,16 @@ class TermDictionary:
         return UNBOUND if term is None else self.ids[term]
 
     def decode(self, term_id: int) -> Term | None:
-        """Return the term of an id; None for 0. Raises KeyError for a forgotten id."""
+        """Return the RDF term of a term id; None for 0, the id of *unbound*.
+
+        Raises KeyError for an id that a sweep has forgotten.
+        """
         return None if term_id == UNBOUND else self.terms[term_id]
 
-    # --- what must stay -------------------------------------------------------------------------
+    # --- ids that sweeps must keep ----------------------------------------------------------------
 
     def hold(self, holder: Holder) -> Callable[[], None]:
-        """Register a holder of ids; the returned function removes the holder."""
+        """Register a holder of term ids; the returned function removes the holder."""
         with self._lock:
             self._holders.append(holder)
 
@@ -141,14 +143,14 @@ class TermDictionary:
         return release
 
     def holders(self) -> list[Holder]:
-        """Return the holders in the order of registration."""
+        """Return the registered holders of term ids in the order of registration."""
         with self._lock:
             return list(self._holders)
 
     def pin(self, term_ids: Iterable[int], *, compact: bool = False) -> None:
-        """Exempt ids from sweeps until the matching `unpin`.
+        """Exempt term ids from sweeps until the matching `unpin`.
 
-        ``compact`` stores their texts as table terms.
+        With ``compact``, texts of the pinned ids move to the mappings for terms of static tables.
         """
         with self._lock:
             entries = [term_id for term_id in term_ids if term_id > 0]
@@ -158,7 +160,7 @@ class TermDictionary:
                 self.compact.take(entries, self.texts, self.text_of)
 
     def unpin(self, term_ids: Iterable[int]) -> None:
-        """Undo one `pin` of each id."""
+        """Undo one call of `pin` for each term id; sweeps may drop ids without pins."""
         with self._lock:
             for term_id in term_ids:
                 if term_id > 0:
@@ -171,11 +173,11 @@ class TermDictionary:
                             self._sweep.marked.add(term_id)
 
     def forget_with(self, cache: dict[int, Any]) -> None:
-        """Register a cache by id, whose entries are dropped when their ids are forgotten."""
+        """Register a cache by term id, whose entries are dropped when their ids are forgotten."""
         self._caches.append(cache)
 
     def met_inline(self, term_id: int) -> None:
-        """Record that an inline id has a cached text or cache entry; the oldest of too many are dropped."""
+        """Record that an inline id has a cached text or cache entry; of too many, the oldest are dropped."""
         passing = self._passing
         passing.append(term_id)
         if len(passing) > self._most_passing:
@@ -187,20 +189,20 @@ class TermDictionary:
 
     @property
     def sweeping(self) -> bool:
-        """True while a sweep is unfinished."""
+        """True while a sweep of the term dictionary is unfinished."""
         return self._sweep is not None
 
     @property
     def due(self) -> bool:
-        """True if a sweep is unfinished, or enough unpinned ids exist to begin one."""
+        """True if a sweep is unfinished, or enough unpinned term ids exist to begin a sweep."""
         return self._sweep is not None or len(self._young) + len(self._by_id.inline) >= self._sweep_at
 
     def sweep_slice(self) -> None:
-        """Execute one slice of the unfinished sweep, or begin a sweep.
+        """Execute one slice of the dictionary's unfinished sweep, or begin a sweep.
 
-        A slice grows with the number of terms added since the last slice, so that a sweep ends before the
-        dictionary has grown much. Without new terms, a slice marks `SweepPace.slice` ids divided by the
-        number of holders.
+        A slice of a sweep grows with the number of terms added since the last slice, so that a sweep ends
+        before the dictionary has grown much. Without new terms, a slice of a sweep marks `SweepPace.slice`
+        ids divided by the number of holders.
         """
         with self._lock:
             if self._sweep is None:
@@ -209,7 +211,7 @@ class TermDictionary:
             self._go_on(max(pace.slice // (len(self._holders) or 1), pace.least, pace.per_term * entered))
 
     def sweep(self) -> int:
-        """Finish the current sweep, execute a whole one, and return the number of dropped entries."""
+        """Finish the current sweep, execute a whole sweep, and return the number of dropped entries."""
         with self._lock:
             before = self.forgotten
             if self._sweep is not None:
@@ -222,7 +224,8 @@ class TermDictionary:
         self._sweep = Sweep(self, self._marked)
         # Terms added before the sweep must not lengthen its slices.
         self._left = self._to_sweep()
-        # With ``ids`` empty, the next look-up of each term goes through ``texts``, which marks the id.
+        # With the mapping ``ids`` empty, the next look-up of each term goes through ``texts``, which marks
+        # the id.
         self.ids.clear()
         self.texts.__class__ = self._marking
 
@@ -231,8 +234,8 @@ class TermDictionary:
         if self._sweep.work(units):
             self._sweep = None
             self.texts.__class__ = self._unmarked
-            # The marks are cleared after the class change; an id that another thread marks later survives one
-            # more sweep.
+            # The sweep's marks are cleared after the class change; an id that another thread marks later
+            # survives one more sweep.
             self._marked.clear()
             self._sweep_at = max(self.pace.floor, 2 * self._to_sweep())
         self._left = self._to_sweep()
@@ -250,25 +253,25 @@ class TermDictionary:
         return taken
 
     def young(self) -> list[int]:
-        """Return the unpinned positive ids; called by a sweep."""
+        """Return the unpinned positive term ids; called by a sweep."""
         return list(self._young)
 
     def drop(self, term_ids: Iterable[int]) -> None:
-        """Forget ids, except ids that were pinned meanwhile; called by a sweep."""
+        """Forget term ids, except ids that were pinned meanwhile; called by a sweep."""
         young = self._young
         gone = [each for each in term_ids if each < 0 or young.pop(each, False)]
         self.forgotten += sum([each > 0 for each in gone])
         self._forget(gone, list(map(self.terms.pop, gone, repeat(None))))
 
     def _forget(self, term_ids: list[int], terms: list[Term | None]) -> None:
-        """Delete the texts, terms and cache entries of ids, with loops in C for speed."""
+        """Delete the texts, terms and cache entries of term ids, with loops in C for speed."""
         texts = list(map(self.text_of.pop, term_ids, repeat("")))
         pops: list[tuple[dict[Any, Any], list[Any]]] = [(self.texts, texts), (self.ids, terms)]
         for mapping, keys in pops + [(cache, term_ids) for cache in self._caches]:
             deque(map(mapping.pop, keys if mapping else (), repeat(None)), maxlen=0)
 
     def enter(self, term: Term) -> int:
-        """Return the id of a term missing in ``ids``, and add the term to ``ids``."""
+        """Return the id of a term missing in the mapping ``ids``, and add the term to this mapping."""
         with self._lock:
             if term_id := inline_id(term):
                 self._by_id.inline.append(term_id)
@@ -276,19 +279,19 @@ class TermDictionary:
                 term_id = self.texts[term_text(term) if type(term) is Triple else str(term)]
             if len(self.terms) >= self._by_id.most:
                 self.clear_term_cache()
-            # Both directions are stored, so that `drop` finds the term of an id.
+            # Both term and id are stored as keys, so that `drop` finds the term of an id.
             self.terms[term_id], self.ids[term] = term, term_id
             return term_id
 
     def clear_term_cache(self) -> None:
-        """Clear the cached term objects, which are created again on the next use."""
+        """Clear the dictionary's cached term objects, which are created again on the next use."""
         with self._lock:
             self.ids.clear()
             self.terms.clear()
 
 
 class _IdsByTerm(dict[Term, int]):
-    """Ids by cached term object; a missing term is looked up or added to the dictionary."""
+    """Term ids by cached term object; a missing term is looked up or added to the dictionary."""
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
@@ -299,7 +302,7 @@ class _IdsByTerm(dict[Term, int]):
 
 
 class _Entering(dict[str, int]):
-    """Ids of compact terms by text; a text missing here and in front gets a new id in front."""
+    """Ids of static tables' terms by text; a text missing here and in the front mapping gets a new id."""
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
@@ -315,7 +318,7 @@ class _Entering(dict[str, int]):
             dictionary.met_inline(term_id)
             return term_id
         with dictionary._lock:
-            # Another thread may have added the text, or moved the text between the two mappings.
+            # Another thread may have added the term's text, or moved the text between the two mappings.
             if (known := dictionary.texts.get(text) or self.get(text)) is None:
                 known = dictionary.texts[text] = next(self._numbers)
                 dictionary.text_of[known] = text
@@ -362,7 +365,7 @@ def inline_term(term_id: int) -> Term:
 
 
 def inline_text(term_id: int) -> tuple[str, str]:
-    """Return the ASCII text and the datatype of an inline id's literal."""
+    """Return the ASCII text and the datatype of the literal that an inline id contains."""
     value, kind = ~term_id >> TYPE_BITS, ~term_id & _TYPE_MASK
     if kind == _INTEGER:
         return str(_unfolded(value)), XSD_INTEGER
@@ -389,7 +392,7 @@ def _integer_id(text: str) -> int:
 def decimal_id(mantissa: int, scale: int) -> int:
     """Return the inline id of the xsd:decimal ``mantissa`` / 10^``scale``, or 0 if none fits.
 
-    ``scale`` must be the smallest possible number of fraction digits, as in the store's form.
+    The argument ``scale`` must be the smallest possible number of fraction digits, as in the store's form.
     """
     if scale > _SCALE_MOST or not -(end := _DECIMAL_ENDS[scale]) < mantissa < end:
         return 0
@@ -416,7 +419,8 @@ def _decimal_id(text: str) -> int:
         mantissa, scale = int(digits := whole + fraction), len(fraction)
     except ValueError:
         return 0
-    # The comparison with Python's text decides most cases quickly; a regular expression decides the others.
+    # The comparison with Python's text of the decimal decides most cases quickly; a regular expression
+    # decides the others.
     if str(mantissa) == digits and whole > "-" and 0 < scale <= _SCALE_MOST and -(10**16) < mantissa < 10**16:
         return ~(((mantissa << 1 ^ -(mantissa < 0)) << _SCALE_BITS | scale) << TYPE_BITS | _DECIMAL)
     if _IS_DECIMAL(text) is None or (not mantissa and whole[0] == "-"):

@@ -111,7 +111,7 @@ class UpdateError(StoreError):
 
 
 class PlacedError(ReportedError):
-    """An error at a place in a text; ``line`` and ``column`` count from 1 and are None if unknown."""
+    """An error in a query or RDF document; ``line`` and ``column`` count from 1 and are None if unknown."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class InputError(ReportedError):
 
 
 class MediaTypeError(ReportedError):
-    """The body has a media type that cannot be read: HTTP 415."""
+    """The body of a request has a media type that cannot be read: HTTP 415."""
 
     code = "unsupported-media-type"
     status = 415
@@ -184,15 +184,15 @@ class UnsupportedError(ReportedError):
 
 
 class LimitError(ReportedError):
-    """An input exceeds a limit of the settings."""
+    """An input exceeds a limit of the settings, for instance on its size or nesting depth."""
 
     code = "limit"
 
 
 class GoneError(ReportedError):
-    """A requested position was deleted from its log: HTTP 410, or ``reset`` in a feed.
+    """A requested version, event id or record was deleted from its log: HTTP 410, or ``reset`` in a feed.
 
-    ``earliest`` is the smallest position that can still be requested.
+    ``earliest`` is the smallest position in the log that can still be requested.
     """
 
     code = "gone"
@@ -209,7 +209,7 @@ class ConflictError(ReportedError):
 
 
 class NotFoundError(ReportedError):
-    """No such query, stream, graph, job or process: HTTP 404."""
+    """The named query, stream, graph, job or process does not exist: HTTP 404."""
 
     code = "not-found"
 

@@ -28,7 +28,7 @@ FORMAT_VERSION = 1
 _NAME = "quadrill-data"
 PLACE = "PLACE"
 _LOCK_WAIT_S = 3.0
-"""Maximum wait for the lock in seconds: child processes of a killed server hold the lock until they end."""
+"""Maximum wait in seconds for a data folder's lock, which child processes of a killed server may hold."""
 
 
 def keep_private(database: Path) -> None:
@@ -37,7 +37,7 @@ def keep_private(database: Path) -> None:
     SQLite creates its files with the mode of the database, but does not change existing files.
     """
     for suffix in ("", "-wal", "-shm"):
-        with suppress(OSError):  # the file is missing or has another owner
+        with suppress(OSError):  # the SQLite file is missing or has another owner
             os.chmod(f"{database}{suffix}", 0o600)
 
 
@@ -50,7 +50,7 @@ class DataFolder:
 
     @classmethod
     def open(cls, path: Path) -> DataFolder:
-        """Create the folder if necessary, and lock it.
+        """Create the data folder if necessary, and lock it.
 
         Raises:
             StoreUnwritableError: the folder cannot be created or written.
@@ -66,7 +66,7 @@ class DataFolder:
             _take(lock, path)
             _check_format(path)
         except BaseException:
-            # On a full disk, closing the file tries to write its buffered bytes again, and fails again.
+            # On a full disk, closing the lock file tries to write its buffered bytes again, and fails again.
             with suppress(OSError):
                 lock.close()
             raise
@@ -89,10 +89,10 @@ class DataFolder:
         try:
             return place.read_text(encoding="utf-8", errors="replace").strip() != str(place.stat().st_ino)
         except FileNotFoundError:
-            return False  # a new folder, or one written by an older release
+            return False  # the data folder is new, or was written by an older release
 
     def mark_original(self) -> None:
-        """Record in PLACE that the folder is an original and not a copy.
+        """Record in the file PLACE that the data folder is an original and not a copy.
 
         Raises: StoreUnwritableError.
         """
@@ -110,7 +110,7 @@ class DataFolder:
             raise _unwritable(self.path, error) from error
 
     def close(self) -> None:
-        """Release the lock of the folder."""
+        """Release the lock of the data folder."""
         self._lock.close()
 
 
@@ -128,7 +128,7 @@ def is_new(path: Path) -> bool:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write and sync a file atomically.
+    """Write and sync a file atomically, so that a crash leaves its old or its new content.
 
     Raises: OSError.
     """
@@ -141,7 +141,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def write_format(path: Path) -> None:
-    """Write the FORMAT file atomically."""
+    """Write the data folder's FORMAT file, which holds its format version, atomically."""
     try:
         write_whole(path / "FORMAT", f"{_NAME} {FORMAT_VERSION}\n".encode())
     except OSError as error:

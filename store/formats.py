@@ -102,7 +102,7 @@ def parse_rdf(
 ) -> Iterator[Quad]:
     """Yield the quads of an RDF document in document order; blank nodes get new labels by default.
 
-    The thread that starts the generator must also finish it.
+    The thread that starts the generator of quads must also finish it.
 
     Raises:
         RdfSyntaxError: the document is malformed; the error has line and column if the parser reports them.

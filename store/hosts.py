@@ -14,7 +14,7 @@ WEB: Mapping[str, int] = {"http": 80, "https": 443}
 class AllowedHosts:
     """The hosts that this server may reach: ``example.org`` (any port) or ``example.org:8080``.
 
-    No host is allowed by default.
+    By default, the list of hosts that this server may reach is empty.
 
     Attributes:
         seconds: the maximum duration of one HTTP exchange with an allowed host.
@@ -32,7 +32,7 @@ class AllowedHosts:
         return bool(self._hosts)
 
     def allows(self, iri: str, ports: Mapping[str, int] = WEB) -> bool:
-        """Return True if ``iri`` may be requested; ``ports`` maps accepted schemes to default ports."""
+        """Return True if ``iri`` may be requested; ``ports`` maps accepted URL schemes to default ports."""
         try:
             parts = urlsplit(iri)
             host, port = parts.hostname, parts.port
@@ -45,7 +45,7 @@ class AllowedHosts:
         return host in self._hosts or shown in self._hosts or f"{shown}:{named}" in self._hosts
 
     def require(self, iri: str, construct: str, ports: Mapping[str, int] = WEB) -> None:
-        """Check that ``iri`` may be reached.
+        """Raise an error unless the host of ``iri`` may be reached.
 
         Raises:
             NetworkRefusedError: the host is not allowed.

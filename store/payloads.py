@@ -1,7 +1,7 @@
-"""Contents stored by the digest of their bytes, so that equal contents are stored once.
+"""Storage of fetched documents by the digest of their bytes, so that equal contents are stored once.
 
 A fetched document may differ when fetched again, so recovery needs the stored content. The journal refers to
-a content by digest; a content stays until neither the journal nor a checkpoint may need it.
+a fetched content by digest; a content stays until neither the journal nor a checkpoint may need it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from .folder import sync_folder
 
 
 class Payloads:
-    """Contents by digest, in a folder or, without one, in memory. Thread-safe."""
+    """Fetched documents by digest of their bytes, in a folder or, without a folder, in memory.
+
+    Thread-safe.
+    """
 
     def __init__(self, folder: Path | None) -> None:
-        """Use a folder, which the first content creates.
+        """Store contents in a folder, which the first content creates.
 
         Args:
             folder: one file per content; None keeps them in memory.
@@ -30,7 +33,7 @@ class Payloads:
         self._lock = threading.Lock()
 
     def put(self, content: bytes) -> str:
-        """Store a content durably and return its digest.
+        """Store the bytes of a fetched document durably and return their digest.
 
         Raises:
             StoreUnwritableError: the content cannot be written.
@@ -49,7 +52,7 @@ class Payloads:
         return digest
 
     def get(self, digest: str) -> bytes | None:
-        """Return the content of a digest; None if the content is missing or damaged."""
+        """Return the stored bytes of a digest; None if they are missing or damaged."""
         if self._folder is None:
             return self._held.get(digest)
         try:
@@ -59,7 +62,7 @@ class Payloads:
         return content if hashlib.sha256(content).hexdigest() == digest else None
 
     def keep_only(self, digests: Iterable[str]) -> None:
-        """Delete every content whose digest is not in ``digests``."""
+        """Delete every stored content whose digest is not in ``digests``."""
         kept = set(digests)
         if self._folder is None:
             with self._lock:

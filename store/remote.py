@@ -1,7 +1,7 @@
 """HTTP fetches from allowed hosts: RDF documents (LOAD, FROM) and answers of SPARQL endpoints.
 
-Every request and redirect checks that the host is allowed, and has a deadline and a maximum size. Requests
-never use proxies or credentials of the environment.
+Every outbound request and redirect checks that the host is allowed, and has a deadline and a maximum size.
+Outbound requests never use proxies or credentials of the environment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ACCEPT_ROWS = (
     "application/sparql-results+json, application/sparql-results+xml;q=0.8, text/tab-separated-values;q=0.5"
 )
 _XML_TYPES = ("application/xml", "text/xml")
-"""Media types that servers give RDF/XML documents too (RFC 3870 names application/rdf+xml)."""
+"""Media types that servers use for RDF/XML documents besides application/rdf+xml of RFC 3870."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _REDIRECTS = 5
 _SEE_OTHER = 303
@@ -56,7 +56,7 @@ class FetchTimeoutError(FetchError):
 
 
 class FetchEndedError(FetchError):
-    """The caller was stopped before the remote host had answered."""
+    """The caller of a fetch was stopped before the remote host had answered."""
 
 
 class FetchRefusedError(FetchError):
@@ -69,7 +69,7 @@ class FetchRefusedError(FetchError):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A fetched document: bytes, media type (None if unknown) and IRI after redirects."""
+    """A fetched document: its bytes, media type (None if unknown) and IRI after redirects."""
 
     body: bytes
     media_type: str | None
@@ -107,7 +107,7 @@ class RemoteClient:
         self._max_bytes = max_bytes
 
     def until(self, ended: Callable[[], bool]) -> RemoteClient:
-        """Return a client with the same limits whose calls end when ``ended`` is True."""
+        """Return an HTTP client with the same limits whose calls end when ``ended`` is True."""
         return RemoteClient(self.hosts, timeout_s=self._timeout_s, max_bytes=self._max_bytes, ended=ended)
 
     def get(
@@ -120,8 +120,8 @@ class RemoteClient:
     ) -> Fetched | None:
         """Fetch an RDF document; return None if the document with that ETag or date is unchanged.
 
-        ``headers`` replace the default Accept header. After a redirect to another host or from https to http,
-        only Accept is sent.
+        The argument ``headers`` replaces the default Accept header. After a redirect to another host or from
+        https to http, only the Accept header is sent.
 
         Raises:
             NetworkRefusedError: the host, or the host of a redirect, is not allowed.
@@ -139,7 +139,7 @@ class RemoteClient:
     def query(self, endpoint: str, text: str) -> Fetched:
         """Send a query to a SPARQL endpoint as a form (SPARQL 1.1 Protocol, section 2.1.2).
 
-        Raises: as `get`.
+        Raises: the errors of `RemoteClient.get`.
         """
         answer = self._request("POST", endpoint, {"Accept": ACCEPT_ROWS}, {"query": text})
         assert answer is not None
@@ -154,7 +154,8 @@ class RemoteClient:
         *,
         conditional: bool = False,
     ) -> Fetched | None:
-        # Imported here: the HTTP library takes half of the start of a process that evaluates queries.
+        # The HTTP library is imported here, because it takes half of the start of a process that evaluates
+        # queries.
         import httpx
 
         from .network.exchange import BodyTooLongError, Exchanges, ExchangeStoppedError, blocks
@@ -171,7 +172,8 @@ class RemoteClient:
                         if response.has_redirect_location:
                             before, target = target, urljoin(target, response.headers["location"])
                             if not _same_host(httpx.URL(before), httpx.URL(target)):
-                                # What a client tells one host about itself is not for another, nor in clear.
+                                # Headers meant for one host are not sent to another host, nor without
+                                # encryption.
                                 headers = {"Accept": headers.get("Accept", "*/*")}
                             if response.status_code == _SEE_OTHER:
                                 method, form = "GET", None
@@ -201,7 +203,7 @@ class RemoteClient:
         raise FetchError(f"<{iri}> redirects more than {_REDIRECTS} times")
 
     def _unpacked(self, body: bytes, target: str) -> bytes:
-        """Return the body, decompressed if the body is a gzip file such as .ttl.gz."""
+        """Return the body of a response, decompressed if the body is a gzip file such as .ttl.gz."""
         if not body.startswith(_GZIP_MAGIC):
             return body
         try:
@@ -224,16 +226,14 @@ def _same_host(before: httpx.URL, after: httpx.URL) -> bool:
 def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:
     """Fetch and parse an RDF document; its blank nodes get new labels.
 
-    Raises:
-        FetchError: it cannot be fetched, or its format is not known.
-        NetworkRefusedError, LimitError: as of `RemoteClient.get`.
-        RdfSyntaxError: it is malformed.
+    Raises: FetchError: the document cannot be fetched, or its format is not known. NetworkRefusedError,
+        LimitError: as of `RemoteClient.get`. RdfSyntaxError: it is malformed.
     """
     return rdf_of(fetcher(iri))
 
 
 def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
-    """Parse a fetched document and return its quads.
+    """Parse a fetched RDF document and return its quads.
 
     Raises:
         FetchError: its format is not known.
@@ -252,7 +252,7 @@ def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
 
 
 def _document_format(document: Fetched) -> RdfType | None:
-    """Return the RDF format by media type, else by the ending of the IRI; None if unknown."""
+    """Return a document's RDF format by media type, else by the ending of its IRI; None if unknown."""
     media_type = split_media_type(document.media_type or "")[0]
     return (
         rdf_format(media_type)
@@ -271,7 +271,8 @@ def rows_of(document: Fetched, columns: tuple[str, ...], max_rows: int) -> list[
     try:
         rows = _rows(document, columns, max_rows + 1)
     except (SyntaxError, ValueError) as error:
-        # The traceback is dropped, because its frames refer to an iterator that must end in this thread.
+        # The error's traceback is dropped, because its frames refer to an iterator that must end in this
+        # thread.
         raise FetchError(
             f"<{document.iri}> answered with a malformed SPARQL result: {error}"
         ) from error.with_traceback(None)
@@ -301,7 +302,7 @@ def solutions_of(document: Fetched) -> QuerySolutions:
 
 
 def _rows(document: Fetched, columns: tuple[str, ...], most: int) -> list[Solution]:
-    """Return at most ``most`` solutions of an answer; Oxigraph's iterator ends with this call."""
+    """Return at most ``most`` solutions of an endpoint's answer; Oxigraph's iterator ends with this call."""
     found = solutions_of(document)
     names = [variable.value for variable in found.variables]
     places = [names.index(column) if column in names else None for column in columns]
@@ -332,13 +333,13 @@ class HttpFetcher:
         self._client = client
 
     def __call__(self, iri: str) -> Fetched:
-        """Fetch a document; raises as `RemoteClient.get`."""
+        """Fetch a document for LOAD; raises the errors of `RemoteClient.get`."""
         document = self._client.get(iri)
         assert document is not None  # only a conditional request may get 304 Not Modified
         return document
 
     def until(self, ended: Callable[[], bool]) -> HttpFetcher:
-        """Return a fetcher whose calls end when ``ended`` is True."""
+        """Return a fetcher for LOAD whose calls end when ``ended`` is True."""
         return HttpFetcher(self._client.until(ended))
 
 
@@ -350,12 +351,12 @@ def without_secrets(iri: str) -> str:
 
 
 def ending(fetcher: Fetcher, ended: Callable[[], bool]) -> Fetcher:
-    """Return a fetcher whose calls over HTTP end when ``ended`` is True."""
+    """Return a fetcher for LOAD whose calls over HTTP end when ``ended`` is True."""
     return fetcher.until(ended) if isinstance(fetcher, HttpFetcher) else fetcher
 
 
 def http_fetcher(
     hosts: AllowedHosts, *, timeout_s: float | None = None, max_bytes: int = 256 * 1024 * 1024
 ) -> HttpFetcher:
-    """Make a fetcher that reaches allowed hosts only."""
+    """Make a fetcher for LOAD that reaches allowed hosts only."""
     return HttpFetcher(RemoteClient(hosts, timeout_s=timeout_s, max_bytes=max_bytes))

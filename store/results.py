@@ -25,11 +25,11 @@ one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 T = TypeVar("T", bound=tuple[Any, ...])
 Row = TypeVar("Row")
 _CHUNK = 4096
-"""The number of rows or quads that are written between two calls of ``pause``."""
+"""The number of rows or quads of an answer that are written between two calls of ``pause``."""
 
 
 def term_json(term: Term) -> dict[str, Any]:
-    """Return an RDF term as an object of SPARQL Results JSON."""
+    """Return an RDF term as a JSON object of SPARQL Results JSON."""
     match term:
         case NamedNode():
             return {"type": "uri", "value": term.value}
@@ -57,7 +57,7 @@ def term_json(term: Term) -> dict[str, Any]:
 
 @lru_cache(maxsize=8192)
 def term_text(term: Term) -> str:
-    """Return `term_json` as text; the texts are cached, because many answers contain the same terms."""
+    """Return the JSON text of a term, as of `term_json`; texts are cached, because terms recur in answers."""
     if isinstance(term, NamedNode):
         return f'{{"type":"uri","value":{_quoted(term.value)}}}'
     if isinstance(term, Literal) and term.language is None:
@@ -72,12 +72,12 @@ def _literal_text(quoted: str, datatype: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _datatype_text(datatype: str) -> str:
-    """Return the JSON text after the value of a literal with this datatype."""
+    """Return the end of a literal's JSON text, which follows its value and names this datatype."""
     return "}" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}}}'
 
 
 def _text_as_written(written: str) -> str | None:
-    """Return the `term_text` of an N-Quads term; None if the term needs the slow path."""
+    """Return the JSON text of an N-Quads term; None if only the slower `term_text` can make it."""
     # A string of N-Quads without escapes is also a JSON string, and IRIs contain no characters that JSON
     # escapes.
     if "\\" in written:
@@ -94,7 +94,7 @@ def _text_as_written(written: str) -> str | None:
 
 
 def inline_written(term_id: int) -> str:
-    """Return the N-Quads text of an inline id's literal."""
+    """Return the N-Quads text of the literal that an inline id contains."""
     text, datatype = inline_text(term_id)
     return str(Literal(text)) if datatype is XSD_STRING else f'"{text}"^^<{datatype}>'
 
@@ -103,7 +103,8 @@ class TermTexts(dict[int, str]):
     """A map from term ids to JSON texts, which are created on first access.
 
     The dictionary deletes the text of an id together with the term. Inline ids, which contain their literals,
-    are serialised without creating a term. ``pause`` is called between chunks of long lists of rows.
+    are serialised without creating a term. The function ``pause`` is called between chunks of long lists of
+    rows.
     """
 
     def __init__(self, dictionary: TermDictionary, pause: Callable[[], None] = lambda: None) -> None:
@@ -135,9 +136,9 @@ class TermTexts(dict[int, str]):
     ) -> str:
         """Return rows of term ids as JSON objects separated by commas, without the first and last brace.
 
-        The rows are sorted as by `in_fixed_order`, unless ``ordered`` is True. ``names`` are the variables of
-        the columns at the indexes ``places``. The id 0 is an unbound variable; a negative index omits the
-        variable in all rows.
+        The rows of term ids are sorted as by `in_fixed_order`, unless ``ordered`` is True. The argument
+        ``names`` has the variables of the columns at the indexes ``places``. The term id 0 is an unbound
+        variable; a negative index omits the variable in all rows.
         """
         columns = [each for each in zip(names, places, strict=True) if each[1] >= 0]
         if len(rows) <= _CHUNK:
@@ -154,19 +155,19 @@ class TermTexts(dict[int, str]):
     def _lines(
         self, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[int]], *, ordered: bool
     ) -> list[tuple[str, ...]]:
-        """Return a tuple per row that ends with its JSON text; before it stand the N-Quads terms to sort by.
+        """Return a tuple per row: the N-Quads terms to sort the row by, then the row's JSON text.
 
-        With ``ordered``, the tuples contain only the JSON text.
+        With ``ordered``, the tuples contain only the rows' JSON texts.
         """
         keys = [f"{_quoted(name)}:" for name, _ in columns]
         ids = [[row[place] for row in rows] for _, place in columns]
         written = []
         for column in () if ordered else ids:
-            # The method ``get`` does not find the texts of compact terms; subscription does.
+            # The dict's method ``get`` does not find the texts of static tables' terms; subscription does.
             text_of = self._texts.__getitem__ if min(column, default=0) > 0 else self._texts.get
             texts = [*map(text_of, column)]
             if None in texts or "\n<<" in "\n" + "\n".join(texts):  # type: ignore[arg-type]  # no None in it
-                # A value of the column is unbound, was computed by a query, or is a triple term.
+                # A value of the answer's column is unbound, was computed by a query, or is a triple term.
                 terms = self._terms
                 texts = [
                     inline_written(each) if each < 0 else str(terms[each]) if each else "" for each in column
@@ -183,7 +184,7 @@ class TermTexts(dict[int, str]):
 
 
 def merge_runs(runs: list[list[T]], pause: Callable[[], None]) -> Iterator[T]:
-    """Merge sorted runs; ``pause`` is called between chunks of items."""
+    """Merge sorted runs of rows; ``pause`` is called between chunks of items."""
     for place, item in enumerate(merge(*runs)):
         if not place % _CHUNK:
             pause()
@@ -191,7 +192,7 @@ def merge_runs(runs: list[list[T]], pause: Callable[[], None]) -> Iterator[T]:
 
 
 def _lines(keys: Sequence[str], columns: Iterable[Iterable[str]]) -> list[str]:
-    """Return the members of one JSON object per row, from columns of JSON values."""
+    """Return the JSON text of each row's members, without braces, from columns of JSON values."""
     pattern = ",".join([key.replace("%", "%%") + "%s" for key in keys])
     return [pattern % each for each in zip(*columns, strict=True)]
 
@@ -227,14 +228,14 @@ def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, A
 def in_fixed_order(rows: Sequence[Solution], pause: Callable[[], None] = lambda: None) -> Sequence[Solution]:
     """Return the rows of an unordered answer, sorted by the N-Triples texts of their terms.
 
-    A replay of the journal then produces the same bytes, even if its joins return rows in another order.
-    ``pause`` is called between chunks of rows.
+    In a fixed order, a replay of the journal produces the same bytes, even if its joins return rows in
+    another order. The function ``pause`` is called between chunks of rows.
     """
     return rows if len(rows) < 2 else sort_rows(rows, _terms_written, pause)
 
 
 def sort_rows(rows: Sequence[Row], key: Callable[[Row], list[str]], pause: Callable[[], None]) -> list[Row]:
-    """Sort rows by a key; ``pause`` is called between chunks of long lists."""
+    """Sort rows of an answer by a key; ``pause`` is called between chunks of long lists."""
     if len(rows) <= _CHUNK:
         return sorted(rows, key=key)
     runs = []

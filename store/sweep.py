@@ -1,18 +1,18 @@
 """Incremental garbage collection of the term dictionary, in slices between transactions.
 
-A sweep marks live ids in two ways:
+A sweep of the term dictionary marks live ids in two ways:
 
 - the sweep walks the holders in order and marks every id that the holders name;
 - during the sweep, every id that the dictionary returns for a term is marked, and so is every unpinned id.
 
-Holders change between two slices, so each holder lists its containers in the order in which ids flow: an id
-is copied only to a later container, or comes from the dictionary. The sweep therefore misses no live id. An
-id in a container that the walk has passed was there during the walk, came from an earlier container, or came
-from the dictionary; in all cases the id is marked. The walk will reach the ids in later containers. An id
-that leaves a container during the walk may be marked unnecessarily.
+Holders of ids change between two slices, so each holder lists its containers in the order in which ids flow:
+an id is copied only to a later container, or comes from the dictionary. The sweep therefore misses no live id
+of a term. An id in a container that the walk has passed was there during the walk, came from an earlier
+container, or came from the dictionary; in all cases the id is marked. The sweep's walk will reach the ids in
+later containers. An id that leaves a holder's container during the walk may be marked unnecessarily.
 
-After the marking, unmarked entries are dropped, in slices too; ids returned by the dictionary before their
-drop are marked in time. A mark is valid for one sweep.
+After the marking of live ids, unmarked entries are dropped, in slices too; ids returned by the dictionary
+before their drop are marked in time. The mark of a live id is valid for one sweep.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ Holder: TypeAlias = Callable[[], Iterable[Iterable[int]]]
 class SweepPace:
     """The limits that control when a sweep begins and how long its slices are.
 
-    Dropping one id counts as much work as marking eight ids. With the default values a sweep ends before the
-    dictionary has grown by an eighth, and the next sweep begins at about three times the live ids.
+    In a sweep, dropping one term id counts as much work as marking eight ids. With the default limits, a
+    sweep ends before the dictionary has grown by an eighth, and the next sweep begins at about three times
+    the live ids.
 
     Attributes:
         floor: the minimum number of unpinned ids at which a sweep begins.
@@ -47,10 +48,10 @@ class SweepPace:
 
 
 class DictionaryEntries(Protocol):
-    """The interface of the dictionary for a sweep."""
+    """The interface of the term dictionary that a sweep uses."""
 
     def holders(self) -> list[Holder]:
-        """Return the holders in the order of registration."""
+        """Return the holders of term ids in the order of registration."""
         ...
 
     def take_inline(self) -> list[int]:
@@ -58,34 +59,33 @@ class DictionaryEntries(Protocol):
         ...
 
     def young(self) -> list[int]:
-        """Return the unpinned positive ids."""
+        """Return the unpinned positive term ids."""
         ...
 
     def drop(self, term_ids: Iterable[int]) -> None:
-        """Forget ids, except ids that were pinned meanwhile."""
+        """Forget term ids, except ids that were pinned meanwhile."""
         ...
 
 
-# Dropping one id takes about as long as marking this many ids.
+# Dropping one term id takes about as long as marking this many ids.
 _DROP = 8
 
 
 class Sweep:
-    """One sweep of the dictionary; call `work` only while holders name all ids in use.
+    """One sweep of the term dictionary; call `work` only while holders name all ids in use.
 
-    Attributes:
-        marked: ids that stay.
+    Attributes: marked: ids of terms that stay in the dictionary.
     """
 
     def __init__(self, terms: DictionaryEntries, marked: set[int]) -> None:
-        """Begin a sweep; ids in ``marked`` survive this sweep."""
+        """Begin a sweep; term ids in ``marked`` survive this sweep."""
         self.marked = marked
         self._terms = terms
         self._steps = self._all_steps()
         self._units = 0
 
     def work(self, units: int) -> bool:
-        """Execute a slice of ``units`` marked ids; return True if the sweep is complete."""
+        """Execute a slice of the sweep that marks ``units`` ids; return True if the sweep is complete."""
         self._units = units
         for done in self._steps:
             self._units -= done
@@ -107,7 +107,7 @@ class Sweep:
     def _mark(self, ids: Iterator[int]) -> Iterator[int]:
         met = -1
         while met:
-            # One C-level loop marks the ids that fit in the slice.
+            # One C-level loop marks the ids of a holder that fit in the slice.
             piece = list(islice(ids, self._units))
             self.marked.update(piece)
             met = len(piece)
@@ -123,10 +123,10 @@ class Sweep:
 
 
 def marking(kind: type[dict[str, int]], marked: set[int]) -> type[dict[str, int]]:
-    """Return a mapping class for use during a sweep, which marks every id that a look-up returns.
+    """Return a dict class for use during a sweep, which marks every id that a look-up returns.
 
-    One class serves all sweeps of a mapping: a class is part of a reference cycle, so a class for each sweep
-    would stay in memory, with all marks, until Python's full garbage collection.
+    One dict class serves all sweeps of a mapping: a class is part of a reference cycle, so a class for each
+    sweep would stay in memory, with all marks, until Python's full garbage collection.
     """
 
     def given(ids: dict[str, int], text: str) -> int:

@@ -23,13 +23,14 @@ CANONICAL = {
     f"{_XSD}double": rf"{_SIGN}{_WHOLE}(?:\.[0-9]{{1,6}}+(?<!0)|)",
     f"{_XSD}integer": r"(?:0|-?[1-9][0-9]{0,17}+)",
     f"{_XSD}boolean": r"(?:true|false)",
-    # The pattern accepts days that do not exist, because Oxigraph stores them unchanged.
+    # The pattern for dates accepts days that do not exist, because Oxigraph stores them unchanged.
     f"{_XSD}dateTime": r"[1-9][0-9]{3}-[01][0-9]-[0-3][0-9]"
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6}+(?<!0)|)Z",
 }
 """Patterns, by datatype, of literal values that Oxigraph stores unchanged.
 
-Most literals match; matching a pattern is twenty times as fast as storing a literal in Oxigraph.
+Most literals match their datatype's pattern; matching is twenty times as fast as storing a literal in
+Oxigraph.
 """
 _IS_CANONICAL: dict[str, Callable[[str], object]] = {
     **{datatype: re.compile(pattern).fullmatch for datatype, pattern in CANONICAL.items()},
@@ -52,12 +53,14 @@ def term_text(term: Term) -> str:
 def in_store_form(quads: Iterable[Quad]) -> list[Quad]:
     """Return quads with numbers, dates and durations in the canonical form in which Oxigraph stores them.
 
-    The order of quads is kept and duplicates are dropped. Plain and language-tagged strings stay unchanged.
+    The order of the quads is kept and duplicates are dropped. Plain and language-tagged strings in quads stay
+    unchanged.
     """
     listed = list(quads)
     terms = list(dict.fromkeys(quad.object for quad in listed if _may_change(quad.object)))
     numbered = [Quad(NamedNode(f"urn:quadrill:{number}"), _OBJECT, term) for number, term in enumerate(terms)]
-    # A new store takes microseconds; a store that is used repeatedly would never free deleted quads.
+    # Creating a new Oxigraph store takes microseconds; a store that is used repeatedly would never free
+    # deleted quads.
     scratch = Store()
     scratch.extend(numbered)
     forms: dict[Term, Term] = {}

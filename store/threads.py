@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 STACK_BYTES = 512 * 1024 * 1024
-"""Stack size of a thread for deep recursion; untouched pages use no physical memory."""
+"""Stack size in bytes of a thread for deep recursion; untouched pages use no physical memory."""
 
 _stack_size_lock = threading.Lock()
 
@@ -50,7 +50,7 @@ class Threads:
         self.threaded = threaded
 
     def start(self, work: Callable[[], T], name: str) -> Future[T]:
-        """Start work as `start_with_big_stack` does, or run the work in the calling thread."""
+        """Start work in a thread as `start_with_big_stack` does, or run it in the calling thread."""
         if self.threaded:
             return start_with_big_stack(work, name)
         given: Future[T] = Future()
@@ -63,13 +63,13 @@ class Threads:
 
 
 class Background:
-    """Executes background work in order; without a pool, in the calling thread."""
+    """Executes background work in order, in a thread of a pool; without a pool, in the calling thread."""
 
     def __init__(self, pool: ThreadPoolExecutor | None) -> None:
         self._pool = pool
 
     def do(self, work: Callable[..., None], *arguments: Any) -> Future[None] | None:
-        """Enqueue work and return its future; None without a pool, or if the pool is closed."""
+        """Enqueue work for the background thread and return its future; None if there is no open pool."""
         if self._pool is None:
             work(*arguments)
             return None
@@ -78,7 +78,7 @@ class Background:
         return None
 
     def do_later(self, seconds: float, work: Callable[..., None], *arguments: Any) -> bool:
-        """Enqueue work after ``seconds``; without a pool, do nothing and return False."""
+        """Enqueue background work after ``seconds``; without a pool, do nothing and return False."""
         if self._pool is not None:
             timer = threading.Timer(seconds, self.do, (work, *arguments))
             timer.daemon = True
@@ -86,6 +86,6 @@ class Background:
         return self._pool is not None
 
     def close(self, *, wait: bool = True) -> None:
-        """Cancel queued work and, if ``wait``, wait for the running work."""
+        """Cancel queued background work and, if ``wait``, wait for the running work."""
         if self._pool is not None:
             self._pool.shutdown(wait, cancel_futures=True)

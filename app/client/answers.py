@@ -30,7 +30,7 @@ class Answer:
 
     @property
     def variables(self) -> list[str]:
-        """Names of the columns; an empty list for a graph or a boolean."""
+        """Names of the result's columns; an empty list for a graph or a boolean."""
         return list(self.document.get("head", {}).get("vars", ()))
 
     @property
@@ -54,7 +54,7 @@ class Answer:
         return list(self.document.get("results", {}).get("bindings", ()))
 
     def __len__(self) -> int:
-        """Return the number of solutions or quads."""
+        """Return the number of solutions or quads of the result."""
         return self.quads.count("\n") if "quads" in self.document else len(self.bindings)
 
     def __iter__(self) -> Iterator[dict[str, Node]]:
@@ -116,7 +116,7 @@ class Answer:
 
         found = Dataset()
         with warnings.catch_warnings():
-            # The N-Quads parser of rdflib calls deprecated functions of rdflib.
+            # Warnings are ignored, because rdflib's N-Quads parser calls deprecated functions of rdflib.
             warnings.simplefilter("ignore", DeprecationWarning)
             found.parse(data=self.quads, format="nquads")
         return found

@@ -20,7 +20,7 @@ Role: TypeAlias = Literal["sources", "sinks"]
 
 
 class AsyncConnectors:
-    """Sources or sinks of one server; methods return descriptions of connectors as dicts."""
+    """The sources or the sinks of one server; methods return descriptions of connectors as dicts."""
 
     def __init__(self, role: Role, answer: Callable[[HttpCall], Awaitable[dict[str, Any]]]) -> None:
         """``answer`` is a function that sends a request and returns the JSON object of the response or {}."""
@@ -28,7 +28,7 @@ class AsyncConnectors:
         self._answer = answer
 
     async def all(self) -> list[dict[str, Any]]:
-        """Return the descriptions of all connectors of this role."""
+        """Return the descriptions of all sources, or of all sinks, of the server."""
         found = await self._answer(HttpCall("GET", self._role))
         return list(found[self._role])
 
@@ -108,11 +108,11 @@ class _Sender:
         return answer
 
     async def send(self, call: HttpCall) -> httpx.Response:
-        """Send a prepared call and return the HTTP response."""
+        """Send a prepared HTTP request to the server and return the response."""
         return await self.request(call.method, call.path, **call.options())
 
     async def json(self, call: HttpCall) -> dict[str, Any]:
-        """Send a call and return the JSON object of the response, or {} if the body is empty."""
+        """Send a prepared HTTP request; return the JSON object of the response, or {} for an empty body."""
         answer = await self.send(call)
         return dict(answer.json()) if answer.content else {}
 
@@ -120,8 +120,8 @@ class _Sender:
 class AsyncClient:
     """Client of one server; used from one event loop.
 
-    Methods raise QuadrillError if the server rejects a request or cannot be reached. `push` and `map` raise
-    TypeError for data that cannot be sent.
+    Methods of the client raise QuadrillError if the server rejects a request or cannot be reached. `push` and
+    `map` raise TypeError for data that cannot be sent.
 
     Attributes:
         url: address of the server.
@@ -266,7 +266,7 @@ class AsyncClient:
         return await self._sender.json(calls.register(name, text, replace, options))
 
     async def validate(self, text: str, **options: Any) -> dict[str, Any]:
-        """Check a query text and return what the server reports about it, without a registration."""
+        """Validate a query text without a registration, and return the server's description of the query."""
         return await self._sender.json(HttpCall("POST", "queries:validate", json={"query": text, **options}))
 
     async def queries(self) -> list[dict[str, Any]]:
@@ -323,7 +323,8 @@ class AsyncClient:
         """
         snapshot = snapshot and resume is None
         if resume is None:
-            # The position is read before the first connection, so that a connection lost early can resume.
+            # The feed's position is read before the first connection, so that a connection lost early can
+            # resume.
             described = await self.describe(name)
             resume = described.get("feed", {}).get("last_id")
         place = FeedPlace(resume)
@@ -345,7 +346,9 @@ class AsyncClient:
                     async for events in events_of_async(answer.aiter_bytes()):
                         for event in events:
                             found = place.take(event)
-                            snapshot = False  # The server sends the snapshot before all other events.
+                            # The server sends the snapshot, the current answer, before all other events of
+                            # the feed.
+                            snapshot = False
                             if progress or found.kind != "progress":
                                 yield found
             except httpx.HTTPError as error:

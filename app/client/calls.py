@@ -104,7 +104,7 @@ def push(
 def trial(
     records: Any, to: str | None, mapping: Mapping[str, Any] | None, media_type: str | None
 ) -> HttpCall:
-    """Build the request that tries a mapping: the mapping of a stream, or a mapping in the request.
+    """Build the request that applies a mapping to records: a stream's mapping, or one in the request.
 
     Raises:
         ValueError: not exactly one of stream and mapping is given.

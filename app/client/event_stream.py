@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import NamedTuple
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
-"""Line end, but no CR at the end of the buffer, because a LF of the same line end may follow."""
+"""Pattern of a line end; a CR at the end of the buffer does not match, because its LF may follow."""
 _LONGEST = 64 << 20
 
 
@@ -21,11 +21,11 @@ class ServerEvent(NamedTuple):
 
 
 class EventTooLongError(Exception):
-    """Error that an event exceeds the maximum length."""
+    """Error that a Server-Sent Event exceeds the maximum length."""
 
 
 class EventReader:
-    """Incremental parser that produces events from the chunks of a body.
+    """Incremental parser that produces Server-Sent Events from the chunks of a response body.
 
     Only CR, LF and CRLF end a line; the data of an event may contain any other character.
     """
@@ -34,7 +34,7 @@ class EventReader:
         """Create a parser; ``longest`` is the maximum length of one event in bytes."""
         self._longest = longest
         self._rest, self._begun = b"", False
-        # Chunks without a line end after the buffered text; they are joined once, not after each chunk.
+        # Chunks without a line end after the buffered text; the parser joins them once, not after each chunk.
         self._pieces: list[bytes] = []
         self._waiting = 0
         self._id: str | None = None
@@ -43,10 +43,10 @@ class EventReader:
         self._data: list[str] = []
 
     def take(self, chunk: bytes) -> list[ServerEvent]:
-        """Return the events that a chunk completes.
+        """Return the Server-Sent Events that a chunk of the response body completes.
 
         Raises:
-            EventTooLongError: an event exceeds the maximum length.
+            EventTooLongError: a Server-Sent Event exceeds the maximum length.
         """
         if self._begun and self._rest[-1:] != b"\r" and b"\n" not in chunk and b"\r" not in chunk:
             self._pieces.append(chunk)
@@ -67,7 +67,7 @@ class EventReader:
             raise EventTooLongError(f"an event is longer than {self._longest:,} bytes")
 
     def _line(self, line: bytes) -> ServerEvent | None:
-        """Process one line and return the event that the line completes, or None."""
+        """Process one line of an event stream and return the event that it completes, or None."""
         if not line:
             data, kind = self._data, self._kind or "message"
             self._kind, self._data, self._size = "", [], 0
@@ -87,7 +87,7 @@ class EventReader:
 
 
 def events_of(chunks: Iterable[bytes], longest: int = _LONGEST) -> Iterator[list[ServerEvent]]:
-    """Yield the list of events that each chunk of a body completes."""
+    """Yield, for each chunk of a response body, the list of Server-Sent Events that it completes."""
     reader = EventReader(longest)
     for chunk in chunks:
         if found := reader.take(chunk):
@@ -95,7 +95,7 @@ def events_of(chunks: Iterable[bytes], longest: int = _LONGEST) -> Iterator[list
 
 
 async def events_of_async(chunks: AsyncIterable[bytes]) -> AsyncIterator[list[ServerEvent]]:
-    """Yield the list of events that each chunk of an asynchronous body completes."""
+    """Yield, for each chunk of an asynchronous body, the list of Server-Sent Events that it completes."""
     reader = EventReader()
     async for chunk in chunks:
         if found := reader.take(chunk):

@@ -12,7 +12,7 @@ SILENCE_S = 60.0
 
 
 class FeedPlace:
-    """Position of one subscriber in a feed, with its reconnection state.
+    """Position of one subscriber in a query's feed, with its number of failed connections.
 
     Attributes:
         last: id of the last event received, after which a new connection resumes; None starts with new
@@ -25,11 +25,11 @@ class FeedPlace:
         self._retry_s = 2.0
 
     def connected(self) -> None:
-        """Reset the failure count, because a connection succeeded."""
+        """Reset the count of failed connections, because a connection succeeded."""
         self._failures = 0
 
     def take(self, event: ServerEvent) -> FeedEvent:
-        """Record an event from the server, reset the failure count, and return the event as a FeedEvent."""
+        """Record the id of an event, reset the count of failures, and return the event as a FeedEvent."""
         self._failures = 0
         if event.retry is not None:
             self._retry_s = event.retry / 1000
@@ -41,11 +41,11 @@ class FeedPlace:
         return FeedEvent(number, event.kind, Answer(json.loads(event.data)))
 
     def wait_s(self) -> float:
-        """Count a lost connection and return the back-off in seconds, at most 30."""
+        """Count a lost connection; return the seconds to wait before a new connection, at most 30."""
         self._failures += 1
         return float(min(30.0, self._retry_s * 2 ** min(self._failures - 1, 30) / 4))
 
     @property
     def failures(self) -> int:
-        """Number of attempts and connections that failed since the last successful connection or event."""
+        """Number of connections and attempts to connect that failed since the last success or event."""
         return self._failures

@@ -20,7 +20,7 @@ Role: TypeAlias = Literal["sources", "sinks"]
 
 
 class Connectors:
-    """Sources or sinks of one server; methods return descriptions of connectors as dicts."""
+    """The sources or the sinks of one server; methods return descriptions of connectors as dicts."""
 
     def __init__(self, role: Role, answer: Callable[[HttpCall], dict[str, Any]]) -> None:
         """``answer`` is a function that sends a request and returns the JSON object of the response or {}."""
@@ -28,7 +28,7 @@ class Connectors:
         self._answer = answer
 
     def all(self) -> list[dict[str, Any]]:
-        """Return the descriptions of all connectors of this role."""
+        """Return the descriptions of all sources, or of all sinks, of the server."""
         found = self._answer(HttpCall("GET", self._role))
         return list(found[self._role])
 
@@ -108,11 +108,11 @@ class _Sender:
         return answer
 
     def send(self, call: HttpCall) -> httpx.Response:
-        """Send a prepared call and return the HTTP response."""
+        """Send a prepared HTTP request to the server and return the response."""
         return self.request(call.method, call.path, **call.options())
 
     def json(self, call: HttpCall) -> dict[str, Any]:
-        """Send a call and return the JSON object of the response, or {} if the body is empty."""
+        """Send a prepared HTTP request; return the JSON object of the response, or {} for an empty body."""
         answer = self.send(call)
         return dict(answer.json()) if answer.content else {}
 
@@ -120,8 +120,8 @@ class _Sender:
 class Client:
     """Client of one server; every method may be called from any thread.
 
-    Methods raise QuadrillError if the server rejects a request or cannot be reached. `push` and `map` raise
-    TypeError for data that cannot be sent.
+    Methods of the client raise QuadrillError if the server rejects a request or cannot be reached. `push` and
+    `map` raise TypeError for data that cannot be sent.
 
     Attributes:
         url: address of the server.
@@ -266,7 +266,7 @@ class Client:
         return self._sender.json(calls.register(name, text, replace, options))
 
     def validate(self, text: str, **options: Any) -> dict[str, Any]:
-        """Check a query text and return what the server reports about it, without a registration."""
+        """Validate a query text without a registration, and return the server's description of the query."""
         return self._sender.json(HttpCall("POST", "queries:validate", json={"query": text, **options}))
 
     def queries(self) -> list[dict[str, Any]]:
@@ -321,7 +321,8 @@ class Client:
         """
         snapshot = snapshot and resume is None
         if resume is None:
-            # The position is read before the first connection, so that a connection lost early can resume.
+            # The feed's position is read before the first connection, so that a connection lost early can
+            # resume.
             described = self.describe(name)
             resume = described.get("feed", {}).get("last_id")
         place = FeedPlace(resume)
@@ -343,7 +344,9 @@ class Client:
                     for events in events_of(answer.iter_bytes()):
                         for event in events:
                             found = place.take(event)
-                            snapshot = False  # The server sends the snapshot before all other events.
+                            # The server sends the snapshot, the current answer, before all other events of
+                            # the feed.
+                            snapshot = False
                             if progress or found.kind != "progress":
                                 yield found
             except httpx.HTTPError as error:

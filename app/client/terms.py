@@ -20,7 +20,7 @@ _REAL = (XSD + "double", XSD + "float")
 
 
 def rdflib_term(term: Mapping[str, Any]) -> Node:
-    """Convert a term to an rdflib term.
+    """Convert a term of SPARQL JSON results to an rdflib term.
 
     Raises: ValueError for a quoted triple, which rdflib does not support.
     """
@@ -40,7 +40,7 @@ def rdflib_term(term: Mapping[str, Any]) -> Node:
 
 
 def plain_value(term: Mapping[str, Any]) -> Any:
-    """Convert a term to int, float, Decimal or bool by its datatype; all other terms become strings.
+    """Convert a term to int, float, Decimal or bool by its XSD datatype; other terms become strings.
 
     A quoted triple becomes a dict of its three converted terms.
     """

@@ -164,8 +164,8 @@ def _query_differences(
 ) -> tuple[str, ...]:
     """Return ``query`` or ``options`` when a query's text or options differ from the registered query.
 
-    The server compares: a PUT of an equal registration changes nothing, and a PUT of a different registration
-    returns 409. A query that the server does not have is only validated.
+    The server compares registrations: a PUT of a registration equal to the query's changes nothing, and a PUT
+    of a different registration returns 409. A declared query that the server does not have is only validated.
     """
     try:
         if described is None:
@@ -175,7 +175,8 @@ def _query_differences(
     except ServerError as error:
         if error.status != 409:
             raise
-        # A conflict of a new query is ignored: a removal may resolve the conflict before the registration.
+        # A conflict of a new query with a server object is ignored here: apply may remove that object before
+        # the registration.
         if described is not None:
             return ("query",) if given["query"] != described["query"] else ("options",)
     return ()
@@ -206,7 +207,7 @@ class _ApplyReport:
             )
 
     def end(self) -> None:
-        """Print the counts of the actions, or with ``--json`` a document of all steps."""
+        """Print the counts of apply's actions, or with ``--json`` a document of all steps."""
         if self.as_json:
             steps = [
                 {name: value for name, value in asdict(each).items() if name != "members"}
@@ -220,7 +221,7 @@ class _ApplyReport:
             print(f"would be: {shown}" if self.dry_run else shown)
 
     def before(self) -> str:
-        """Return a list of the steps that were executed before an error, for the end of its message."""
+        """Return a text on apply's steps executed before an error, for the end of the error's message."""
         done = [
             f"{_DONE[each.action]} {each.section}.{each.name}"
             for each in self.steps[: self.done]
@@ -235,7 +236,7 @@ def _execute_steps(
     has: Mapping[str, Mapping[str, Mapping[str, Any]]],
     report: _ApplyReport,
 ) -> None:
-    """Execute the steps in their order; an error of a step ends the execution."""
+    """Execute the steps of an apply in their order; an error of a step ends the execution."""
     for step in steps:
         place = step.place or f"{step.section}.{step.name}"
         try:
@@ -249,7 +250,7 @@ def _execute_steps(
 
 
 def _execute(server: ServerConnection, step: ApplyStep, described: Mapping[str, Any] | None) -> None:
-    """Send the request that creates, changes or removes the object of a step."""
+    """Send the request that creates, changes or removes the object of an apply's step."""
     if step.action == "same":
         return
     path, members = _path(step.section, step.name), dict(step.members)

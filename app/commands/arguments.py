@@ -160,7 +160,8 @@ def members_of(given: Iterable[str], option: str, form: str = "NAME=JSON") -> di
 
 def media_type_of(file: Path) -> str:
     """Return the RDF media type for a file name's ending; raise UsageError for an unknown ending."""
-    # The import is slow and few commands need the list of RDF formats, so the import is not at module level.
+    # The list of RDF formats is imported here and not at module level, because the import is slow and few
+    # commands need the list.
     from quadrill.store.formats import guess_rdf_format
 
     kind = guess_rdf_format(file.name)

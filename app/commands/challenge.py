@@ -2,15 +2,17 @@
 
 `reports` parses the challenge's CSV file with one trip report per line, and `follow` pushes each report as a
 separate element. The element is the graph of Example 1 of the paper, with the number of the report's line,
-because many reports have the same second and their order is part of the data. The event time is the drop-off
-time. `DelayRecorder` writes one line whenever a report changed the query's list, even twice within a second:
+because many reports have the same second and their order is part of the data. The event time of a trip
+report's element is the drop-off time. `DelayRecorder` writes one line whenever a report changed the query's
+list, even twice within a second:
 
     pickup_datetime,dropoff_datetime,<the values of the list, row by row>,delay
 
-The two times belong to the report that caused the change. Rows missing in a list of fewer than ten rows are
-NULL. The delay is the time in milliseconds between the reading of the report and the writing of the line.
-Reports do not wait for the answers of earlier reports: up to `MAX_BATCH` reports are queued for the engine,
-which processes them together, and a delay includes the time of the other reports in the queue.
+The two times on an output line belong to the report that caused the change. The values of rows missing in a
+list of fewer than ten rows are NULL. The delay is the time in milliseconds between the reading of the report
+and the writing of its output line. Reports do not wait for the answers of earlier reports: up to `MAX_BATCH`
+reports are queued for the engine, which processes them together, and a delay includes the time of the other
+reports in the queue.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from quadrill.store.feeds.feed import Feed
 from quadrill.store.feeds.subscription import StoredEvent
 
 LENGTH = 10
-"""Number of rows in a list of the challenge."""
+"""Number of rows in a result list of the DEBS challenge."""
 MAX_BATCH = 64
 """Maximum number of reports that are pushed before a `DelayRecorder` reads their answers."""
 NAMESPACE = "http://debs2015.org/taxi#"
@@ -115,7 +117,7 @@ def _time(text: str, number: int) -> datetime:
 def batch_limit(described: dict[str, Any]) -> int:
     """Return how many reports may be queued: `MAX_BATCH` if each report causes an answer of a query, else 1.
 
-    ``described`` is the description of the query.
+    ``described`` is the JSON description of the query that gets the reports.
     """
     every = described["form"] == "select" and not described["non_empty"] and described["once_per"] is None
     slide = {window["kind"] for window in described["windows"]} <= _SLIDING
@@ -137,20 +139,21 @@ class DelayRecorder:
         # Reports without an output line so far, each with the time at which the report was read.
         self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
-        # JSON text of the last answer without its time. No answer ends with the initial value, so the first
-        # answer differs from it.
+        # JSON text of the query's last answer without its time. No answer's JSON text ends with the initial
+        # value ``"\n"``, so the first answer counts as changed.
         self._last_text = "\n"
         feed.join(self, None, 0)
 
     def expect(self, report: ChallengeReport, read_at: float) -> None:
-        """Enqueue a report before its push; ``read_at`` is when it was read, by `time.perf_counter`."""
+        """Enqueue a trip report before its push; ``read_at`` is when it was read, by `time.perf_counter`."""
         self._waiting.append((report, read_at))
 
     def write_lines(self) -> None:
         """Write the output lines of the queued reports, after the engine has processed all of them.
 
-        An answer belongs to the first queued report with the time of the answer. An answer at another time
-        is caused by an expiry and gets no output line. The last answer belongs to the last report.
+        A query's answer belongs to the first queued report whose event time is the time of the answer. An
+        answer at the time of no queued report is caused by an expiry and gets no output line. The last answer
+        of a batch belongs to the batch's last report.
         """
         events, waiting, answer = self._events, self._waiting, ""
         while events:
@@ -193,7 +196,7 @@ class DelayRecorder:
         return True
 
     def end(self) -> None:
-        """Ignore the end of the feed."""
+        """Do nothing at the end of the query's feed."""
 
 
 def _cells(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
@@ -209,7 +212,7 @@ def follow(
     listeners: Sequence[DelayRecorder],
     batch: int,
 ) -> int:
-    """Push all reports in batches of at most ``batch`` reports, and return the number of reports.
+    """Push all trip reports in batches of at most ``batch`` reports, and return the number of reports.
 
     A late report is pushed separately, because its answer has the event time of earlier reports.
     """

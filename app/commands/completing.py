@@ -36,7 +36,7 @@ def _all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
 
 
 def _role(command: str, argument: str) -> str | None:
-    """Return the HTTP resource, such as ``queries``, that lists the values of an argument; else None."""
+    """Return the HTTP resource, such as ``queries``, that lists an argument's values; None without one."""
     if argument == "stream" and "declare" not in command:
         return "streams"
     if argument in ("name", "names"):

@@ -61,7 +61,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         self._http.close()
 
     def answers(self) -> bool:
-        """Return whether a server responds at the address; close the connection if no server responds.
+        """Return True if a server responds at the address; close the connection if no server responds.
 
         Raises: ServerError when the server rejects the request.
         """
@@ -183,8 +183,8 @@ def server_url(text: str) -> str:
 def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -> Iterator[ServerEvent]:
     """Yield the events of a feed until the feed ends; after a lost connection, resume after the last event.
 
-    ``parameters`` give the position where the feed begins, so that no event is lost if the first connection
-    fails before its first event.
+    ``parameters`` give the position where reading of the feed begins, so that no event is lost if the first
+    connection fails before its first event.
 
     Raises: ServerError when the server rejects the request, stays unreachable, or sends a malformed feed.
     """

@@ -50,7 +50,8 @@ def _explain(options: argparse.Namespace) -> int:
             f"{file} is a file with a query text, which has no live figures", hint="Name a registered query."
         )
     members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
-    # The imports are slow, and only the plan of a query text needs an engine in this process.
+    # The engine is imported here, because the import is slow and only the plan of a query text needs an
+    # engine in this process.
     from quadrill.continuous.algebra.query_advice import variable_advice
     from quadrill.continuous.language.registration import Registration
 
@@ -63,7 +64,8 @@ def _explain(options: argparse.Namespace) -> int:
     try:
         registration = Registration.from_json({k: v for k, v in members.items() if v is not None})
         found = validate(services.engine, registration, code=options.code)
-        # The store is empty, so names of the query cannot be compared with names of the store.
+        # The store of this process is empty, so EXPLAIN cannot compare names of the query with names in the
+        # server's store.
         slips = variable_advice(services.engine.lifecycle.prepare(registration).query)
     finally:
         services.close()

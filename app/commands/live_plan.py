@@ -1,4 +1,4 @@
-"""Printer of a plan with live figures: a tree of operators with rows and time shares, then static tables."""
+"""Printer of a running query's plan: a tree of operators with rows and time shares, then static tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BAR_WIDTH = 8
 
 
 def show(document: Mapping[str, Any]) -> None:
-    """Print a query's plan from the server's response to EXPLAIN with live figures."""
+    """Print a query's plan with row counts and times from the server's response to EXPLAIN ANALYZE."""
     rates, counters = document["rates"] or {}, document["counters"] or {}
     print(
         f"{document['name']}: {document['state']}, engine {document['engine']}, "
@@ -87,9 +87,9 @@ def _tree(
 
 
 def _times(operators: Sequence[_Operator]) -> dict[int, float]:
-    """Return the measured microseconds per step by operator number.
+    """Return the measured microseconds per step of a plan's operators, by operator number.
 
-    A time includes the operators that are measured together with that operator.
+    The time of an operator includes the operators that are measured together with it.
     """
     return {
         each["timed_with"]: each["microseconds"] for each in operators if each["microseconds"] is not None
@@ -99,8 +99,8 @@ def _times(operators: Sequence[_Operator]) -> dict[int, float]:
 def _share(operator: _Operator, total: float) -> str | float:
     """Return an operator's share of the time of a step, from 0 to 1, or a text without a separate time.
 
-    The text points up or down to the operator with which ``operator`` is measured, or is empty before the
-    first measurement.
+    The text in place of a share points up or down to the operator with which ``operator`` is measured, or is
+    empty before the first measurement.
     """
     if operator["timed_with"] != operator["number"]:
         return "with ↑" if operator["timed_with"] > operator["number"] else "with ↓"

@@ -87,7 +87,7 @@ def _upload(server: ServerConnection, file: Path, options: argparse.Namespace) -
     headers = {"Content-Type": media_type} | output.PREFERRED
     if packed is _as_it_is:
         headers["Content-Encoding"] = "gzip"
-    # The total size is unknown for files that this client decompresses, which are .bz2 and .zst files.
+    # The total size of an upload is unknown for .bz2 and .zst files, because this client decompresses them.
     total = file.stat().st_size if packed in (None, _as_it_is) else None
     line = ProgressLine()
     try:

@@ -113,7 +113,8 @@ def drop_offline(options: argparse.Namespace) -> None:
     settings = _settings(options)
     if settings.data_folder is None or is_new(settings.data_folder):
         raise OfflineError(f"there is no data in the folder {settings.data_folder}")
-    # The journal is not replayed: the next start reads the registry. The open store locks the data folder.
+    # Dropping a query offline replays no journal, because the next start of the server reads the registry.
+    # The store is opened because an open store locks the data folder against a server.
     store = open_store(settings)
     try:
         with open_registry(settings) as registry:
@@ -199,7 +200,7 @@ def _written(file: str | None) -> Iterator[IO[bytes]]:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is not None:
-            error.filename = file  # the user knows the export file, not the temporary file
+            error.filename = file  # errors name the export file, because users do not know the temporary file
         raise
 
 

@@ -25,7 +25,7 @@ _SAMPLE = re.compile(r"([a-z_]+) (\S+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class ShownQuery:
-    """Figures of one query for ``quadrill top``: rates per second, lag in event time, sizes of the state.
+    """One query in ``quadrill top``: rates per second, lag in event time, sizes of the state.
 
     ``note`` is the error of a failed query, else the first reason why the query waits.
     """
@@ -43,7 +43,7 @@ class ShownQuery:
 
 @dataclass(frozen=True, slots=True)
 class StreamFigures:
-    """Figures of one stream for ``quadrill top``: elements per second, watermark in ms, element counts."""
+    """One stream in ``quadrill top``: elements per second, watermark in ms, element counts."""
 
     name: str
     elements_per_second: float
@@ -56,7 +56,7 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Figures of a server, its queries and its streams at the wall clock time ``at``, in ms since 1970."""
+    """Rates and counts of a server, its queries and its streams at the time ``at``, in ms since 1970."""
 
     at: int
     server: str
@@ -97,7 +97,7 @@ def take_sample(server: ServerConnection) -> ServerSample:
 
 
 def overview(server: str, before: ServerSample, now: ServerSample) -> Overview:
-    """Compute the overview from two samples; queries and streams only in the second have no rates."""
+    """Compute the overview from two samples; queries and streams only in the second sample have no rates."""
     seconds = max(now.at - before.at, 1e-3)
     queries = {each["name"]: each for each in before.queries}
     streams = {each["name"]: each for each in before.streams}

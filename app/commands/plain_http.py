@@ -1,7 +1,8 @@
 """HTTP client of the commands, built on `http.client`.
 
-The import of `http.client` takes a tenth of the time of an HTTP library. `HttpConnection` reuses its
-connection, sends bodies in pieces, and uses the proxies that the environment names.
+The import of `http.client` takes a tenth of the time that the import of an HTTP library takes.
+`HttpConnection` reuses its connection, sends bodies in pieces, and uses the proxies that the environment
+names.
 """
 
 from __future__ import annotations

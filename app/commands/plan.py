@@ -87,8 +87,9 @@ def plan(
 def stream_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the members in which a declaration differs from the server's description of a stream.
 
-    A stream that a push or a query created differs in ``declared``. An unknown member always differs, so that
-    the server gets the declaration and reports the error.
+    A stream that a push or a query created without a declaration always differs in the member ``declared``.
+    An unknown member of a declaration always differs, so that the server gets the declaration and reports the
+    error.
     """
     found = [] if described["declared"] else ["declared"]
     for name in dict.fromkeys((*given, *_STREAM_DEFAULTS)):
@@ -119,8 +120,9 @@ def stream_declaration(given: Mapping[str, Any], described: Mapping[str, Any] | 
 def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the members in which a declaration differs from the server's description of a source or sink.
 
-    Call the function only if the server has reported a change. If no visible member differs, the change is in
-    a secret, which the description hides, so the result has all hidden members.
+    The comparison of a source or sink may be made only if the server has reported a change. If no visible
+    member of a source or sink differs, the change is in a secret, which the description hides, so the result
+    has all hidden members.
     """
     has = connector_members(described)
     names = dict.fromkeys((*given, *has))
@@ -199,7 +201,7 @@ def with_references(
     for member, value in members.items():
         if section in ("sources", "sinks") and _is_hidden(value):
             first, *others = _escaped(value).split(HIDDEN)
-            for other in others:  # an address may contain several secrets
+            for other in others:  # the URL of a source or sink may contain several secrets
                 words = "_".join(("quadrill", section.removesuffix("s"), name, member)).upper()
                 variable = "".join(letter if letter.isalnum() else "_" for letter in words)
                 while variable in taken:

@@ -31,7 +31,7 @@ class ProgressLine:
         text = f"{progress['rows']:,} quads, {progress['rate']:,}/s"
         if "bad_lines" in progress:
             text += f", {progress['bad_lines']:,} bad lines"
-        # The total size of a job is only known in the stage "parse".
+        # The total size of a load job is known only in its stage "parse".
         total = (progress.get("total_bytes") or None) if progress["stage"] == "parse" else None
         self._write(progress["stage"], progress["read_bytes"] if total else 0, total, text)
 

@@ -31,7 +31,7 @@ PUSH_TYPES = {
 _LINES_OF_RDF = ("application/n-triples", "application/n-quads")
 """RDF formats with one statement per line."""
 _AGAIN = (429, 502, 503, 504)
-"""Status codes after which a push is retried."""
+"""HTTP status codes of a server after which a push is retried."""
 _WAITING_LINES = 10_000
 """Maximum number of lines of standard input that are read before they are pushed."""
 _BATCH_BYTES = 1 << 20
@@ -136,7 +136,7 @@ class _Push:
 
     @property
     def by_lines(self) -> bool:
-        """Whether each input line is a complete element, so that lines can be pushed as they arrive."""
+        """True if each input line is a complete element, so that lines can be pushed as they arrive."""
         kind = self.media_type.partition(";")[0].strip()
         by_triple = kind in _LINES_OF_RDF and self.options.each == "triple"
         return kind in ("application/x-ndjson", "text/csv") or by_triple
@@ -149,8 +149,9 @@ class _Push:
             if before == 0 and self.media_type.startswith("text/csv"):
                 header, *lines = block
             if any(line.strip() for line in lines):
-                # The server reports errors by line number of the push. The line number of the input is
-                # greater by the number of earlier input lines, less one for the repeated CSV header.
+                # The server reports errors in pushed lines by their line number in the push. The line number
+                # in the input is greater than in the push by the number of earlier input lines, less one for
+                # the repeated CSV header.
                 self.send(header + b"".join(lines), before - (1 if header and before else 0))
             before += len(block)
 

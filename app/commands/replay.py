@@ -54,9 +54,10 @@ def run_recorded(
     """Register a query in an engine in memory, push the recorded files to its streams and print the results.
 
     Elements of several streams are pushed in the order of their event times. As with a server, the results of
-    an instant are emitted when all streams have reached the instant. Without ``until`` the last windows stay
-    open. The output ``form`` is ``events`` for one feed event per line, ``rows`` for one row per line, or
-    ``debs`` for the output lines of the DEBS 2015 challenge.
+    an instant are emitted when all streams have reached the instant. Without the time ``until``, to which
+    event time advances at the end, the last windows stay open. The output ``form`` is ``events`` for one feed
+    event per line, ``rows`` for one row per line, or ``debs`` for the output lines of the DEBS 2015
+    challenge.
     """
     members: dict[str, Any] = {"query": text, "name": NAME}
     if dialect is not None:
@@ -108,7 +109,7 @@ class _EventPrinter:
         return True
 
     def end(self) -> None:
-        """Ignore the end of the feed."""
+        """Do nothing at the end of the query's feed."""
 
 
 @contextmanager
@@ -162,10 +163,11 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
 def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> None:
     """Push the recorded elements in the order of their event times.
 
-    A stream without elements delays no other stream. If the files were pushed one after the other, the first
-    stream would therefore run ahead of the second one in event time. Elements of one stream with equal event
-    times are one push. At equal event times, streams are pushed in the order of the query text. A file whose
-    elements have no event times is one push after all others.
+    In a replay of recorded files, a stream without elements delays no other stream. If recorded files were
+    pushed one after the other, the first stream would therefore run ahead of the second one in event time.
+    Elements of one stream with equal event times are one push. At equal event times, streams are pushed in
+    the order of the query text. A recorded file whose elements have no event times is one push after all
+    other files.
     """
     bodies = {stream: (file.read_bytes(), _media_type(file)) for stream, file in streams.items()}
     if len(bodies) > 1:

@@ -27,9 +27,9 @@ STATES = {
 }
 """Colour of a table cell that contains the state of a query, job, source or sink."""
 _MOST_WIDTH, _LEAST_WIDTH = 40, 10
-"""Maximum characters of a column before the last one, and minimum characters of the last column."""
+"""Maximum characters of a table's column before the last one, and minimum characters of the last one."""
 _BETWEEN = 2
-"""Characters between two columns."""
+"""Number of characters between two columns of a table."""
 _NUMBER = re.compile(r"-?[\d,.]+ ?(?:[a-zA-Z%]{1,3}|/s)?\Z")
 
 

@@ -62,7 +62,7 @@ def _block(value: str) -> str:
     A TOML parser drops the line break right after the opening quotes.
     """
     *lines, last = [_text(line)[1:-1] for line in value.split("\n")]
-    # Quotes are unescaped on lines without adjacent quotes, except on the last line before the closing
-    # quotes.
+    # In a multi-line TOML string, quotes need no escape on lines without adjacent quotes, except on the last
+    # line before the closing quotes.
     lines = [line if '\\"\\"' in line else line.replace('\\"', '"') for line in lines]
     return '"""\n' + "\n".join([*lines, last]) + '"""'

@@ -1,4 +1,4 @@
-"""The command ``quadrill top``, which shows live figures of a server's queries, streams and memory."""
+"""The command ``quadrill top``, which shows rates and counts of a server's queries, streams and memory."""
 
 from __future__ import annotations
 

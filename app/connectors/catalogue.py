@@ -22,7 +22,7 @@ class Kind:
     """A kind of source or sink.
 
     Attributes:
-        load: imports the class on first use, because its library may be large or missing.
+        load: imports the connector class on first use, because its library may be large or missing.
         extra: the extra of this distribution that installs the kind's library; None without a library.
     """
 
@@ -67,8 +67,8 @@ def source_kind(kind: object) -> type[Source]:
     """Return the class of a kind of source.
 
     Raises:
-        InputError: there is no such kind.
-        UnsupportedError: its library is not installed.
+        InputError: no kind of source has the name.
+        UnsupportedError: the library of the kind of source is not installed.
     """
     found = _load(kind, _SOURCES, "source")
     assert issubclass(found, Source)
@@ -78,7 +78,7 @@ def source_kind(kind: object) -> type[Source]:
 def sink_kind(kind: object) -> type[Sink]:
     """Return the class of a kind of sink.
 
-    Raises: as `source_kind`.
+    Raises: InputError or UnsupportedError if no kind of sink has the name, or its library is not installed.
     """
     found = _load(kind, _SINKS, "sink")
     assert issubclass(found, Sink)
@@ -88,7 +88,7 @@ def sink_kind(kind: object) -> type[Sink]:
 def described_kinds(role: ConnectorRole) -> list[dict[str, Any]]:
     """Describe all kinds of sources or sinks, with the members of a declaration except ``kind``.
 
-    A kind whose library is not installed has only ``needs``, the extra to install.
+    The description of a kind whose library is not installed has only ``needs``, the pip extra to install.
     """
     table, common = (_SOURCES, SOURCE_MEMBERS) if role == "source" else (_SINKS, SINK_MEMBERS)
     descriptions = []

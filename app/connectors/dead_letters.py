@@ -13,7 +13,7 @@ from typing import Any
 log = logging.getLogger("quadrill.connectors")
 
 _MOST_TEXT = 4_000
-"""Maximum number of stored characters of a record."""
+"""Maximum number of characters that a dead letter stores of the record."""
 
 
 def _line_of(letter: dict[str, Any]) -> str:
@@ -38,7 +38,7 @@ class DeadLetterFile:
             try:
                 found.append(json.loads(line))
             except ValueError:
-                continue  # incomplete last line after an interrupted write
+                continue  # a crash while a dead letter was written left an incomplete line
         return found[-self._most :]
 
     def add(self, record: bytes | str, error: str, **members: Any) -> None:
@@ -53,7 +53,7 @@ class DeadLetterFile:
                 self._write(self._path, letter)
 
     def _write(self, path: Path, letter: dict[str, Any]) -> None:
-        """Append a letter to the file; with a full disk the letter stays only in memory."""
+        """Append a dead letter to the file; with a full disk the letter stays only in memory."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._written += 1
@@ -69,12 +69,12 @@ class DeadLetterFile:
             log.warning("The dead letter could not be written to %s: %s", path, error.strerror or error)
 
     def list(self) -> list[dict[str, Any]]:
-        """Return the stored letters, oldest first."""
+        """Return the stored dead letters of the connector, oldest first."""
         with self._lock:
             return list(self._letters)
 
     def clear(self) -> int:
-        """Delete all letters and return their number."""
+        """Delete all dead letters of the connector and return their number."""
         with self._lock:
             forgotten = len(self._letters)
             self._letters.clear()

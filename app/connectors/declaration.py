@@ -13,7 +13,7 @@ from quadrill.store.errors import InputError
 Form: TypeAlias = Literal["text", "number", "flag", "choice", "list", "object"]
 
 HIDDEN = "***"
-"""Text shown in place of a secret."""
+"""Text shown in place of a secret, such as a password, in the declaration of a connector."""
 _SECRET_PARAMETER = re.compile(
     r"([?&;](?:[^=&;#]*[_.-])?"
     r"(?:(?:access|api|auth|sas)?[_-]?(?:token|key)|secret|password|passwd|pass|pwd"
@@ -34,7 +34,7 @@ class ValueReader:
     choices: tuple[str, ...] = ()
 
     def __call__(self, value: Any, name: str) -> Any:
-        """Return the value of a member; raises InputError."""
+        """Return the value of a declaration member; raises InputError for an invalid value."""
         return self.read(value, name)
 
 
@@ -43,12 +43,12 @@ class DeclarationMember:
     """One member of a declaration.
 
     Attributes:
-        name: the name in JSON.
-        read: converts the JSON value into the used value.
-        default: the value of an omitted member.
-        required: True if the member cannot be omitted.
-        secret: True if the value is stored but never shown.
-        help: one sentence for users.
+        name: the member's name in a JSON declaration.
+        read: converts the JSON value of the member into the value that a connector uses.
+        default: the value of the member if a declaration omits it.
+        required: True if a declaration cannot omit the member.
+        secret: True if the member's value is stored but never shown.
+        help: one sentence that explains the member to users.
     """
 
     name: str
@@ -59,7 +59,7 @@ class DeclarationMember:
     secret: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Describe the member as JSON for the users who write declarations."""
+        """Describe the declaration member as JSON for the users who write declarations."""
         reading = self.read if isinstance(self.read, ValueReader) else ValueReader(self.read, "text")
         return {
             "name": self.name,
@@ -76,7 +76,7 @@ def read_members(kind: str, members: Iterable[DeclarationMember], given: Mapping
     """Return the values of a declaration with defaults; null counts as omitted.
 
     Raises:
-        InputError: an unknown member, an invalid value, or a missing member.
+        InputError: the declaration has an unknown member, an invalid value, or a missing member.
     """
     table = {each.name: each for each in members}
     unknown = sorted(name for name in given if name not in table)
@@ -97,7 +97,7 @@ def read_members(kind: str, members: Iterable[DeclarationMember], given: Mapping
 
 
 def _read(member: DeclarationMember, value: Any) -> Any:
-    """Return the value of a member; the error of a secret member does not show the value."""
+    """Return the value of a declaration member; an error about a secret member does not show its value."""
     try:
         return member.read(value, member.name)
     except InputError as error:
@@ -110,7 +110,7 @@ def _read(member: DeclarationMember, value: Any) -> Any:
 
 
 def shown_members(members: Iterable[DeclarationMember], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a declaration as given, with its secrets hidden."""
+    """Return a connector's declaration as the client wrote it, with its secrets hidden."""
     secrets = {each.name for each in members if each.secret}
     shown = {name: HIDDEN if name in secrets else value for name, value in given.items() if value is not None}
     return shown | ({"url": shown_url(shown["url"])} if isinstance(shown.get("url"), str) else {})
@@ -132,7 +132,7 @@ def with_secrets(
     """Return a declaration in which secrets given as `***` have their stored values.
 
     Raises:
-        InputError: there is no stored secret, or the secret would be sent to another server.
+        InputError: no secret is stored for a `***`, or the stored secret would be sent to another server.
     """
     secrets = {each.name for each in members if each.secret}
     hidden = [name for name, value in given.items() if name in secrets and value == HIDDEN]
@@ -170,11 +170,11 @@ def _flag(value: Any, name: str) -> bool:
 
 
 flag = ValueReader(_flag, "flag")
-"""Reader of true or false."""
+"""Reader of a declaration member whose value is true or false."""
 
 
 def number(least: int, most: int) -> ValueReader:
-    """Return a reader of whole numbers within bounds."""
+    """Return a reader of declaration members whose value is a whole number within bounds."""
 
     def read(value: Any, name: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -187,7 +187,7 @@ def number(least: int, most: int) -> ValueReader:
 
 
 def one_of(*words: str) -> ValueReader:
-    """Return a reader of one of several words."""
+    """Return a reader of declaration members whose value is one of several words."""
 
     def read(value: Any, name: str) -> str:
         if value not in words:
@@ -198,7 +198,7 @@ def one_of(*words: str) -> ValueReader:
 
 
 def mapping_of(read: MemberReader) -> ValueReader:
-    """Return a reader of objects whose values all have the same form."""
+    """Return a reader of declaration members that are JSON objects whose values all have the same form."""
 
     def read_all(value: Any, name: str) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -209,7 +209,7 @@ def mapping_of(read: MemberReader) -> ValueReader:
 
 
 def list_of(read: MemberReader | ValueReader) -> ValueReader:
-    """Return a reader of lists whose items have the same form; a single item counts as a list."""
+    """Return a reader of declaration members that are lists of items of one form, or a single item."""
 
     def read_all(value: Any, name: str) -> list[Any]:
         return [read(each, name) for each in (value if isinstance(value, list) else [value])]

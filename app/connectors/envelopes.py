@@ -24,7 +24,7 @@ STYLE = DeclarationMember(
 
 
 def body_of(event: StoredEvent, style: str, query: str) -> bytes:
-    """Encode an event in one of the forms of `STYLE`."""
+    """Encode a feed event in a form of `STYLE`: a JSON line, the data alone, or a CloudEvent."""
     if style == "data":
         return event.data.encode()
     if style == "cloudevents":
@@ -33,7 +33,7 @@ def body_of(event: StoredEvent, style: str, query: str) -> bytes:
 
 
 def line_of(event: StoredEvent) -> bytes:
-    """Encode an event as a line of an NDJSON feed."""
+    """Encode an event of a query as a line of an NDJSON feed."""
     return line(event.kind, event.data, event.id)
 
 

@@ -23,4 +23,4 @@ class ConnectorFailedError(ConnectorError):
 
 
 class StoppedError(Exception):
-    """The connector is being stopped; raised only in the connector's thread."""
+    """The connector is being stopped; this error is raised only in the connector's thread."""

@@ -1,4 +1,4 @@
-"""Reported figures of a running connector: state, rate, lag, newest error."""
+"""Figures that the server reports of a running connector: state, rate, lag, newest error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _RATE_SECONDS = 10.0
 
 
 class Figures:
-    """Figures of one connector, written by its thread and read by requests.
+    """State, counters and newest error of one connector, written by its thread and read by requests.
 
     Attributes:
         taken: elements pushed by a source, or events delivered by a sink, since its start.
-        refused: records that could not be read, or events that could not be delivered.
-        skipped: records without content, for instance tombstones of a Kafka topic.
-        lost: records deleted before they were read; a loss of unknown size counts as one.
-        lag: unprocessed input in units of the remote system (messages, bytes); None if unknown.
+        refused: number of records that a source could not read, or of events that a sink could not deliver.
+        skipped: number of records without content, for instance tombstones of a Kafka topic.
+        lost: number of records deleted before the source read them; a loss of unknown size counts as one.
+        lag: the connector's unprocessed input in units of the remote system (messages, events); None if
+            unknown.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class Figures:
         self.last_ms: int | None = None
 
     def count(self, number: int) -> None:
-        """Count processed elements or events."""
+        """Add a number of processed elements or events to the connector's counters."""
         now = time.monotonic()
         with self._lock:
             self.taken += number
@@ -46,7 +47,7 @@ class Figures:
             self._forget(now)
 
     def rate(self) -> float:
-        """Return elements or events per second, over the last ten seconds."""
+        """Return the number of elements or events processed per second, over the last ten seconds."""
         with self._lock:
             self._forget(time.monotonic())
             return round(sum(number for _, number in self._counts) / _RATE_SECONDS, 1)

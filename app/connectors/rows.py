@@ -24,14 +24,15 @@ def records_of(document: Mapping[str, Any], further: Mapping[str, Any]) -> Itera
 
 
 def plain(term: Mapping[str, Any]) -> Any:
-    """Return the value of a term: numbers and booleans as JSON values, other terms as text."""
+    """Return an RDF term as a JSON value: numbers and booleans as such, other terms as text."""
     value, datatype = term["value"], term.get("datatype", "")
     try:
         if datatype in WHOLE:
             return int(value)
         if datatype in _REAL:
             number = float(value)
-            return number if number - number == 0 else value  # JSON has neither infinity nor NaN
+            # an infinity or NaN stays text, because JSON has no such numbers
+            return number if number - number == 0 else value
     except ValueError:
         return value
     if datatype == XSD + "boolean" and value in ("true", "false", "1", "0"):

@@ -24,7 +24,7 @@ from .source import Source
 log = logging.getLogger("quadrill.connectors")
 
 LEAST_WAIT_S, MOST_WAIT_S = 0.5, 60.0
-"""Seconds between two attempts; the pause doubles after each failure and is reset after a success."""
+"""Least and greatest seconds between two runs of a failing connector; each failure doubles the pause."""
 _SAVE_S = 1.0
 """Minimum seconds between two writes of a sink's position."""
 _NOWHERE = 2**63 - 1
@@ -38,7 +38,7 @@ class _RunnerContext(Protocol):
 
 
 class Runner:
-    """Runs ``work`` in a thread with retries until stopped, and ``at_end`` after the last attempt."""
+    """Runs a connector's ``work`` in a thread, with retries until stopped, and finally ``at_end``."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class Runner:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that runs the connector."""
         self._context.figures.state = "starting"
         self._thread = threading.Thread(target=self._run, name=f"quadrill-{self._what}", daemon=True)
         self._thread.start()
 
     @property
     def lives(self) -> bool:
-        """True while the thread is running."""
+        """True while the thread of the connector is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def ask_to_stop(self) -> None:
@@ -98,7 +98,8 @@ class Runner:
                 if not context.stopping.is_set():
                     return
             except Exception as error:
-                if not isinstance(error, ReportedError | OSError):  # an OSError needs no traceback
+                # an OSError of a connector is logged without a traceback
+                if not isinstance(error, ReportedError | OSError):
                     log.exception("the %s %s failed with an unexpected error", self._what, context.name)
                 self._report("waiting", error)
             wait = LEAST_WAIT_S if figures.taken > before else min(2 * wait, MOST_WAIT_S)
@@ -117,16 +118,17 @@ class Runner:
 
 
 def source_runner(source: Source) -> Runner:
-    """Return the runner of a source, whose partitions stop delaying the stream after the last attempt."""
+    """Return the runner of a source; when it ends, the source's partitions stop delaying the stream."""
     context = source.context
     return Runner(context, source.run, "source", source.interrupt, context.release_partitions)
 
 
 def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], None]) -> None:
-    """Run a sink from its stored position until a stop or an error.
+    """Deliver a query's events to a sink from the sink's stored position until a stop or an error.
 
-    ``save`` stores the id of the last delivered event and is called periodically. If the query was dropped
-    and registered again, the sink gets a reset and continues with the current answer of the new query.
+    ``save`` stores the id of the last event that the sink delivered, and is called periodically. If the query
+    was dropped and registered again, the sink gets a reset and continues with the current answer of the new
+    query.
     """
     context, wanted, saved_at = sink.context, frozenset(sink.given["events"]), time.monotonic()
     subscription: Subscription | None = None
@@ -147,8 +149,8 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             subscription = feed.subscribe(_NOWHERE)
         news = threading.Event()
         subscription.listen(news.set)
-        # The state changes only after the subscription, so that a client that sees `running` gets the next
-        # event.
+        # The sink's state becomes `running` only after the subscription, so that a client that sees `running`
+        # gets the next event.
         context.connected()
         while not context.stopping.is_set():
             news.clear()
@@ -171,8 +173,8 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             if not subscription.exhausted:
                 news.wait(_SAVE_S)
                 continue
-            # The subscription's buffer overflowed: subscribe again from the sink's position, if the feed
-            # still exists.
+            # The buffer of the sink's subscription overflowed: the sink subscribes again from its position,
+            # if the feed still exists.
             subscription = feed.subscribe(context.position)
             subscription.listen(news.set)
             if subscription.closed:
@@ -195,7 +197,7 @@ def _deliver(sink: Sink, events: Sequence[StoredEvent]) -> None:
 
 
 def _put_back(events: Sequence[StoredEvent], position: int | None) -> int | None:
-    """Return the position before a delivery; a reset to lower ids moves the position below these ids."""
+    """Return a sink's position before a delivery; a reset event with lower ids moves it below them."""
     for event in events:
         if event.kind == "reset" and position is not None:
             position = min(position, json.loads(event.data)["earliest"] - 1)

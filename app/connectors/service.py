@@ -31,7 +31,7 @@ from .source import N_QUADS, SOURCE_MEMBERS, Source, SourceContext
 log = logging.getLogger("quadrill.connectors")
 
 FOLDER = "connectors"
-"""Folder in the data folder with the dead letters of sources and sinks."""
+"""Name of the folder in the data folder that has the dead letters of sources and sinks."""
 _STOP_S = 5.0
 
 Key: TypeAlias = tuple[ConnectorRole, str]
@@ -40,7 +40,7 @@ Difference: TypeAlias = Literal["create", "change", "same"]
 
 @dataclass(slots=True)
 class _Connector:
-    """A declared source or sink; with ``error``, its creation failed and the other parts are missing."""
+    """A declared source or sink; if its creation failed, ``error`` says why, and ``runner`` is None."""
 
     record: ConnectorRecord
     part: Source | Sink | None = None
@@ -65,13 +65,14 @@ class ConnectorService:
         )
         self._changing = threading.RLock()
         self._all: dict[Key, _Connector] = {}
-        self._leaving: dict[Key, Runner] = {}  # runners of dropped connectors whose threads have not ended
+        # the runners of dropped connectors whose threads have not ended
+        self._leaving: dict[Key, Runner] = {}
         self._closed = False
 
     # --- start and stop of the server ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Create the registered connectors and start the wanted ones; a failed start sets state `failed`."""
+        """Create the connectors of the registry and start those not stopped by users; a failure is stored."""
         with self._changing:
             for record in self._registry.connectors.all():
                 made = self._all[record.role, record.name] = _Connector(record)
@@ -79,7 +80,7 @@ class ConnectorService:
                     self._begin(made)
 
     def close(self) -> None:
-        """Stop all connectors."""
+        """Stop all sources and sinks of the server."""
         with self._changing:
             runners = [each.runner for each in self._all.values() if each.runner is not None]
             for runner in runners:
@@ -94,13 +95,13 @@ class ConnectorService:
     def put(self, role: ConnectorRole, name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Declare or change a source or sink; return its description, and True if it is new.
 
-        With an equal declaration the connector continues unchanged. With another declaration the connector is
-        restarted at its position; a source of another kind starts from the beginning.
+        A connector whose declaration stays equal continues unchanged. A connector whose declaration changes
+        is restarted at its position; a source of another kind starts from the beginning.
 
         Raises:
-            InputError: an invalid member.
-            NetworkRefusedError: the host is not allowed.
-            UnsupportedError: the library of the kind is not installed.
+            InputError: a member of the declaration is invalid.
+            NetworkRefusedError: the declaration names a host that is not allowed.
+            UnsupportedError: the library of the connector's kind is not installed.
             ConflictError: the earlier connector is still stopping, the sink has another query, or another
                 sink writes to the same files.
         """
@@ -127,7 +128,7 @@ class ConnectorService:
             return self._describe(made), before is None
 
     def compare(self, role: ConnectorRole, name: str, given: Mapping[str, Any]) -> Difference:
-        """Return the effect that `put` would have, without a change; raises the same errors."""
+        """Return `create`, `change` or `same`, the effect a declaration would have; raises `put`'s errors."""
         with self._changing:
             return self._compare(role, name, given)[1]
 
@@ -136,7 +137,7 @@ class ConnectorService:
         return [_listed(self._describe, each) for key, each in sorted(self._all.items()) if key[0] == role]
 
     def get(self, role: ConnectorRole, name: str) -> dict[str, Any]:
-        """Return the description of a source or sink; raises NotFoundError."""
+        """Return the description of a source or sink; raises NotFoundError for an unknown name."""
         return self._describe(self._find(role, name))
 
     def set_wanted(self, role: ConnectorRole, name: str, wanted: bool) -> dict[str, Any]:
@@ -174,7 +175,7 @@ class ConnectorService:
             self._letters(role, name).clear()
 
     def dead_letters(self, role: ConnectorRole, name: str) -> DeadLetterFile:
-        """Return the dead letters of a connector; raises NotFoundError."""
+        """Return the dead letters of a connector; raises NotFoundError for an unknown name."""
         part = self._find(role, name).part
         return part.context.letters if part else self._letters(role, name)
 
@@ -189,14 +190,14 @@ class ConnectorService:
         return found.part.receive(body, media_type, headers)
 
     def has_secret(self, name: str) -> bool:
-        """Return whether bodies posted to a source are signed, so that the sender needs no token."""
+        """Return True if bodies posted to a source are signed, so that the sender needs no token."""
         found = self._all.get(("source", name))
         return found is not None and bool(found.record.members.get("secret"))
 
     def _compare(
         self, role: ConnectorRole, name: str, given: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Difference]:
-        """Return a declaration's members with secrets, and its comparison with the present declaration."""
+        """Return a declaration's members with secrets, and `create`, `change` or `same`, its effect."""
         before = self._all.get((role, name))
         kept = {} if before is None else before.record.members
         members = with_secrets(self._members(role, given), given, kept)
@@ -216,7 +217,7 @@ class ConnectorService:
         return members, "change"
 
     def _check_claims(self, name: str, members: Mapping[str, Any]) -> None:
-        """Raise ConflictError if another sink writes to the same files."""
+        """Raise ConflictError if another sink writes to the files that a sink's declaration names."""
         kind = sink_kind(members["kind"])
         wanted = kind.claims(members, self._sink_folder)
         for (role, other), each in self._all.items():
@@ -224,7 +225,8 @@ class ConnectorService:
             if wanted is None or role != "sink" or other == name or theirs["kind"] != members["kind"]:
                 continue
             taken = None
-            with suppress(ReportedError):  # the other sink was declared under other settings and does not run
+            # a sink declared under other settings has no path now and does not run
+            with suppress(ReportedError):
                 taken = kind.claims(theirs, self._sink_folder)
             if taken == wanted:
                 raise ConflictError(f"the sink {other} writes {wanted.name}", code="sink-path-in-use")
@@ -245,7 +247,7 @@ class ConnectorService:
         return (*common, *_kind_of(role, given).members)
 
     def _check(self, role: ConnectorRole, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a declaration; raises ReportedError if the declaration is invalid."""
+        """Return the values of a connector's declaration; raises ReportedError for an invalid one."""
         values = read_members(f"a {role}", self._members(role, given), given)
         if role == "source":
             source_kind(given["kind"]).check(values, self._hosts, self._folders)
@@ -254,7 +256,7 @@ class ConnectorService:
         return values
 
     def _begin(self, made: _Connector) -> None:
-        """Create the parts of a connector and start its thread."""
+        """Create a connector's source or sink and its runner, and start its thread."""
         record = made.record
         made.part, made.runner, made.error = None, None, None
         try:
@@ -279,14 +281,14 @@ class ConnectorService:
                     sink.context, partial(run_sink, sink, self._engine.queries.feed, save), "sink"
                 )
         except ReportedError as error:
-            # The connector was declared under other settings, or its library is no longer installed.
+            # A registered connector cannot start if the settings have changed or its library was uninstalled.
             made.error = shown_message(error.message)
             log.warning("the %s %s cannot start: %s", record.role, record.name, made.error)
             return
         made.runner.start()
 
     def _end(self, made: _Connector) -> None:
-        """Stop a connector; after a timeout its thread ends later, and the registry has its position."""
+        """Stop a connector and put its position in its record; after a timeout its thread ends later."""
         if made.runner is not None and not made.runner.stop(_STOP_S):
             log.warning("the %s %s takes long to stop", made.record.role, made.record.name)
         if made.part is not None:
@@ -312,7 +314,7 @@ class ConnectorService:
         """Store the position of a sink, unless the sink was dropped or the server was closed."""
         name = made.record.name
         if not self._closed and self._all.get(("sink", name)) is made:
-            with suppress(NotFoundError):  # the sink was dropped in the meantime
+            with suppress(NotFoundError):  # a dropped sink has no record in the registry
                 place = _place(position, context.place_of)
                 self._registry.connectors.update("sink", name, place=place)
 
@@ -352,7 +354,7 @@ class ConnectorService:
 
 
 def _listed(describe: Callable[[_Connector], dict[str, Any]], made: _Connector) -> dict[str, Any]:
-    """Return a connector's description for a list; a connector whose description fails has the error."""
+    """Return a connector's description for a list; if describing fails, the description has the error."""
     try:
         return describe(made)
     except Exception as problem:
@@ -375,7 +377,7 @@ def _lag_of(engine: Engine, sink: Sink) -> int | None:
 
 
 def _kind_of(role: ConnectorRole, given: Mapping[str, Any]) -> type[Source] | type[Sink]:
-    """Return the class of a declaration's kind; raises as `source_kind`."""
+    """Return the class of the kind that a declaration of a source or sink names; raises as `source_kind`."""
     return source_kind(given.get("kind")) if role == "source" else sink_kind(given.get("kind"))
 
 
@@ -385,7 +387,7 @@ def _place(position: int, place_of: int | None) -> str:
 
 
 def _read_place(place: str | None) -> tuple[int | None, int | None]:
-    """Decode a position that `_place` encoded."""
+    """Decode a sink's position: an event id, and the registration time of its query."""
     position, _, place_of = (place or "").partition("@")
     return int(position) if position else None, int(place_of) if place_of else None
 

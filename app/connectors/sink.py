@@ -34,20 +34,20 @@ SINK_MEMBERS = (
     ),
     DeclarationMember("batch", number(1, 100_000), "maximum number of events in one delivery", default=1_000),
 )
-"""Members that every sink has."""
+"""Members that the declaration of every sink may have."""
 
 
 class SinkContext:
     """Context of a running sink: figures, position and stop signal.
 
     Attributes:
-        name: the sink's name.
-        hosts: the allowed hosts.
-        folder: the folder below which the sink may write; None if no folder is allowed.
-        figures: the reported figures of the sink.
-        letters: events that could not be delivered.
-        stopping: set when the sink has to stop.
-        position: the id of the last delivered event.
+        name: the name of the sink.
+        hosts: the remote hosts that connectors of the server may contact.
+        folder: the folder below which the sink may write; None if sinks may write no files.
+        figures: the sink's state, counters and newest error.
+        letters: the dead letters of the sink, events that could not be delivered.
+        stopping: an event that is set when the sink has to stop.
+        position: the id of the last event that the sink delivered.
         place_of: registration time of the query that ``position`` belongs to; None if unknown.
         query_ms: registration time of the query whose events are delivered.
     """
@@ -72,15 +72,15 @@ class SinkContext:
         self.query_ms = 0
 
     def connected(self) -> None:
-        """Report that the remote system has accepted the connection."""
+        """Set the sink's state to `running`, because the remote system has accepted the connection."""
         if not self.stopping.is_set():
             self.figures.state, self.figures.error = "running", None
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for some seconds.
+        """Sleep for a number of seconds in the sink's thread.
 
         Raises:
-            StoppedError: the sink has to stop.
+            StoppedError: the sink has to stop before the time has passed.
         """
         if self.stopping.wait(seconds):
             raise StoppedError
@@ -94,15 +94,15 @@ class SinkContext:
 class Sink(ABC):
     """Base class of a kind of sink.
 
-    ``open``, ``deliver`` and ``close`` are called in the sink's thread, ``open`` again after errors. They
-    raise ConnectorError for a retry with the same events after a pause, and ConnectorFailedError to end
-    without a retry; they must not catch StoppedError.
+    ``open``, ``deliver`` and ``close`` are called in the sink's thread, ``open`` again after errors. A method
+    of a sink raises ConnectorError for a retry with the same events after a pause, and ConnectorFailedError
+    to end without a retry. No method of a sink may catch StoppedError.
     """
 
     members: ClassVar[tuple[DeclarationMember, ...]] = ()
     guarantee: ClassVar[str]
     counts_itself: ClassVar[bool] = False
-    """True if the kind itself adds to ``figures.taken``, because a batch may be delivered partially."""
+    """True if the kind of sink itself counts delivered events, because a batch may be delivered partially."""
 
     def __init__(self, given: Mapping[str, Any], context: SinkContext) -> None:
         """Create a sink from the values of its declaration, without connecting."""
@@ -112,21 +112,21 @@ class Sink(ABC):
     @classmethod
     @abstractmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raise ReportedError if values of a declaration contradict each other or name a forbidden place."""
+        """Raise ReportedError for a sink's declaration that is contradictory or names a forbidden place."""
 
     @classmethod
     def claims(cls, given: Mapping[str, Any], folder: Path | None) -> Path | None:
-        """Return the path that only one sink of the kind may write to; None if several may share it."""
+        """Return the path to which only this sink may write; None if sinks of the kind may share paths."""
         return None
 
     @abstractmethod
     def open(self) -> None:
-        """Connect to the remote system."""
+        """Connect the sink to the remote system."""
 
     @abstractmethod
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Deliver events in order; on return every event is stored remotely or is a dead letter."""
+        """Deliver events of a query in order; on return each is stored remotely or is a dead letter."""
 
     @abstractmethod
     def close(self) -> None:
-        """Disconnect from the remote system."""
+        """Disconnect the sink from the remote system."""

@@ -52,13 +52,13 @@ SOURCE_MEMBERS = (
     ),
     DeclarationMember("batch", number(1, 100_000), "maximum number of records in one push", default=1_000),
 )
-"""Declaration members of every source."""
+"""Members that the declaration of every source may have."""
 
 
 class Message(NamedTuple):
     """One record of the remote system: its bytes, and its metadata as fields for a mapping.
 
-    ``origin`` are the members of a dead letter with the location of the record.
+    ``origin`` has the members that say in a dead letter where the record was, for instance its topic.
     """
 
     body: bytes
@@ -71,14 +71,14 @@ class SourceContext:
     """Context of a running source: its stream, position, figures and stop signal.
 
     Attributes:
-        name: the source's name.
-        stream: the IRI of its stream.
-        hosts: the allowed hosts.
-        folders: the readable folders.
-        figures: the reported figures of the source.
+        name: the name of the source.
+        stream: the IRI of the stream that the source feeds.
+        hosts: the remote hosts that connectors of the server may contact.
+        folders: the folders below which sources may read files.
+        figures: the source's state, counters and newest error.
         letters: the dead letters of unreadable records.
-        stopping: set when the source has to stop.
-        created_ms: the time of the declaration.
+        stopping: an event that is set when the source has to stop.
+        created_ms: the time at which the source was declared, in milliseconds since 1970.
     """
 
     created_ms = 1 << 43
@@ -108,12 +108,12 @@ class SourceContext:
         return self._streams.source_position(self.stream, self.name)
 
     def connected(self) -> None:
-        """Report that the remote system has accepted the connection."""
+        """Set the source's state to `running`, because the remote system has accepted the connection."""
         if not self.stopping.is_set():
             self.figures.state, self.figures.error = "running", None
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for some seconds.
+        """Sleep for a number of seconds in the source's thread.
 
         Raises:
             StoppedError: the source has to stop.
@@ -139,10 +139,11 @@ class SourceContext:
             body: the records.
             media_type: the format of the records.
             position: the source's position after the records, stored in the journal with the elements.
-            at: the event time of elements without a time.
-            each: ``triple`` makes one element of each triple.
-            durable: wait until the elements are durable in the journal.
-            partition: the partition of the records.
+            at: the event time, in milliseconds, of elements whose records have no time.
+            each: with the value ``triple``, each triple of the body becomes one element.
+            durable: True to wait until the pushed elements are durable in the journal.
+            partition: the partition of the remote system from which the records come; None without
+                partitions.
             origin: members of a dead letter with the location of the records.
 
         Raises:
@@ -171,8 +172,8 @@ class SourceContext:
     ) -> None:
         """Push lines of one partition into the stream; ``header`` precedes the lines of each push.
 
-        ``place`` returns the position after a number of lines, ``origin`` the members of a dead letter with
-        the location of a line.
+        ``place`` returns the source's position after a number of lines, ``origin`` the dead-letter members
+        that locate a line.
 
         If the format reports errors only for a whole document, rejected lines are split in halves until the
         invalid lines are found; all valid lines enter the stream.
@@ -204,13 +205,13 @@ class SourceContext:
         self._count(body, answer, lambda number: origin(number - header.count(b"\n")))
 
     def _call(self, media_type: str, position: str | None, partition: str | None) -> PushCall:
-        """Return the parameters of a push that stores the position and lists invalid records."""
+        """Return the parameters of a push that stores the source's position and lists invalid records."""
         place = None if position is None else (self.name, position)
         named = DIRECT if partition is None else f"{self.name}/{partition}"
         return PushCall(self.stream, media_type, partial=True, position=place, partition=named)
 
     def _enter(self, call: PushCall, body: bytes) -> dict[str, Any]:
-        """Push a body, and retry while the stream is full; raises errors of the body as `_UNREADABLE`."""
+        """Push a body into the stream, and retry while the stream is full; raises `_UNREADABLE` errors."""
         while True:
             if self.stopping.is_set():
                 raise StoppedError
@@ -224,11 +225,11 @@ class SourceContext:
                 raise ConnectorFailedError(error.message, hint=error.hint) from error
 
     def _store_position(self, position: str | None) -> dict[str, Any]:
-        """Store the position after records of which none entered the stream."""
+        """Store the source's position after records of which none entered the stream."""
         return {"accepted": 0} if position is None else self._enter(self._call(N_QUADS, position, None), b"")
 
     def push_or_raise(self, body: bytes, media_type: str) -> dict[str, Any]:
-        """Push a body for a sender that waits for the answer: all or nothing; errors are raised."""
+        """Push all records of a posted body into the stream, or none and raise the error."""
         try:
             answer = self._streams.push(PushCall(self.stream, media_type), body)
         except _UNREADABLE:
@@ -248,9 +249,10 @@ class SourceContext:
         return self._streams.declare_partitions(self.stream, self.name, waiting)
 
     def release_partitions(self) -> None:
-        """Report to the stream that reading has paused, so partitions become idle after the idle timeout."""
+        """Report to the stream that the source does not read now, so its partitions may become idle."""
         if self._declared:
-            with suppress(ReportedError):  # the engine has stopped, or the stream was dropped
+            # partitions need no release if the engine has stopped or the stream was dropped
+            with suppress(ReportedError):
                 self._streams.declare_partitions(self.stream, self.name, dict.fromkeys(self._declared, False))
 
     def push_messages(
@@ -259,10 +261,11 @@ class SourceContext:
         media_type: str,
         partition: str | None = None,
     ) -> None:
-        """Push messages into the stream, each with the position after it, and wait until they are durable.
+        """Push messages, each with the source's position after it, and wait until they are durable.
 
         JSON messages become one push of lines: messages of `JSON` are records with the fields of their
-        message added, messages of `NDJSON` are lines. In other formats each message is a separate push.
+        message added, messages of `NDJSON` are lines. Each message in a format other than JSON and NDJSON is
+        a separate push.
 
         Raises: as `push`.
         """
@@ -276,7 +279,7 @@ class SourceContext:
                 found = [message.body.strip()] if asked == NDJSON else self._lines(message)
                 # An NDJSON message may have several lines, which the answer of a push counts separately.
                 lines += [(line + b"\n", place) for body in found for line in body.splitlines()]
-            # The position moves past a message after its last line.
+            # The source's position moves past a message only when the message's last line has entered.
             last = {place: number for number, (_, place) in enumerate(lines, 1)}
             before = [None, *(position for _, position in messages)]
 
@@ -336,12 +339,12 @@ class SourceContext:
             return []
 
     def refuse(self, record: bytes, error: str, **members: Any) -> None:
-        """Store an unreadable record as a dead letter; ``members`` have its location."""
+        """Store an unreadable record as a dead letter; ``members`` say where the record was."""
         self.figures.refused += 1
         self.letters.add(record, error, **members)
 
     def lose(self, where: str, reason: str, number: int = 1, **members: Any) -> None:
-        """Count records deleted before they were read, and store a dead letter on the loss."""
+        """Count records deleted before the source read them, and report the loss as a dead letter."""
         log.warning("the source %s: %s: %s", self.name, where, reason)
         self.figures.lost += number
         self.refuse(where.encode("utf-8", "backslashreplace"), reason, **members)
@@ -379,14 +382,14 @@ class Source(ABC):
     @classmethod
     @abstractmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raise ReportedError if values of a declaration contradict each other or name a forbidden place."""
+        """Raise ReportedError for a source's declaration that is contradictory or names a forbidden place."""
 
     @abstractmethod
     def run(self) -> None:
-        """Read records and push them into the stream."""
+        """Read records of the remote system and push the records into the stream."""
 
     def interrupt(self) -> None:
-        """Interrupt waits for the remote system; called from another thread when the source has to stop."""
+        """Interrupt waits of the source for the remote system; called from another thread to stop it."""
         return
 
     def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _FORBIDDEN = frozenset("host content-length transfer-encoding connection".split(
 
 
 def header_text(value: Any, name: str) -> str:
-    """Return a header value: printable text in one line."""
+    """Return the value of an HTTP header in a declaration, which must be printable text in one line."""
     found = text(value, name)
     header = name.rpartition(".")[2].lower()
     if header in _FORBIDDEN or not found.isprintable() or not header.replace("-", "").isalnum():
@@ -36,9 +36,9 @@ HEADERS = DeclarationMember(
     "headers", mapping_of(header_text), "headers of each request", default={}, secret=True
 )
 FINAL = frozenset((400, 401, 403, 404, 405, 406, 410))
-"""HTTP statuses of permanent refusals; all other statuses are temporary."""
+"""HTTP statuses at which a connector ends; after any other error status it retries."""
 SIGNATURE = "X-Hub-Signature-256"
-"""Name of the header with the signature of the body."""
+"""Name of the HTTP header with the HMAC-SHA256 signature of a webhook's body."""
 TOKEN = DeclarationMember("token", header_text, "the bearer token of each request", secret=True)
 TIMEOUT = DeclarationMember(
     "timeout",
@@ -57,14 +57,14 @@ def headers_of(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def signature_of(secret: str, body: bytes) -> str:
-    """Return the value of the header `SIGNATURE` for a body."""
+    """Return the signature of a webhook's body, for the header `X-Hub-Signature-256`."""
     return f"sha256={hmac.new(secret.encode(), body, 'sha256').hexdigest()}"
 
 
 def require_no_password(url: str, form: str = "") -> None:
     """Raise InputError if a URL, even an invalid one, has a user name, because URLs are shown to clients.
 
-    ``form`` describes the required form in the error message.
+    ``form`` describes the required form of a URL in the error message.
     """
     if "@" in re.split("[/?#]", url.partition("://")[2] or url, maxsplit=1)[0]:
         message = f"url holds a password{form and f', it must be {form}'}"
@@ -72,11 +72,11 @@ def require_no_password(url: str, form: str = "") -> None:
 
 
 def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -> None:
-    """Check the URL of the remote system.
+    """Check the URL of the remote system of a connector.
 
     Raises:
         InputError: the URL is invalid, or has a user name or password.
-        NetworkRefusedError: the host is not allowed.
+        NetworkRefusedError: the host of the URL is not allowed.
     """
     require_no_password(url)
     try:

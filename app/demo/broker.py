@@ -32,7 +32,7 @@ class BrokerClient:
         self._client = client
         self._url = url
         self._sent: dict[str, int] = {}
-        # The topic is unique to this run, because other clients may use the same broker.
+        # The demo's MQTT topic is unique to this run, because other clients may use the same broker.
         self._topic = f"quadrill-demo/{uuid.uuid4().hex[:8]}"
         self._mqtt = Client(CallbackAPIVersion.VERSION2)
 
@@ -79,7 +79,7 @@ class BrokerClient:
         return f"{self._topic}/{_name(stream)}"
 
     def _wait(self, stream: str) -> None:
-        """Wait until a stream's source is running and has read all elements that were published."""
+        """Wait until a stream's source is running and has read all elements that the demo published."""
         deadline = time.monotonic() + WAIT_S
         while True:
             source = self._client.source(_name(stream))

@@ -15,9 +15,9 @@ from .data import QUERY_FILES, rdf, text_of
 
 NDJSON = "application/x-ndjson"
 TRIES = 60
-"""Maximum attempts of a request while the server's queues are full."""
+"""Maximum attempts of a request of the demo while the server's queues are full."""
 TIMEOUT_SECONDS = 60.0
-"""Maximum seconds without a response of the server."""
+"""Maximum seconds that a request of the demo waits for a response of the server."""
 NOT_FOUND, QUEUES_FULL = 404, 429
 T = TypeVar("T")
 # With the output "changes", the feed shows inserted and deleted rows after the watch list changes.
@@ -41,7 +41,7 @@ class DemoClient:
         self._server = Client(url, token=token, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def set_up(self) -> None:
-        """Load graphs, declare streams and register queries; replace the objects of an earlier run."""
+        """Load the demo's graphs, streams and queries into the server; replace those of an earlier run."""
         server = self._server
         for graph, (media_type, triples) in rdf.static_graphs().items():
             headers = {"Content-Type": media_type}
@@ -77,7 +77,7 @@ class DemoClient:
         return self._ask(self._server.sources.describe, name)
 
     def drop_source(self, name: str) -> None:
-        """Delete a source of the server, if it exists."""
+        """Delete a source of the demo's server, if the source exists."""
         self._drop(self._server.sources.drop, name)
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
 """Replay of the demo's week of flights and weather reports as pushes, at a given speed.
 
 Event time alone determines the order of the elements and the instant at which the watch list changes; the
-wall clock only determines how many elements are in one push. So the feeds get the same rows at every speed.
+wall clock only determines how many elements are in one push. So the feeds of the demo's queries get the same
+rows at every speed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class NothingToReplayError(ReportedError):
 
 
 class DemoApi(Protocol):
-    """Operations of a server that the replay uses."""
+    """Operations of a server that the demo's replay uses."""
 
     def push(self, stream: str, lines: Sequence[str]) -> None:
         """Push elements, one NDJSON line each, to a stream in one request."""
@@ -47,7 +48,7 @@ class DemoApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """Rows of one replay round, with start <= event time < end, and the time of the watch list change.
+    """Rows of one round of the replay, with start <= event time < end, and the time of the watch list change.
 
     ``change_ms`` is the event time of the middle departure; all earlier elements are sent before the change.
     """
@@ -84,16 +85,16 @@ class ReplayPlan:
 
     @property
     def round_ms(self) -> int:
-        """Event time in ms between the starts of two rounds.
+        """Event time in ms between the starts of two rounds of the demo's replay.
 
-        The time is a whole number of days, so that the hours of the day stay equal. At least one hour, which
-        is the width of the queries' longest window, lies between two rounds, so that all windows become
-        empty.
+        The time between two rounds is a whole number of days, so that the hours of the day stay equal. At
+        least one hour, which is the width of the queries' longest window, lies between two rounds, so that
+        all windows become empty.
         """
         return ((self.end_ms - self.start_ms + HOUR_MS) // DAY_MS + 1) * DAY_MS
 
     def moved(self, by_ms: int) -> ReplayPlan:
-        """Return the plan with all event times increased by ``by_ms``."""
+        """Return the plan of a replay round with all event times increased by ``by_ms``."""
         return ReplayPlan(
             departures=tuple(flight.moved(by_ms) for flight in self.departures),
             weather=tuple(report.moved(by_ms) for report in self.weather),
@@ -103,7 +104,7 @@ class ReplayPlan:
         )
 
     def until(self, end_ms: int) -> ReplayPlan:
-        """Return the plan with only the rows before the event time ``end_ms``."""
+        """Return the plan of a replay round with only the rows before the event time ``end_ms``."""
         return replace(
             self,
             departures=tuple(flight for flight in self.departures if flight.departed_ms < end_ms),
@@ -115,7 +116,7 @@ class ReplayPlan:
 def rounds(start_ms: int, span_ms: int | None = None, *, once: bool = False) -> Iterator[ReplayPlan]:
     """Yield the rounds of a replay: the data from ``start_ms`` on, then the same data with later event times.
 
-    The rounds end after ``span_ms`` of replayed event time, or after the first round if ``once`` is set.
+    The rounds of a replay end after ``span_ms`` of event time, or after the first round if ``once`` is set.
 
     Raises: NothingToReplayError when no flight departed in the interval of the first round.
     """
@@ -151,11 +152,11 @@ def replay(
     progress: Callable[[int], None] = lambda _at_ms: None,
     changed: Callable[[int], None] = lambda _at_ms: None,
 ) -> None:
-    """Push the plan's rows at ``speed`` times real time, and change the watch list at ``change_ms``.
+    """Push a plan's flights and weather at ``speed`` times real time; change the watch list meanwhile.
 
     Args:
-        plan: rows to push.
-        api: server that receives the rows.
+        plan: the rows of flights and weather to push.
+        api: the server that receives the rows.
         speed: event seconds per wall second, positive.
         clock: returns monotonic seconds.
         pause: called to wait for a number of seconds between pushes; an exception of it ends the replay.

@@ -87,7 +87,7 @@ def play(
     """Replay the plans on a server and print the feeds' tallies, until all results have arrived.
 
     ``last_ids`` waits until the engine has processed all pushes and returns the id of each feed's last event,
-    or None after a time-out. The result is the tally of each feed by query name.
+    or None after a time-out. The returned dict has the tally of each feed by query name.
     """
     followers = [FeedFollower(url, name, headers) for name in QUERY_FILES]
     tallies = {follower.tally.name: follower.tally for follower in followers}
@@ -130,8 +130,8 @@ def play(
 def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
     """Wait until the engine has processed all pushes, and return the id of each feed's last event.
 
-    The function returns None if the engine is not done after CATCH_UP_SECONDS. If ``stop`` is set, the
-    function raises _DemoStoppedError.
+    The event ids are None if the engine has not processed all pushes after CATCH_UP_SECONDS. If ``stop`` is
+    set, the wait for the engine ends with _DemoStoppedError.
     """
     for _ in range(round(CATCH_UP_SECONDS / SYNC_SECONDS)):
         try:

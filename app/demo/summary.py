@@ -15,9 +15,9 @@ import httpx
 from .data.rdf import instant
 
 RECONNECT_SECONDS = 0.2
-"""Seconds before a follower opens a lost connection again."""
+"""Seconds before a reader of a feed opens a lost connection again."""
 CELL_WIDTH = 34
-"""Maximum characters of a printed value."""
+"""Maximum characters of a value in the demo's summary."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class FeedFollower(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Read the feed over consecutive connections, on the thread of this follower."""
+        """Read the query's feed over consecutive connections, on the thread of this reader."""
         with httpx.Client(timeout=httpx.Timeout(10.0, read=60.0), trust_env=False) as http:
             while not self._stopping.is_set():
                 try:
@@ -74,7 +74,7 @@ class FeedFollower(threading.Thread):
                     self._stopping.wait(RECONNECT_SECONDS)
 
     def stop(self) -> None:
-        """Ask the follower's thread to end at the feed's next event, or when the connection closes."""
+        """Ask this reader's thread to end at the feed's next event, or when the connection closes."""
         self._stopping.set()
 
     def _follow(self, http: httpx.Client) -> None:

@@ -1,1 +1,1 @@
-"""Descriptions of an engine's queries and streams as JSON documents and text."""
+"""Descriptions of continuous queries and streams as JSON documents and text."""

@@ -21,19 +21,19 @@ _MOST_NAMES = 50
 
 
 def advice(prepared: PreparedQuery, reader: StoreReader, engine: Engine) -> list[str]:
-    """Return advice for a registration as sentences, based on the current data."""
+    """Return sentences of advice on a query to be registered, based on the current data."""
     return [*variable_advice(prepared.query), *_unseen(prepared, reader, engine)]
 
 
 class _Newest:
-    """Predicates of the newest retained elements of streams; each stream is searched once."""
+    """Predicates of the newest retained elements of streams, of which each is searched once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._seen: dict[str, tuple[int, set[NamedNode]]] = {}
 
     def searched_without(self, name: NamedNode, streams: Iterable[NamedNode | Var]) -> int:
-        """Return the number of searched elements if none of them has the predicate ``name``.
+        """Return the number of searched stream elements if none of them has the predicate ``name``.
 
         Return 0 if an element has the predicate, or if a stream has no elements or is a variable.
         """
@@ -53,9 +53,10 @@ class _Newest:
 
 
 def _unseen(prepared: PreparedQuery, reader: StoreReader, engine: Engine) -> Iterator[str]:
-    """Return sentences on predicates and graphs that neither the store nor the streams have.
+    """Return sentences on a query's predicates and graphs that neither the store nor its streams have.
 
-    Patterns of C-SPARQL, which name no window, are looked up in the store and in all streams of the query.
+    The predicates of C-SPARQL patterns, which name no window, are looked up in the store and in all streams
+    of the query.
 
     A stream without retained elements gives no advice, because queries are often registered before the first
     element arrives.

@@ -1,4 +1,4 @@
-"""Descriptions of queries as JSON."""
+"""Descriptions of continuous queries as JSON documents."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from .static_parts import describe_static
 from .streams import known_time
 
 FindStream: TypeAlias = Callable[[str], StreamState | None]
-"""Function that returns the state of the stream with a name or an IRI."""
+"""Function that returns the state of the stream with a name or an IRI; None if there is no such stream."""
 _MOST_NAMES = 20
-"""Maximum number of names listed for queries that share one plan."""
-# Members of a description that only a running query has, with their values for other queries.
+"""Maximum number of names that a description lists of the queries that share one plan."""
+# Members that only a running query's description has, with their values for queries that do not run.
 _NOT_RUNNING: dict[str, Any] = {
     "engine": None,
     "once_per": None,
@@ -51,7 +51,7 @@ _NOT_RUNNING: dict[str, Any] = {
 
 
 def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
-    """Describe a registration that does not run yet; also used for the answer of a validation."""
+    """Describe a query that does not run, because it is being registered or only validated."""
     query, once_per = prepared.query, prepared.query.emission.once_per
     return {
         "name": prepared.name,
@@ -79,7 +79,7 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
 
 
 def _given(registration: Registration) -> dict[str, Any]:
-    """Return the members with which an equal query can be registered, except its name and text."""
+    """Return the JSON members, except name and text, with which an equal query can be registered."""
     dialect = {} if registration.dialect is None else {"dialect": registration.dialect}
     return dialect | registration.options()
 
@@ -151,7 +151,7 @@ def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) ->
 
 
 def _next_report(query: RunningQuery) -> int | None:
-    """Return the earliest time of the next report; None if the query reports each change without AFTER."""
+    """Return the earliest time of a query's next report; None if it reports each change without AFTER."""
     timeline = query.timeline
     if query.prepared.report.kind != "on-content-change":
         return timeline.next_due()
@@ -225,7 +225,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
 
 
 def _filters_of(query: RunningQuery) -> dict[str, Any]:
-    """Return where the plan evaluates uncertain filters, and the last fan-out; None without such filters."""
+    """Return where a plan evaluates uncertain filters, and their last fan-out, as JSON members."""
     state, place = query.plan_state, query.evaluator.filter_place
     if state is None or not uncertain_filters(state.plan):
         return {"filter_place": None, "fan_out": None}
@@ -237,8 +237,8 @@ def _filters_of(query: RunningQuery) -> dict[str, Any]:
 def _sharing_group(query: RunningQuery) -> list[str] | None:
     """Return the names of the queries that share windows with ``query``, which is included.
 
-    The result is None if ``query`` shares no windows. Of a shared plan, at most `_MOST_NAMES` queries are
-    listed.
+    The list of queries that share windows is None if ``query`` shares none. At most `_MOST_NAMES` queries of
+    a shared plan are listed.
     """
     group = query.group
     if group.siblings is None or len(group.siblings) == 1:
@@ -249,7 +249,7 @@ def _sharing_group(query: RunningQuery) -> list[str] | None:
 
 
 def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms: int) -> dict[str, Any]:
-    """Describe a stream as a query reads it; `docs/http-api.md` explains the members."""
+    """Describe a stream as one query reads it; `docs/http-api.md` explains the members of the description."""
     reached = known_time(query.timeline.inputs.lag_of(iri))
     known = {"iri": iri, "name": None, "active": reached is not None, "reached": reached, "late": 0,
              "watermark": None, "idle": False, "newest": None, "derived_from": None}  # fmt: skip

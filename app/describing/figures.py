@@ -1,4 +1,4 @@
-"""Figures of the engine and of each query for metrics, collected without building descriptions."""
+"""Counts of the engine and of each query for metrics, collected without building descriptions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadrill.store.quads.meters import Stages
 from quadrill.store.quads.rates import Rate
 
 _RATED_GRAPHS = 50
-"""Maximum number of graphs with a reported rate, because each is a separate metrics series."""
+"""Maximum number of graphs whose rate of change is reported, as each graph is a separate metrics series."""
 
 
 class EngineFigures(NamedTuple):
@@ -29,7 +29,7 @@ class EngineFigures(NamedTuple):
 
 
 class QueryFigures(NamedTuple):
-    """Figures of one query; ``state_quads`` counts quads in windows and in waiting elements."""
+    """Counts of one query for metrics; ``state_quads`` are the quads in windows and waiting elements."""
 
     name: str
     state: str
@@ -58,9 +58,9 @@ def engine_figures(engine: Engine) -> EngineFigures:
 
 
 def journal_state(engine: Engine) -> dict[str, Any] | None:
-    """Return size and health of the journal and the result log; None for a store in memory.
+    """Return size and health of the engine's journal and result log; None for a store in memory.
 
-    ``trouble`` is the reason why no input is accepted now, else None; ``recovery`` describes the last
+    ``trouble`` is the reason why the engine accepts no input now, or None; ``recovery`` describes the last
     recovery.
     """
     parts, recovery = engine.parts, engine.recovery
@@ -89,7 +89,7 @@ def journal_state(engine: Engine) -> dict[str, Any] | None:
 
 
 def query_figures(engine: Engine) -> list[QueryFigures]:
-    """Return the figures of all queries in the order of their registration."""
+    """Return the counts of all queries for metrics, in the order of their registration."""
     return list(engine.queries.inspect_all(lambda entries: list(map(_figures_of, entries))))
 
 

@@ -18,7 +18,7 @@ STATES = ("running", "materialising", "paused", "failed")
 
 @dataclass(frozen=True, slots=True)
 class QuerySelection:
-    """Selection and page of queries in registration order; ``contains`` matches names, ignoring case."""
+    """Which queries a list shows, in registration order; ``contains`` matches names, ignoring case."""
 
     contains: str = ""
     state: str | None = None
@@ -29,7 +29,8 @@ class QuerySelection:
 def list_part(engine: Engine, part: QuerySelection) -> dict[str, Any]:
     """Return one page of query descriptions, the number of queries in each state, and the number of matches.
 
-    Only the queries of the page are described, so the cost depends on the page, not on the list.
+    Only the queries of the page are described, so the cost depends on the length of the page, not of the
+    list.
     """
     known = list(engine.queries.inspect_all(_names_and_states))
     wanted = part.contains.casefold()
@@ -40,7 +41,7 @@ def list_part(engine: Engine, part: QuerySelection) -> dict[str, Any]:
     end = None if part.limit is None else part.offset + part.limit
     found = []
     for name in matching[part.offset : end]:
-        with suppress(NotFoundError):  # the query was dropped in the meantime
+        with suppress(NotFoundError):  # the query was dropped after the names were read
             found.append(describe_listed(engine, name))
     states = Counter(state for _, state in known)
     return {

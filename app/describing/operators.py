@@ -1,4 +1,4 @@
-"""Operators of a plan: their figures, and the tree that EXPLAIN shows."""
+"""Operators of a query plan: their counts and times, and the tree that EXPLAIN shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quadrill.continuous.plan.plan import Plan
 
 
 def measured(plan: Plan) -> dict[str, Any]:
-    """Return the live figures of a plan since the start of its query.
+    """Return row counts and times of a plan's operators since the start of its query.
 
     ``steps`` is the number of executed steps, ``timed_steps`` the number of steps whose time was measured,
     and ``operators`` has one object per operator, the root last; docs/http-api.md explains its members.
@@ -39,7 +39,8 @@ def measured(plan: Plan) -> dict[str, Any]:
 def tree(plan: Plan, *, analyze: bool = False) -> str:
     """Return the operators of a plan as an indented text tree, root first.
 
-    An operator that several operators read is expanded once. ``analyze`` adds live figures.
+    An operator whose rows several operators read is expanded once in the tree. ``analyze`` adds the measured
+    row counts and times.
     """
     shown: set[int] = set()
     lines: list[str] = []
@@ -65,7 +66,7 @@ def tree(plan: Plan, *, analyze: bool = False) -> str:
 
 
 def _figures_text(operator: Mapping[str, Any]) -> str:
-    """Format the figures of one operator as text."""
+    """Format the measured row counts and times of one operator as text."""
     rows = f"{operator['rows_out']} rows"
     if operator["inputs"]:
         rows = f"{operator['rows_in']} rows in, {operator['rows_out']} out"

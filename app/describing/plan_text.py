@@ -1,4 +1,4 @@
-"""EXPLAIN as text or JSON, and the generated source of a plan."""
+"""EXPLAIN as text or JSON, and the generated Python source of a plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PART_NOTES = {
 """Templates of EXPLAIN's notes on a static part, for members with a value."""
 
 
-# Members of a query's description that EXPLAIN as JSON has, always or with live figures.
+# Members of a query's description that EXPLAIN as JSON has, always (`_PLAN`) or with ANALYZE (`_LIVE`).
 _PLAN = (
     "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "into_graph",
     "uncertain_filters", "filter_place", "fan_out",
@@ -31,7 +31,7 @@ _LIVE = (
 
 
 def plan_document(document: dict[str, Any], *, analyze: bool) -> dict[str, Any]:
-    """Return EXPLAIN as JSON from the answer of `explain`; ``analyze`` adds live figures."""
+    """Return EXPLAIN as JSON from the answer of `explain`; ``analyze`` adds measured counts and times."""
     return {member: document.get(member) for member in (*_PLAN, *(_LIVE if analyze else ()))}
 
 
@@ -78,7 +78,7 @@ def explain_text(document: dict[str, Any]) -> str:
 
 
 def _part_lines(part: dict[str, Any]) -> list[str]:
-    """Return the text lines for one static part."""
+    """Return EXPLAIN's text lines for one static part of a query."""
     lookup = part.get("lookup")
     how = f"{part['rows']} rows of" if lookup is None else "looked up by key:"
     names = " ".join("?" + name for name in part["variables"])
@@ -99,7 +99,7 @@ def _part_lines(part: dict[str, Any]) -> list[str]:
 
 
 def _source_line(source: dict[str, Any]) -> str:
-    """Return the text line for a remote source: address, refresh period, and the origin of the period."""
+    """Return EXPLAIN's text line for a remote source: address, refresh period, and who set the period."""
     every = source["every_ms"]
     how = "by hand" if every is None else f"every {show_duration(every)}"
     why = {

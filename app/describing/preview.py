@@ -24,9 +24,9 @@ from ..http.errors import HttpError
 
 @dataclass(frozen=True, slots=True)
 class PreviewLimits:
-    """Limits of a preview's cost.
+    """Limits on the cost of the preview of a query.
 
-    They bound the processed elements, the returned events, the run time in milliseconds, the rows of one
+    Limited are the processed elements, the returned events, the run time in milliseconds, the rows of one
     evaluation and of the answer, the bytes of one evaluation and of the document, and the milliseconds of
     waiting for another preview.
     """
@@ -40,7 +40,7 @@ class PreviewLimits:
 
 
 TIME_OVER = "the time limit of a preview was reached"
-"""Reason of a preview's early end in its document."""
+"""The reason that a preview's document gives for its early end when its time is over."""
 _RUNNING = threading.Lock()
 """Lock that a running preview holds, because a server runs one preview at a time."""
 
@@ -60,8 +60,8 @@ def preview(
     engine's tasks, so running queries are not affected.
 
     Raises:
-        ReportedError: as for a registration; UnsupportedError for a query that reads other servers.
-        HttpError: another preview is running.
+        ReportedError: the query cannot be registered, or (UnsupportedError) it reads other servers.
+        HttpError: 503 when another preview is still running.
     """
     prepared = engine.lifecycle.prepare(registration)
     if prepared.source_specs:
@@ -107,7 +107,8 @@ def _run(
         progress.called_off = True
         if evaluator is not None:
             evaluator.budget.stop = TIME_OVER
-            # With 0, the budget checks at the next produced row whether it must stop.
+            # With a ``next_check`` of 0, the budget checks at the next produced row whether the evaluation
+            # must stop.
             evaluator.budget.next_check = 0
 
     timer = threading.Timer(max(0.0, end - time.monotonic()), call_off)
@@ -133,8 +134,8 @@ def _newest(
 ) -> tuple[list[StreamInput], int | None, int]:
     """Return the newest inputs of a query's streams, with at most ``most`` elements.
 
-    The result also has the first event time of the last ``span_ms`` (None without retained elements), and the
-    number of elements in that time that are left out.
+    The inputs are followed by the first event time of the last ``span_ms`` (None without retained elements),
+    and by the number of elements since that time that are left out.
     """
     inputs = engine.streams.retained(prepared.streams, NEVER)
     times = [each.event_time for one in inputs if isinstance(one, Arrival) for each in one.elements]
@@ -154,7 +155,7 @@ def _newest(
 
 
 def _copied(event: StreamInput) -> StreamInput:
-    """Copy an input with fresh elements, because elements cache term ids, which differ between engines."""
+    """Copy a stream's input with fresh elements, because elements cache term ids, which differ per engine."""
     if not isinstance(event, Arrival):
         return event
     copies = [Element(each.statements, each.event_time, each.seq) for each in event.elements]
@@ -162,7 +163,7 @@ def _copied(event: StreamInput) -> StreamInput:
 
 
 def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[int, str | None]:
-    """Process the inputs; return the number of processed elements, and the reason of an early stop."""
+    """Let a preview process inputs; return the number of elements, and the reason of an early stop."""
     taken = 0
     try:
         now = trial.created_ms
@@ -180,8 +181,8 @@ def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[i
 def _document_of(trial: RunningQuery, taken: int, stopped: str | None, most: int) -> dict[str, Any]:
     """Return a preview as JSON, with the answer and the newest events that fit into ``most`` bytes.
 
-    ``answer`` is null if the answer alone is longer than ``most``. ``cut`` is True if the answer or an event
-    is left out.
+    The member ``answer`` of a preview is null if the answer alone is longer than ``most`` bytes. The member
+    ``cut`` of a preview is True if the answer or an event is left out.
     """
     feed = trial.feed
     subscription = feed.subscribe(after_id=0)

@@ -29,7 +29,7 @@ log = logging.getLogger("quadrill.app")
 
 
 def describe(engine: Engine, name: str) -> dict[str, Any]:
-    """Return the description of a query; raises NotFoundError."""
+    """Return the description of a query; raises NotFoundError for an unknown name."""
     now_ms = engine.clock.now_ms()
 
     def describe_entry(
@@ -77,7 +77,7 @@ def describe_all(engine: Engine) -> list[dict[str, Any]]:
     """Return the descriptions of all queries in the order of their registration."""
     found = []
     for name in engine.queries.names():
-        with suppress(NotFoundError):  # the query was dropped in the meantime
+        with suppress(NotFoundError):  # the query was dropped after the names were read
             found.append(describe_listed(engine, name))
     return found
 
@@ -85,7 +85,7 @@ def describe_all(engine: Engine) -> list[dict[str, Any]]:
 def explain(engine: Engine, name: str, *, analyze: bool = False) -> dict[str, Any]:
     """Return a query's description, its plan, and the plan's generated source (None without one).
 
-    With ``analyze``, the plan has live figures of each operator.
+    With ``analyze``, the plan has measured row counts and times of each operator.
     """
     document = describe(engine, name) | {"plan": None, "code": None, "written": None}
     prepared, plan = engine.queries.inspect(name, partial(_plan_of, analyze))
@@ -111,7 +111,7 @@ def _texts_of(prepared: PreparedQuery) -> dict[str, str]:
 
 
 def validate(engine: Engine, registration: Registration, *, code: bool = False) -> dict[str, Any]:
-    """Return description, plan and warnings of a registration without registering it.
+    """Return description, plan and warnings of a query without registering it.
 
     With ``code``, the answer also has the plan's generated source (None without one).
     """

@@ -1,4 +1,4 @@
-"""Descriptions of a query's static parts as JSON: patterns, rows, and whether rows are held or looked up."""
+"""Descriptions of a query's static parts as JSON: patterns, rows, and whether rows are looked up by key."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
     reading, choices = table.reading, statics.background.choices
     choice = reading.choice if table.follows else choices.get(statics.parts[place].name)
     return {
-        # The table also has rows of versions that the query has not reached; the query does not read these
-        # rows.
+        # A static part's table also has rows of store versions that the query has not reached and does not
+        # read yet.
         "rows": table.count - steps.rows_ahead(place) if lookup is None else lookup["rows"],
         "version": statics.version if table.follows else table.version,
         "engine": "oxigraph" if choice is None else choice.engine,
@@ -65,7 +65,7 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
 
 
 def _cache_figures(lookups: Sequence[Lookup]) -> dict[str, Any]:
-    """Return the cache figures of one looked-up part: cached keys and rows, look-ups, and cache hits."""
+    """Return counts of a looked-up static part's cache: cached keys and rows, look-ups, and cache hits."""
     asked, found = sum(each.asked for each in lookups), sum(each.found for each in lookups)
     return {
         "keys": sum(each.keys for each in lookups),

@@ -17,7 +17,7 @@ log = logging.getLogger("quadrill.app")
 
 
 def describe_stream(engine: Engine, name_or_iri: str) -> dict[str, Any]:
-    """Return the description of a stream; raises NotFoundError."""
+    """Return the description of a stream; raises NotFoundError for an unknown name or IRI."""
     now_ms = engine.clock.now_ms()
 
     def document_of(stream: StreamState, readers: list[str]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def describe_streams(engine: Engine) -> list[dict[str, Any]]:
     """Return the descriptions of all streams, ordered by name."""
     found = []
     for name in sorted(state.name for state in engine.parts.streams):
-        with suppress(NotFoundError):  # the stream was dropped in the meantime
+        with suppress(NotFoundError):  # the stream was dropped after the names were read
             found.append(_listed(engine, name))
     return found
 
@@ -63,7 +63,7 @@ def _broken(problem: Exception, stream: StreamState, readers: list[str]) -> dict
 
 
 def known_time(instant: int | None) -> int | None:
-    """Return a watermark, or None for the initial value that partitions without an element cause."""
+    """Return a watermark; None for the initial value, which a partition without an element causes."""
     return None if instant is None or instant < LEAST_MS else instant
 
 

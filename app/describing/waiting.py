@@ -1,4 +1,4 @@
-"""Reasons why a query emits no results, with figures, derived from the query's description."""
+"""Reasons why a query emits no results, with numbers, derived from the query's description."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SILENT_MS = 5_000
 """Milliseconds without an element after which a stream counts as silent, even if it never becomes idle."""
 
 _AHEAD_MS = 1_000
-"""Minimum clock error in milliseconds that is reported; smaller adjustments of clocks are frequent."""
+"""Minimum milliseconds by which a stream must be ahead of the clock for a reason to be reported."""
 
 Word = OneOf[
     "late",
@@ -31,7 +31,8 @@ Word = OneOf[
 class WaitingReason(NamedTuple):
     """Reason why a query has no results or delays further results.
 
-    ``number`` counts elements, rows of a static part or records, and is None for other reasons.
+    ``number`` of a reason counts elements, rows of a static part or journal records, and is None for reasons
+    without a count.
     """
 
     word: Word
@@ -40,14 +41,14 @@ class WaitingReason(NamedTuple):
     text: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the reason as a member of an answer."""
+        """Return the reason why a query waits as a JSON object."""
         return {"reason": self.word, "stream": self.stream, "count": self.number, "text": self.text}
 
 
 def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
     """Return the reasons why a query has no results or delays further results, most important first.
 
-    ``document`` is the description of the query, optionally with live figures of its plan.
+    ``document`` is the description of the query, optionally with measured row counts of its plan.
     """
     if "starting" in document:
         replay = document["starting"]
@@ -100,7 +101,7 @@ def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
 
 
 def _where_rows_end(document: dict[str, Any]) -> str | None:
-    """Return the first operator with input rows and no output rows, if the description has live figures."""
+    """Return a sentence on the first operator of a plan with input rows and no output rows, if measured."""
     for each in document.get("operators") or ():
         if each["rows_in"] and not each["rows_out"]:
             name = " ".join(f"{each['operator']} {each['detail']}".split())
@@ -110,7 +111,7 @@ def _where_rows_end(document: dict[str, Any]) -> str | None:
 
 
 def _of_stream(stream: dict[str, Any], *, has_results: bool) -> Iterator[WaitingReason]:
-    """Return the reasons that one stream causes; a query with results has only reasons that still hold."""
+    """Return why one stream delays a query's results: late elements, no element, or an idle stream."""
     iri, late = stream["iri"], stream["late"]
     if late and (stream["last_was_late"] or not has_results):
         yield WaitingReason("late", iri, late, _late(stream))
@@ -122,7 +123,8 @@ def _of_stream(stream: dict[str, Any], *, has_results: bool) -> Iterator[Waiting
     if stream["reached"] is None or stream["name"] is None:
         return
     silent = stream["silent_ms"]
-    # A stream may be idle since before a restart, but its silence is measured from the restart.
+    # A stream may have been idle since before a restart of the server, but its silence is measured from the
+    # restart.
     if silent is not None and silent < (stream["idle_timeout_ms"] or _SILENT_MS):
         return
     if stream["idle"] or (not stream["idle_timeout_ms"] and silent is not None and silent >= _SILENT_MS):
@@ -146,7 +148,7 @@ def _late(stream: dict[str, Any]) -> str:
 
 
 def _of_clocks(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Return reasons for streams whose time stands still because the clock was ahead for a while."""
+    """Return reasons for streams whose time stands still because the server's clock was set back."""
     for stream in document["streams"]:
         ahead = stream.get("ahead_ms") or 0
         if ahead >= _AHEAD_MS:
@@ -159,7 +161,7 @@ def _of_clocks(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _of_partitions(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Return reasons for elements that wait for one partition of a source."""
+    """Return reasons for stream elements that wait for one partition of a source."""
     waiting = document["counters"]["waiting"]
     for stream in document["streams"] if waiting else ():
         if (held := stream.get("held_by")) is not None:
@@ -173,7 +175,7 @@ def _of_partitions(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _of_watermark(document: dict[str, Any], *, has_results: bool) -> Iterator[WaitingReason]:
-    """Return reasons for elements, or a first report, that wait for the watermark of a stream."""
+    """Return reasons for elements, or a query's first report, that wait for the watermark of a stream."""
     streams = [
         each
         for each in document["streams"]
@@ -202,7 +204,8 @@ def _of_watermark(document: dict[str, Any], *, has_results: bool) -> Iterator[Wa
 def _of_windows_to_come(document: dict[str, Any]) -> Iterator[WaitingReason]:
     """Return reasons for windows that show their elements only at a later instant.
 
-    Such windows lie on a grid, end before the present instant, or wait for the end of a NOT step.
+    Windows that show elements later lie on a grid, end before the present instant, or wait for the end of a
+    NOT step.
     """
     taken = document["counters"]["elements"]
     for window in document["windows"] if taken and not document["counters"]["waiting"] else ():
@@ -235,7 +238,7 @@ def _of_windows(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _of_static_parts(document: dict[str, Any]) -> Iterator[WaitingReason]:
-    """Return reasons for required static parts without rows, and for parts whose rows are not yet current."""
+    """Return reasons for required static parts without rows, and for static parts with old rows."""
     if document["windows"] and not document["streams"]:
         text = "static data binds the window's stream variable to no stream yet"
         yield WaitingReason("static-empty", None, 0, text)
@@ -260,7 +263,7 @@ def _of_static_parts(document: dict[str, Any]) -> Iterator[WaitingReason]:
 
 
 def _elements(number: int, verb: str = "") -> str:
-    """Format a number of elements with the verb ``verb``, or with "was" or "were" if ``verb`` is empty."""
+    """Format a number of stream elements with a verb: ``verb``, or "was" or "were" if it is empty."""
     if verb:
         return f"{number} element{'' if number == 1 else 's'} {verb}"
     return "1 element was" if number == 1 else f"{number} elements were"
@@ -271,14 +274,14 @@ def _heartbeat(stream: dict[str, Any]) -> str:
 
 
 def _advice(stream: dict[str, Any]) -> str:
-    """Return advice on how to advance the watermark of a stream."""
+    """Return a sentence on how a user can advance the watermark of a stream."""
     if (maker := stream["derived_from"]) is not None:
         return f"it follows the query {maker}; waiting_for of that query lists its reasons"
     return f"push to it or {_heartbeat(stream)}"
 
 
 def _about(ms: int) -> str:
-    """Format a duration, rounded down to the largest unit of which it has at least ten."""
+    """Format milliseconds as a duration, rounded down to the largest unit of which it has at least ten."""
     for unit in (86_400_000, 3_600_000, 60_000, 1_000):
         if ms >= 10 * unit:
             return show_duration(ms - ms % unit)

@@ -1,7 +1,7 @@
 """Admission: the decision whether a query is light enough to run in the server process.
 
-The decision depends on the skeleton of the text, which is analysed once, and on the sizes of the graphs that
-the text names. A query whose cost is unknown counts as heavy.
+The decision depends on the skeleton of the query text (the text without constants), which is analysed once,
+and on the sizes of the graphs that the text names. A query whose cost is unknown counts as heavy.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from quadrill.continuous.analysis.query import Shape
 from quadrill.store.sparql.skeletons import MOST_CHARACTERS, SplitText, split_constants
 
 BOUND = 10_000_000
-"""Maximum number of quad combinations of a light query, which Oxigraph tries within some seconds."""
+"""Maximum number of combinations of quads that a light query tries, which takes Oxigraph some seconds."""
 MAX_SCANNED_QUADS = 2_000_000
 """Maximum size of the store in quads for a light query with one pattern whose rows are sorted or counted."""
 MOST_HELD = 1_000_000
-"""Maximum number of combinations that a light query buffers; a row of three variables takes 200 bytes."""
+"""Maximum number of rows that a light query may buffer; a row of three variables takes 200 bytes."""
 MOST_JOINED = 100_000
-"""Maximum number of combinations for GROUP_CONCAT, whose result has no size limit in the server."""
+"""Maximum number of rows of a light query with GROUP_CONCAT, whose result has no size limit."""
 
 _SHORT_CHARACTERS = 1_000
 _GROUP = r"\{(?:[^{}]|\{[^{}]*+\})*+\}\s*"
@@ -36,14 +36,14 @@ MAX_SLOW_TEXTS = 1000
 
 
 class SlowTexts:
-    """Texts of light queries that ran for more than a second; the next run is in a worker process."""
+    """Texts of light queries that ran for more than a second; a worker process executes the next run."""
 
     def __init__(self, after_seconds: float = SLOW_SECONDS) -> None:
         self.texts: dict[str, None] = {}
         self.after_seconds = after_seconds
 
     def ended(self, text: str, seconds: float) -> None:
-        """Record the duration of an evaluation in the server; remember the text if it was slow."""
+        """Remember the text of a query if its evaluation in the server took too many seconds."""
         if seconds < self.after_seconds or len(text) > MOST_CHARACTERS:
             return
         if len(self.texts) >= MAX_SLOW_TEXTS:
@@ -61,10 +61,10 @@ def is_light(
     quads: int,
     size_of: Callable[[str], int | None] = _unknown_size,
 ) -> bool:
-    """Return True if the query is light: its evaluation is short, or returns rows often enough to be stopped.
+    """Return True if a query is light: its evaluation is short, or returns rows often enough to be stopped.
 
     Args:
-        shape: the shape of the query.
+        shape: the number of patterns and other properties of the query's algebra.
         constants: the constants of the query text.
         quads: number of quads in the store.
         size_of: returns the number of quads in a named graph, or None for an unknown graph; called only if
@@ -92,13 +92,14 @@ def _most(shape: Shape) -> int:
 def _is_bounded_by_its_graphs(
     shape: Shape, constants: Sequence[str], quads: int, size_of: Callable[[str], int | None]
 ) -> bool:
-    """Return True if the sizes of the named graphs bound the quad combinations below the limit."""
+    """Return True if the sizes of the graphs that a query names limit its quad combinations enough."""
     if not any(shape.graphs):
         return False
     combinations = 1
     for graph in shape.graphs:
         name = None if graph is None else constant_named(graph, constants)
-        # The resolution of an IRI may remove dot segments, so the graph name may differ from the constant.
+        # The resolution of an IRI may remove dot segments, so a graph's name may differ from the constant in
+        # the text.
         known = name is not None and _SCHEME.match(name) and not _DOTS.search(name)
         size = size_of(name) if known and name is not None else None
         combinations *= max(quads if size is None else size, 2)
@@ -131,7 +132,7 @@ def is_short_update(text: str) -> bool:
 
 _MOST_SHORT_UPDATES = 2048
 _short_updates: dict[tuple[str, str], bool | None] = {}
-"""Maps a skeleton to whether its updates are short; None after the first occurrence, without analysis."""
+"""Maps the skeleton of an update's text to True if such updates are short; None: seen once, not analysed."""
 
 
 def _is_short_update(parts: SplitText, *, parse: bool) -> bool | None:

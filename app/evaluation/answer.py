@@ -1,10 +1,10 @@
 """Answers of any size, serialised straight to the client, within limits, and never cut without an error.
 
-The first 64 KiB of an answer are buffered. A shorter answer gets a Content-Length, and an error or a timeout
-before the first 64 KiB are sent is an ordinary problem document. A longer answer is chunked, and an error
-then breaks the connection without the final chunk, which every HTTP client reports. The serialiser's
-blocks of some kilobytes are joined before a send, because each send costs a system call and the interpreter
-lock.
+The first 64 KiB of an answer are buffered. An answer below 64 KiB gets a Content-Length, and an error or a
+timeout before the first 64 KiB are sent is an ordinary problem document. An answer above 64 KiB is chunked,
+and an error then breaks the connection without the final chunk, which every HTTP client reports. The
+serialiser's blocks of some kilobytes are joined before a send, because each send costs a system call and the
+interpreter lock.
 """
 
 from __future__ import annotations
@@ -33,31 +33,32 @@ VARY = {"Vary": "Accept, Accept-Encoding"}
 
 
 class ByteSink(Protocol):
-    """The target of a serialiser. An exception from ``write`` stops the evaluation."""
+    """The target of an answer's serialiser. An exception of ``write`` stops the query's evaluation."""
 
     def write(self, data: bytes) -> int: ...  # noqa: D102
 
 
 class AnswerLimits(NamedTuple):
-    """The limits of one answer: ``seconds`` of evaluation and sending; bytes and rows, 0 for no limit."""
+    """Limits of one answer: seconds of evaluation and sending; bytes and rows, of which 0 means no limit."""
 
     seconds: float
     max_bytes: int = 0
     max_rows: int = 0
 
 
-# The bytes that occur once for each row of a format (or between two rows) and nowhere else. In JSON a
-# quotation mark inside a string is always escaped, and only rows are objects in an array. RDF formats without
-# an entry in this table are limited by bytes only.
+# The bytes by which rows are counted in each format: they occur once per row (or between two rows) and
+# nowhere else. In SPARQL's JSON results a quotation mark inside a string is escaped, and only rows are
+# objects in an array. The answers in RDF formats without an entry here, such as Turtle, are limited by bytes
+# only.
 ROW_MARKS = {"json": b'}},{"', "xml": b"<result>", "csv": b"\r\n", "tsv": b"\n", "nt": b"\n", "nq": b"\n"}
 
 
 class AnswerPreferences(NamedTuple):
-    """The preferences of a client for an answer.
+    """What a client's request says about the form of the answer.
 
     Attributes:
-        accept: the request header ``Accept``.
-        head_only: True for a HEAD request.
+        accept: the value of the request header ``Accept``; None without the header.
+        head_only: True for a HEAD request, whose answer has no body.
     """
 
     accept: str | None
@@ -65,7 +66,7 @@ class AnswerPreferences(NamedTuple):
 
 
 class EvaluatedAnswer(StreamedAnswer):
-    """The answer of an evaluation, which produces its body while it is sent.
+    """The answer of a query's evaluation, which produces the body while the body is sent.
 
     `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. `produce`
     may set ``headers`` and ``version``, which are sent with the answer.
@@ -81,13 +82,13 @@ class EvaluatedAnswer(StreamedAnswer):
         client: AnswerPreferences,
         large_answers: LargeAnswers | None = None,
     ) -> None:
-        """Make an answer.
+        """Make an answer that produces its body while it is sent.
 
         Args:
             processes: the list that contains ``process`` until the answer has ended.
             process: the evaluation behind the answer; when it is cancelled, the answer ends.
             limits: limits on seconds, bytes and rows of the answer.
-            client: the preferences of the client.
+            client: the Accept header of the client, and whether it wants only the head.
             large_answers: the limit on concurrent large answers; None if this thread only relays an
                 answer that another process computes.
         """
@@ -102,23 +103,24 @@ class EvaluatedAnswer(StreamedAnswer):
 
     @abstractmethod
     def produce(self, sink: AnswerSink) -> None:
-        """Write the whole answer to ``sink``."""
+        """Evaluate the query and write the whole answer to ``sink``."""
 
     def send(self, output: Output) -> WholeAnswer | None:
-        """Produce and send the answer, or the problem in its place; see `StreamedAnswer`."""
+        """Produce and send the answer; return a small answer, or the problem document of an error, unsent."""
         sink = AnswerSink(self, output)
         try:
             self.produce(sink)
             return sink.finish()
         except Exception as error:
             cause = sink.stopped or error
-            # The traceback keeps Oxigraph's iterator, which must be released in this very thread.
+            # The error's traceback keeps Oxigraph's result iterator, which must be released in the thread
+            # that made it.
             traceback.clear_frames(error.__traceback__)
             if isinstance(cause, _HeadIsEnough):
                 return WholeAnswer(200, self.headers, None, self.version)
             if sink.started:
                 if isinstance(cause, OSError):
-                    raise cause from None  # the client has left
+                    raise cause from None  # the client has closed its connection
                 raise AnswerBrokenError(str(cause)) from None
             problem = problem_answer(cause)
             problem.headers.update(VARY)
@@ -130,7 +132,7 @@ class EvaluatedAnswer(StreamedAnswer):
 
 
 class BodyAnswer(EvaluatedAnswer):
-    """An answer whose body a function writes to a sink."""
+    """An HTTP answer whose body is written to a sink by a function."""
 
     __slots__ = ("body",)
 
@@ -142,15 +144,16 @@ class BodyAnswer(EvaluatedAnswer):
 
 
 class _HeadIsEnough(Exception):
-    """Stops the evaluation for a HEAD request after the answer has exceeded the buffer."""
+    """Stops the evaluation for a HEAD request when its answer would exceed the buffer."""
 
 
 class AnswerSink:
-    """Collects the head of an answer, then streams in large blocks; checks the limits at every write.
+    """Buffers the start of an answer, then streams in large blocks; checks the answer's limits at each write.
 
     Attributes:
-        resumed: time at which the evaluation last continued, by the monotonic clock.
-        stalled_seconds: the longest time between two blocks; the evaluation cannot be stopped meanwhile.
+        resumed: time at which the evaluation last continued after a write, by the monotonic clock.
+        stalled_seconds: the longest time between two blocks of the answer; between blocks the evaluation
+            cannot be stopped.
     """
 
     __slots__ = (
@@ -192,14 +195,14 @@ class AnswerSink:
         self.process = answer.process
 
     def begin(self, chosen: negotiation.Offer) -> None:
-        """Set the format, which determines how rows are counted and whether XML characters are checked."""
+        """Set the answer's format, by which rows are counted, and characters are checked if it is XML."""
         self._row_mark = ROW_MARKS.get(chosen.name, b"")
         self._xml = chosen.name in xml_text.NAMES
 
     def write(self, data: bytes) -> int:
         """Buffer or send one block of the answer; an exception stops the evaluation."""
         if self.stopped is not None:
-            # The evaluation was stopped; blocks that the serialiser still flushes are dropped.
+            # Blocks that the serialiser still flushes after the evaluation was stopped are dropped.
             return len(data)
         size = len(data)
         self._written += size
@@ -219,10 +222,10 @@ class AnswerSink:
         return size
 
     def flush(self) -> None:
-        """Do nothing: serialisers flush at the end of an answer, and `finish` sends the buffered bytes."""
+        """Do nothing when a serialiser flushes at the end of an answer; `finish` sends the buffered bytes."""
 
     def finish(self) -> WholeAnswer | None:
-        """Return the whole answer if no byte was sent yet; else send the last block and return None."""
+        """Return the whole answer if no byte of it was sent yet; else send its last block and return None."""
         if self.stopped is not None:
             raise self.stopped
         if self.is_over():
@@ -237,13 +240,13 @@ class AnswerSink:
         return WholeAnswer(200, answer.headers, body, answer.version)
 
     def leave(self) -> None:
-        """Release the slot among the large answers, because this thread computes nothing while it sends."""
+        """Release the answer's slot for large answers, because its thread computes nothing while it sends."""
         if self._placed and self._large_answers is not None:
             self._placed = False
             self._large_answers.leave()
 
     def _acquire_slot(self, large_answers: LargeAnswers, now: float) -> None:
-        """Acquire a slot among the large answers, or pause once in each block if requests are queued."""
+        """Acquire a slot for large answers, or, with a slot, pause once per block if requests are queued."""
         if not self._placed:
             if self._answer.hold is not None:
                 self._answer.hold.release_early()
@@ -258,7 +261,7 @@ class AnswerSink:
         self.resumed = time.monotonic()
 
     def note_end(self) -> None:
-        """Record the error of an evaluation that was stopped or has timed out as the cause of its end."""
+        """Record that a stop or the time limit is the cause, if one of them has ended the evaluation."""
         if self.is_over():
             self._refusal()
 
@@ -267,7 +270,7 @@ class AnswerSink:
         return self.process.error is not None or time.monotonic() > self._deadline
 
     def _pass_on(self) -> None:
-        """Send the buffered blocks; the first call sends the headers before the blocks."""
+        """Send the buffered blocks of the answer; the first call sends the HTTP headers before the blocks."""
         block = self._joined()
         if self._row_mark and self._limits.max_rows:
             self._count(block)
@@ -287,7 +290,7 @@ class AnswerSink:
             raise self._stop(error) from error
 
     def _joined(self) -> bytes:
-        """Return the buffered blocks as one; XML text is checked and corrected."""
+        """Return the buffered blocks of the answer as one block; XML text is checked and corrected."""
         block = b"".join(self._held)
         if not self._xml:
             return block
@@ -332,19 +335,19 @@ class AnswerSink:
         )
 
     def _stop(self, error: BaseException) -> BaseException:
-        # The serialiser may wrap an exception of the sink, so the sink keeps the original cause.
+        # The sink keeps the original exception, because the serialiser may wrap it.
         self.stopped = error
         return error
 
 
 class QueryTimeoutError(ReportedError):
-    """An evaluation exceeded its time limit."""
+    """The evaluation of a query or update exceeded its time limit."""
 
     code = "query-timeout"
 
 
 def timeout_error(seconds: float, what: str = "query") -> QueryTimeoutError:
-    """Return the error of an evaluation that took longer than ``seconds``."""
+    """Return the error of a query or update that took longer than ``seconds``."""
     hint = "Make it narrower, or allow more with the parameter `timeout`"
     if what == "query":
         hint += " up to the setting query_timeout"

@@ -1,8 +1,8 @@
 """The column order of ``SELECT *``.
 
-SPARQL leaves the order of the columns open; users, and the CSV results of the W3C tests, expect the order of
-first occurrence in the text. Oxigraph returns the alphabetical order, so the star is replaced by variables
-before Oxigraph gets the text.
+SPARQL leaves the order of the columns of ``SELECT *`` open; users, and the CSV results of the W3C tests,
+expect the order of first occurrence in the text. Oxigraph returns columns of ``SELECT *`` in alphabetical
+order, so the star is replaced by variables before Oxigraph gets the text.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _STAR = re.compile(
 
 
 def with_ordered_columns(text: str) -> str:
-    """Replace the outermost ``SELECT *`` of a text by its variables in order of first occurrence.
+    """Replace the star of a query's outermost ``SELECT *`` by its variables in order of first occurrence.
 
-    A text that this project's parser rejects, or a text without variables, is returned unchanged.
+    A query text that the parser of continuous queries rejects, or a text without variables, is returned
+    unchanged.
     """
     star = _STAR.match(text) if "*" in text else None
     if star is None:
@@ -42,7 +43,7 @@ def with_ordered_columns(text: str) -> str:
 
 
 def _columns_of(text: str) -> tuple[str, ...]:
-    """Return the columns of a long text, which is parsed again because long texts are not cached."""
+    """Return the columns of a long query text, which is parsed because long texts are not cached."""
     try:
         return tuple([column.name for column in parse(text, dialect="sparql").columns])
     except ReportedError:

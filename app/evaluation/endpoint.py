@@ -1,4 +1,4 @@
-"""The SPARQL endpoint: evaluates queries and updates for a client, in the server or in a worker process."""
+"""The SPARQL endpoint: evaluates one-shot queries and updates, in the server or in a worker process."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ from .workers import WorkerPool
 
 
 class AdmittedQuery(NamedTuple):
-    """A query text after admission, with its dataset and the way to evaluate it.
+    """A query text after the decision where to evaluate it, with its dataset.
 
     Attributes:
         text: the query text of the client.
         scope: the dataset and the time limit of the request.
         extension: the rewritten text for the store, if the query calls functions of this project or needs
             a correction; else None.
-        sent: the form of the query for a worker process.
-        heavy: True if the evaluation may take long.
-        counts: True if the evaluation uses functions that limit the size of the values that they make.
-        elsewhere: True if a worker process evaluates the query.
+        sent: the form in which a worker process gets the query.
+        heavy: True if the evaluation of the query may take long.
+        counts: True if the query needs functions that limit the size of values such as those of CONCAT.
+        elsewhere: True if a worker process instead of the server evaluates the query.
     """
 
     text: str
@@ -90,13 +90,13 @@ class AdmittedQuery(NamedTuple):
 
 
 class SparqlEndpoint:
-    """Queries and updates over one store; knows no web framework, safe to use from any thread.
+    """Evaluates queries and updates over one store; knows no web framework, safe to use from any thread.
 
     Attributes:
-        processes: the list of running evaluations.
-        slow_texts: queries that looked light and took long.
-        large_answers: the slots for large answers and their queue.
-        short_answers: the lock that serialises short answers.
+        processes: the list of running queries, updates and dumps.
+        slow_texts: texts of queries that looked light and took more than a second.
+        large_answers: the slots for large answers, which limit how many are computed at a time.
+        short_answers: the lock that makes short answers one after the other.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class SparqlEndpoint:
         workers: WorkerPool,
         graph_of_set: GraphOfSet,
     ) -> None:
-        """Make an endpoint.
+        """Make a SPARQL endpoint over one store.
 
         Args:
             store: the store to query and update.
-            settings: limits of answers and times.
-            prefixes: the prefixes for serialised graphs.
+            settings: the server's settings, with the limits on time and size of answers.
+            prefixes: the prefix table for graphs in Turtle and similar formats.
             workers: the pool of processes that evaluate heavy queries.
             graph_of_set: returns the graph of a rule set by its name.
         """
@@ -145,11 +145,11 @@ class SparqlEndpoint:
         return self._counted[1]
 
     def asked(self, call: SparqlCall, text: str | None = None) -> AdmittedQuery:
-        """Return the admitted query of a call, with the dataset and the time limit of its parameters.
+        """Decide where a request's query is evaluated; return it with its dataset and time limit.
 
         Args:
-            call: the parameters, and the text unless ``text`` is given.
-            text: a stored query, which replaces the text of the call.
+            call: the parameters of the request, and the query text unless ``text`` is given.
+            text: the text of a stored query, which replaces the text of the request.
 
         Raises:
             HttpError: 400 for an invalid parameter, 413 for a text that is too long.
@@ -183,9 +183,9 @@ class SparqlEndpoint:
         return AdmittedQuery(text, scope, extension, sent, heavy, counts, elsewhere)
 
     def look_up_answer(self, call: SparqlCall, accept: str | None) -> WholeAnswer | None:
-        """Return the JSON answer to a look-up; None for a query that needs `asked` and `answer`.
+        """Return the JSON answer to a query that is a look-up by constants; None for any other query.
 
-        Raises: as `asked`.
+        Raises: HttpError: 400 for an invalid parameter, 413 for a query text that is too long.
         """
         settings = self.settings
         text, offers = query_text(call, settings), negotiation.result_offers()
@@ -204,13 +204,13 @@ class SparqlEndpoint:
     def answer(
         self, asked: AdmittedQuery, client: AnswerPreferences, user: str, lane: FastLaneThread | None = None
     ) -> EvaluatedAnswer:
-        """Return the answer to a query; an error of the evaluation becomes the answer.
+        """Return the answer to an admitted query; an error of the evaluation becomes the answer.
 
         Args:
-            asked: the admitted query.
-            client: the preferences of the client.
-            user: the name of the user, for the list of processes.
-            lane: the fast lane, if its thread is the caller; else None.
+            asked: the query after the decision where to evaluate it.
+            client: the Accept header of the client, and whether it wants only the head.
+            user: the name of the user, for the list of running evaluations.
+            lane: the fast lane, if its thread is the caller; None for a worker thread.
         """
         settings = self.settings
         text, scope = asked.text, asked.scope
@@ -231,7 +231,7 @@ class SparqlEndpoint:
         *,
         computed_here: bool = True,
     ) -> BodyAnswer:
-        """Return an answer that ``body`` writes within the limits; the end of the answer ends ``process``."""
+        """Return an answer whose body ``body`` writes; ``process`` is removed from the list at the end."""
         limits = _limits(seconds, self.settings.max_result_bytes, self.settings.max_result_rows)
         large_answers = self.large_answers if computed_here else None
         answer = BodyAnswer(self.processes, process, limits, client, large_answers)
@@ -248,20 +248,22 @@ class SparqlEndpoint:
     ) -> Callable[[], Commit]:
         """Register an update; the returned function, called once, makes the update as one atomic commit.
 
-        Until the commit is logged, the update can be stopped between two solutions of its WHERE parts;
-        nothing is applied then. Parsing the text may take as long as a query. A worker process, whose memory
-        is limited, evaluates an update that may buffer many rows; ``lane`` is released before that.
+        Until its commit is logged, an update can be stopped between two solutions of its WHERE parts; a
+        stopped update changes nothing. Parsing the text of an update may take as long as the setting
+        ``query_timeout`` allows. A worker process, whose memory is limited, evaluates an update that may
+        buffer many rows; the fast lane ``lane`` is released first.
 
         Raises:
             HttpError: 400 for an invalid parameter, 413 for a text that is too long.
-            ReportedError: the text is invalid, or the update fails.
+            ReportedError: the text of the update is invalid, or the update fails.
         """
         text = update_text(call, self.settings)
         using, using_named = call.graphs("using-graph-uri"), call.graphs("using-named-graph-uri")
         seconds = update_seconds(call)
         reading_seconds = self.settings.query_timeout
         calls, reading = limited_calls(self.settings), True
-        # No statement that may fail comes between this one and the `try`: an error would leave a stale entry.
+        # No statement that may fail comes between `begin` and the `try`: an error would leave a stale entry
+        # in the list of evaluations.
         process = self.processes.begin("update", text, user)
 
         def check() -> None:
@@ -366,14 +368,14 @@ class _InlineAnswer(EvaluatedAnswer):
     lane: FastLaneThread | None
 
     def send(self, output: Output) -> WholeAnswer | None:
-        """Produce and send the answer under the lock for short answers."""
+        """Produce and send the answer; if the query is light, hold the lock for short answers."""
         if self.asked.heavy:
             return super().send(output)
         with self.endpoint.short_answers.hold(self.lane) as self.hold:
             return super().send(output)
 
     def produce(self, sink: AnswerSink) -> None:
-        """Evaluate the query and record its text if the evaluation took long."""
+        """Evaluate the query, write its result to ``sink``, and record the text of a slow query."""
         endpoint, asked, text = self.endpoint, self.asked, self.asked.text
         request = request_of(text, asked.scope, asked.extension, asked.counts, endpoint.settings)
         if "service" in request.text.lower():
@@ -392,7 +394,8 @@ class _InlineAnswer(EvaluatedAnswer):
             sink.note_end()
             raise
         finally:
-            # An evaluation cannot be stopped between two blocks; the time of sending does not count.
+            # A query is slow by its longest time between two blocks of the answer, in which it cannot be
+            # stopped; the time of sending does not count.
             endpoint.slow_texts.ended(text, max(sink.stalled_seconds, time.monotonic() - sink.resumed))
 
     def _write(self, result: QueryResult, sink: AnswerSink) -> None:
@@ -412,14 +415,14 @@ class _InlineAnswer(EvaluatedAnswer):
 
 
 def raise_located(refused: QueryTextError, asked: AdmittedQuery, base_iri: str) -> NoReturn:
-    """Raise the error of a refused query, with its place in the text that the client sent."""
+    """Raise the error of a query that the store refused, with its place in the text that the client sent."""
     if asked.extension is not None and asked.extension.text != asked.text:
         refused = refusal_of(asked.text, base_iri) or refused
     raise_better(refused, asked.text, base_iri)
 
 
 def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.Offer:
-    """Choose the format for the kind of the result and set the headers of the answer."""
+    """Choose the answer's format by Accept header and kind of result, and set the HTTP headers."""
     offers = negotiation.graph_offers() if graph else negotiation.result_offers()
     chosen = negotiation.choose(answer.client.accept, offers)
     answer.headers["Content-Type"] = chosen.header
@@ -434,7 +437,7 @@ def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str
     found = negotiation.best_offer(accept, offers)
     if found is None:
         return None
-    # A worker writes one of Oxigraph's formats, and the server converts it.
+    # A worker process writes an answer in one of Oxigraph's formats, and the server converts the format.
     written = (*negotiation.RESULT_OFFERS, *negotiation.GRAPH_OFFERS)
     return next(each.name for each in written if (each.rdf, each.results) == (found.rdf, found.results))
 

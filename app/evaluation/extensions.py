@@ -1,4 +1,4 @@
-"""Custom functions and aggregates of one-shot queries and updates: Quadrill's and those of extensions."""
+"""Custom functions and aggregates in one-shot queries and updates: those of Quadrill and of extensions."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _AGGREGATE_MARK = AGGREGATE_NAMESPACE.rstrip(":")
 
 
 FOR_WORKERS = f"{__name__}:extended"
-"""Import path of `extended` for worker processes."""
+"""Import path of the function that adds custom functions to a query text in a worker process."""
 FOR_UPDATES = f"{__name__}:as_updated"
-"""Import path of `as_updated` for worker processes that evaluate updates."""
+"""Import path of the function that adds custom functions to an update in a worker process."""
 FOR_CORRECTED = f"{__name__}:as_corrected"
-"""Import path of `as_corrected` for worker processes that evaluate corrected texts."""
+"""Import path of the function that adds functions to a corrected query text in a worker process."""
 FOR_MERGED = f"{__name__}:extended_over_merged"
-"""Import path of `extended_over_merged` for worker processes."""
+"""Import path of `extended_over_merged`, which worker processes call for merged default graphs."""
 
 
 class Extended(NamedTuple):
-    """A query text with its custom functions and aggregates; ``check`` has its meaning in `QueryRequest`."""
+    """A query text with its custom functions and aggregates, and the check that may stop the evaluation."""
 
     text: str
     functions: Mapping[NamedNode, Callable[..., Any]] | None = None
@@ -96,7 +96,7 @@ def as_updated(text: str, base_iri: str) -> Extended:
 
 
 def as_corrected(text: str, base_iri: str) -> Extended:
-    """Return a corrected text with the custom functions and aggregates that it may call."""
+    """Return a corrected query text with the custom functions and aggregates that it may call."""
     return Extended(text, {**custom_functions(), **CORRECTING_FUNCTIONS}, dict(custom_aggregates()))
 
 
@@ -122,13 +122,13 @@ def _distinct_iri(name: str) -> NamedNode:
 def extended(text: str, base_iri: str, *, merged: bool = False, counts: bool = False) -> Extended:
     """Return a query text with its custom functions; rewrite calls of custom aggregates.
 
-    The store calls a custom aggregate with one argument and without DISTINCT, so DISTINCT and parameters
-    become part of the aggregate's IRI. The rewriting changes the algebra, not the text. With ``counts``, it
-    also replaces calls that could make long values by functions with a size limit.
+    Oxigraph calls a custom aggregate with one argument and without DISTINCT, so DISTINCT and parameters
+    become part of the aggregate's IRI. Custom aggregates are rewritten in the query's algebra, not in its
+    text. With ``counts``, calls that could make long values are replaced by functions with a size limit.
 
     Raises:
-        QueryTextError: a text with custom aggregates is invalid.
-        LimitError: a text with custom aggregates is too long to be rewritten.
+        QueryTextError: a query text with custom aggregates is invalid.
+        LimitError: a query text with custom aggregates is too long to be rewritten.
     """
     if not calls_aggregate(text):
         return Extended(text, custom_functions(), {}) if calls_function(text) else Extended(text)
@@ -156,25 +156,25 @@ def _too_long(text: str, what: str) -> LimitError:
 
 
 def extended_over_merged(text: str, base_iri: str) -> Extended:
-    """Call `extended` for a text whose default graph is a merge of several graphs."""
+    """Return a query text with its custom functions, for a default graph merged from several graphs."""
     return extended(text, base_iri, merged=True)
 
 
 def extended_for(
     text: str, base_iri: str, body: str, *, merged: bool, is_node: IsNode | None, counts: bool
 ) -> tuple[Extended | None, WorkerQuery]:
-    """Return a query in its forms for the server and for a worker; None for a text that needs no change.
+    """Return a query's forms for the server (None if its text needs no change) and for a worker process.
 
     Args:
         text: the query text of the client.
         base_iri: the base of relative IRIs.
-        body: the body of the text without constants (store/sparql/skeletons.py).
+        body: the query text without prologue and constants (store/sparql/skeletons.py).
         merged: True if the request's default graph is a merge of several graphs.
         is_node: returns whether a graph surely contains a constant as a node.
-        counts: True if calls that could make long values are to be limited.
+        counts: True to limit the values of calls that could make long values.
 
     Raises:
-        ReportedError: the text is invalid or cannot be corrected.
+        ReportedError: the query text is invalid or cannot be corrected.
     """
     if calls_aggregate(text):
         found = extended(text, base_iri, merged=merged, counts=counts)
@@ -193,7 +193,7 @@ def extended_for(
 
 
 def called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> Algebra:
-    """Rewrite custom aggregates of a pattern to IRIs with one argument, and add these IRIs to ``known``."""
+    """Rewrite an algebra's custom aggregates to IRIs with one argument, and add these IRIs to ``known``."""
     if isinstance(node, Group):
         found = tuple((var, _of_one_argument(aggregate, known)) for var, aggregate in node.aggregates)
         node = replace(node, aggregates=found)
@@ -217,10 +217,11 @@ def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], A
 
 
 def _of_outside(aggregate: Aggregate) -> Aggregate:
-    """Rewrite an extension's aggregate to its IRI in the result of `_outside_aggregates`."""
+    """Rewrite a call of an extension's aggregate to the IRI by which Oxigraph calls the aggregate."""
     argument = aggregate.expr
     if argument is not None and FUNCTIONS[aggregate.name].passes_over_errors:
-        # Oxigraph stops a group at the first error, so COALESCE replaces an error by a marker value.
+        # Oxigraph stops aggregating a group at the first error, so COALESCE replaces an error by a marker
+        # value.
         argument = Call("COALESCE", (argument, Constant(UNBOUND)))
     name = str(_distinct_iri(aggregate.name)) if aggregate.distinct else aggregate.name
     return replace(aggregate, name=name, expr=argument, distinct=False)

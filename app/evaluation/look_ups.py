@@ -2,10 +2,11 @@
 
     SELECT ?a ?n { <s> <next> ?a . ?a <name> ?n }       quads of <s> <next> --> quads of each ?a <name>
 
-Oxigraph needs more time to parse and plan such a text than to find the quads. The analysis of a text is
-shared by all texts that differ only in IRIs (store/sparql/skeletons.py). Oxigraph evaluates every other
-query, and every look-up with a large answer; `tests/app/test_look_ups.py` checks that both ways give equal
-answers. This module also evaluates simple WHERE parts of updates, which may add a number to a value.
+Oxigraph needs more time to parse and plan the text of a look-up than to find the quads. The analysis of a
+look-up's text is shared by all texts that differ only in IRIs (store/sparql/skeletons.py). Oxigraph evaluates
+every query that is no look-up, and every look-up with a large answer; `tests/app/test_look_ups.py` checks
+that both ways give equal answers. The module of look-ups also evaluates simple WHERE parts of updates, which
+may add a number to a value.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ _DEFAULT = DefaultGraph()
 _NO_SUBJECTS = (Literal, Triple)
 
 Row: TypeAlias = list[Any]
-"""A row of a look-up: the IRIs of the text, the values of its variables, and rdf:type."""
+"""A row of a look-up: the IRIs of the query text, the values of its variables, and rdf:type."""
 
 
 class _LookUpStep(NamedTuple):
-    """A triple pattern by the places of its terms in a row; ``new`` has the places that a quad fills in."""
+    """A triple pattern of a look-up: the row indexes of its terms; ``new`` has those that a quad fills in."""
 
     subject: int
     predicate: int
@@ -57,12 +58,12 @@ class _LookUpStep(NamedTuple):
 
 
 class _LookUpPlan(NamedTuple):
-    """The plan of all look-ups with the same skeleton.
+    """The plan of all look-ups whose texts differ only in IRIs.
 
     Attributes:
-        variables: number of variables.
+        variables: number of variables of the look-up.
         steps: the triple patterns, in an order in which each has a known subject or object.
-        columns: the JSON key and the place in the row of each answer variable.
+        columns: the JSON key and the row index of each variable in the answer.
         head: the start of the JSON answer, with the names of the variables.
     """
 
@@ -73,7 +74,7 @@ class _LookUpPlan(NamedTuple):
 
 
 def look_up(text: str, reader: StoreReader) -> tuple[bytes, int, int] | None:
-    """Return the JSON answer of a look-up, its row count and store version; None for any other text."""
+    """Return the JSON answer of a look-up, its row count and store version; None for other queries."""
     if len(text) > _MOST_CHARACTERS:
         return None
     parts = split_constants(text)
@@ -84,7 +85,8 @@ def look_up(text: str, reader: StoreReader) -> tuple[bytes, int, int] | None:
         row: Row = [*_nodes(parts.constants), *[None] * plan.variables, _TYPE]
         found = reader.read_at_once(partial(_rows, row, plan.steps))
     except (ValueError, RuntimeError, OSError, StoreError):
-        # A constant is not an IRI, or the store cannot be read: the evaluation will report the error.
+        # If a constant is not an IRI, or the store cannot be read, the evaluation by Oxigraph reports the
+        # error.
         return None
     rows, version = found if found is not None else (None, 0)
     if rows is None:
@@ -99,8 +101,8 @@ def solutions(
 ) -> list[Solution] | None:
     """Return the solutions of a simple WHERE part of an update; None if Oxigraph has to evaluate it.
 
-    The WHERE part may add a whole number to a value: ``BIND(?o + 1 AS ?n)``. The caller has split the text
-    into ``body`` and ``constants``.
+    A simple WHERE part may add a whole number to a value: ``BIND(?o + 1 AS ?n)``. ``body`` is the text of the
+    WHERE part without its constants, which are in ``constants``.
     """
     if len(where) > _MOST_CHARACTERS or "/." in where or ":." in where:
         return None
@@ -123,15 +125,15 @@ def solutions(
                 return None
             row.append(Literal(number + by))
     except (ValueError, OSError):
-        return None  # a constant is not an IRI or not a number
+        return None  # a constant of the WHERE part is not an IRI or not a number
     return None if rows is None else [tuple([row[place] for place in plan.places]) for row in rows]
 
 
 class _WherePlan(NamedTuple):
-    """The plan of all WHERE parts with the same skeleton; see `_LookUpPlan`.
+    """The look-up plan of all WHERE parts of updates whose texts differ only in constants.
 
-    The value at the place ``counted`` plus ``by`` is the last value of a row. If the number is a constant of
-    each text, ``sign`` is its sign.
+    The last value of a row is the value at the row index ``counted`` plus the number ``by``. If each text has
+    its own number to add, ``sign`` is the sign of the number.
     """
 
     iris: int
@@ -169,7 +171,7 @@ def _nodes(constants: Sequence[str]) -> list[NamedNode]:
 
 
 def _rows(first: Row, steps: list[_LookUpStep], store: Store) -> list[Any] | None:
-    """Return the rows after all steps; None if the steps read more than `MOST_QUADS` quads."""
+    """Return the rows of a look-up; None if its steps read more than `MOST_QUADS` quads."""
     rows, left = [first], MOST_QUADS
     for step in steps:
         wider: list[Row] = []
@@ -191,7 +193,7 @@ def _rows(first: Row, steps: list[_LookUpStep], store: Store) -> list[Any] | Non
 
 @lru_cache(maxsize=1024)
 def _plan(body: str) -> _LookUpPlan | None:
-    """Return the plan of texts with this body; None if such texts are not look-ups."""
+    """Return the look-up plan of query texts with the skeleton ``body``; None if they are no look-ups."""
     query = _QUERY.fullmatch(body)
     found = None if query is None else _walk(query[2], body.count("<>"))
     if query is None or found is None:
@@ -210,10 +212,10 @@ def _plan(body: str) -> _LookUpPlan | None:
 
 
 def _walk(text: str, iris: int) -> tuple[list[_LookUpStep], dict[str, int]] | None:
-    """Parse triple patterns into steps and the places of variables; None if the text has other syntax."""
+    """Parse triple patterns into look-up steps and row indexes of variables; None for other syntax."""
     patterns = [each.split() for each in text.split(".")]
     if not patterns[-1]:
-        patterns.pop()  # the text after the last dot is empty
+        patterns.pop()  # the text after the dot of the last triple pattern is empty
     if not 0 < len(patterns) <= _MOST_PATTERNS or any(len(each) != len(_PLACES) for each in patterns):
         return None
     variables = dict.fromkeys(_VARIABLE.findall(text))
@@ -237,7 +239,7 @@ def _walk(text: str, iris: int) -> tuple[list[_LookUpStep], dict[str, int]] | No
 
 
 def _steps(read: list[list[int]], iris: int) -> list[_LookUpStep] | None:
-    """Order triple patterns so that each has a known subject or object; None if no order exists."""
+    """Order a look-up's triple patterns so that each has a known subject or object; None if impossible."""
     known, steps = {*range(iris), _TYPE_AT}, []
     while read:
         found = [each for end in (0, 2) for each in read if each[end] in known]

@@ -1,4 +1,4 @@
-"""Test whether a constant is a node of a graph; such constants need no correction in zero-length paths."""
+"""Test whether a constant is a node of a graph; zero-length paths from nodes need no correction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quadrill.store.quads.reading import StoreReader
 
 
 def is_node(reader: StoreReader, term: Term, graph: TermPattern | None) -> bool:
-    """Return True if the default graph (None) or a named graph surely has a triple with the term."""
+    """Return True if the default graph (None) or a named graph is known to have a triple with the term."""
     if graph is not None and not isinstance(graph, NamedNode):
         return False
     found = reader.read_at_once(partial(has_node, term, graph or DefaultGraph()))

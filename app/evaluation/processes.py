@@ -1,4 +1,4 @@
-"""The list of running queries, updates and dumps, which stops one on request or when its client leaves."""
+"""The list of running queries, updates and dumps; stops them on request or when their client leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadrill.store.errors import NotFoundError, ReportedError
 from ..server.request_client import RequestClient, current_recipient, departed
 
 FIRST_CHECK_SECONDS = 0.2
-"""Minimum age in seconds of an evaluation whose client is checked; most evaluations end earlier."""
+"""Seconds after which the server checks whether an evaluation's client has left; most end earlier."""
 _NUMBER = re.compile("[0-9]{1,18}")
 
 
@@ -27,10 +27,11 @@ class CancelledError(ReportedError):
 
 @dataclass(slots=True, eq=False)
 class Process:
-    """One running evaluation, which began at ``started`` on the monotonic clock.
+    """One running query, update or dump, which began at ``started`` on the monotonic clock.
 
-    ``lane`` is ``inline`` or ``worker``; ``stop`` ends the worker process immediately; ``error`` is the
-    error of a stopped evaluation; ``recipient`` is the client that waits for the answer, or None.
+    ``lane`` is ``inline`` for an evaluation in the server, or ``worker``; ``stop`` ends the worker process
+    immediately; ``error`` is the error of a stopped evaluation; ``recipient`` is the client that waits for
+    the answer, or None.
     """
 
     id: int
@@ -46,14 +47,14 @@ class Process:
     def check(self) -> None:
         """Raise CancelledError if the evaluation was stopped."""
         if self.error is not None:
-            # A new error is raised because `error` would keep the frames and iterators of the evaluation
-            # alive.
+            # The check raises a new error because `error` would keep the frames and iterators of the
+            # evaluation alive.
             raise CancelledError(self.error.message)
 
     def interrupt(self, reason: str) -> None:
         """Stop the evaluation: immediately in a worker process, else at its next check.
 
-        A query or dump checks at each block of its answer, an update between solutions.
+        A query or dump checks for a stop at each block of its answer, an update between two solutions.
         """
         self.error = CancelledError(reason)
         stop = self.stop
@@ -61,7 +62,7 @@ class Process:
             stop()
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON object of the evaluation in the API; ``seconds`` is its running time."""
+        """Return the evaluation as the HTTP API shows it; ``seconds`` is its running time."""
         seconds = time.monotonic() - self.started
         return {
             "id": str(self.id),
@@ -78,8 +79,9 @@ class Process:
 class Processes:
     """The list of running evaluations; safe to use from any thread.
 
-    Every request changes the list twice, so the list has no lock: each access is one atomic step of the
-    interpreter. The lock prevents that an answer begins during the check whether its client has left.
+    Every request changes the list of evaluations twice, so the list has no lock: each access is one atomic
+    step of the interpreter. The lock ``_checking`` prevents that an answer begins during the check whether
+    its client has left.
     """
 
     def __init__(self) -> None:
@@ -94,13 +96,13 @@ class Processes:
         return process
 
     def answering(self, process: Process) -> None:
-        """Record that the answer has begun while the evaluation continues."""
+        """Record that the answer is being sent while the evaluation continues."""
         if process.recipient is not None:
             with self._checking:
                 process.recipient.begun = True
 
     def end(self, process: Process) -> None:
-        """Remove an evaluation from the list."""
+        """Remove an ended query, update or dump from the list of evaluations."""
         with self._checking:
             self._running.pop(process.id, None)
 
@@ -108,7 +110,7 @@ class Processes:
         """Stop the evaluations whose client has left; the server calls this several times a second.
 
         Args:
-            now: the current time of the monotonic clock.
+            now: the current time of the monotonic clock, in seconds.
         """
         before = now - FIRST_CHECK_SECONDS
         if not any(each.started < before for each in list(self._running.values())):
@@ -133,7 +135,7 @@ class Processes:
             process.interrupt(f"the {process.kind} was stopped because the server stops")
 
     def cancel(self, process_id: str) -> None:
-        """Stop the running evaluation with an id.
+        """Stop the running query, update or dump with an id.
 
         Raises: NotFoundError when no such evaluation runs.
         """

@@ -1,9 +1,10 @@
 """Better error messages for one-shot queries, from the parser of continuous queries.
 
-The store's parser tries all alternatives and names the place where the last one failed. The parser of
-continuous queries names the wrong token and the expected one, and lists independent faults together. That
-parser reads a text only in three cases: the store has rejected the text, the text breaks a rule about names
-that the store does not check, or the store would take an alias in HAVING for a variable without a value.
+Oxigraph's parser tries all alternatives of the grammar and names the place where the last alternative failed.
+The parser of continuous queries names the wrong token and the expected one, and lists independent faults
+together. The parser of continuous queries reads a one-shot query only in three cases: the store has rejected
+the text, the text breaks a rule about names that the store does not check, or the store would take an alias
+in HAVING for a variable without a value.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ def raise_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
     """Raise the error that the parser of continuous queries finds in a rejected text.
 
     Args:
-        refused: the error of the store.
+        refused: the error with which the store rejected the text.
         text: the query text of the client.
         base_iri: the base of relative IRIs.
 
     Raises:
-        QueryTextError: the error of the parser, or ``refused`` if the parser finds no fault with a line
-            number.
+        QueryTextError: the error of the parser of continuous queries, or ``refused`` if that parser finds no
+            fault with a line number.
     """
     found = _found(text, base_iri)
     if found is None:
@@ -52,8 +53,9 @@ def refusal_of(text: str, base_iri: str) -> QueryTextError | None:
 def refuse_unchecked(text: str, base_iri: str, known: Prepared) -> None:
     """Reject a query that the store would accept although SPARQL's rules about scopes forbid it.
 
-    A query whose HAVING names a SELECT alias is rejected too. Continuous queries allow that, but in SPARQL
-    the alias has no value there, and the store would return no rows. ``known`` is the analysis of the text.
+    A one-shot query whose HAVING names a SELECT alias is rejected too. Continuous queries allow aliases in
+    HAVING, but in SPARQL an alias has no value there, and the store would return no rows. ``known`` is the
+    analysis of the query text.
 
     Raises:
         QueryTextError: the query breaks a rule about scopes, or its HAVING names a SELECT alias.

@@ -1,4 +1,4 @@
-"""Conversion of a client's query into a `QueryRequest`, with limits on the values that functions make."""
+"""Conversion of a client's query into a `QueryRequest` to the store, with limits on values of functions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .extensions import Extended
 def request_of(
     text: str, scope: DatasetScope, extension: Extended | None, counts: bool, settings: Settings
 ) -> QueryRequest:
-    """Return the request with which the server evaluates a query in its process.
+    """Return the request to the store with which the server evaluates a query in its own process.
 
     Args:
         text: the query text of the client.
         scope: the dataset and the time limit of the query.
         extension: the rewritten text with its custom functions; None if the text needs no change.
         counts: True if the rewritten text calls functions that limit the size of values.
-        settings: the settings with the limits.
+        settings: the server's settings, with the limits on values.
     """
     written = text if extension is None else extension.text
     if "*" in written:

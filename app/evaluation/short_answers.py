@@ -8,17 +8,17 @@ import time
 from ..http.request import FastLaneThread
 
 WAIT_SECONDS = 0.02
-"""Maximum seconds that an answer waits for the lock; a holder that takes longer is not short."""
+"""Maximum seconds that a short answer waits for the lock; an answer that holds it longer is not short."""
 APART_SECONDS = 0.5
-"""After one answer has waited in vain, the seconds in which no answer waits for the lock."""
+"""Seconds in which no short answer waits for the lock, after one answer has waited in vain."""
 
 
 class ShortAnswerLock:
     """A lock that one short answer holds at a time; an answer that has waited in vain runs without the lock.
 
-    Python runs one thread at a time anyway. Eight concurrent answers pass the interpreter lock to each other
-    at every system call, several times in each answer; serialised answers pass the interpreter lock only
-    once.
+    Python runs one thread at a time, so short answers gain nothing from being concurrent. Eight concurrent
+    answers pass the interpreter lock to each other at every system call, several times in each answer;
+    serialised answers pass the interpreter lock only once.
     """
 
     def __init__(self, wait: float = WAIT_SECONDS, apart: float = APART_SECONDS) -> None:
@@ -28,9 +28,10 @@ class ShortAnswerLock:
         self._apart_until = 0.0
 
     def hold(self, lane: FastLaneThread | None = None) -> LockLease:
-        """Return a lease of the lock, or an empty lease if the lock is not free in time.
+        """Return a lease of the lock for short answers, or an empty lease if the lock is not free in time.
 
-        With either lease the caller may answer. ``lane`` is the fast lane if its thread is the caller.
+        The caller may answer with a lease of the lock as well as with an empty lease. ``lane`` is the fast
+        lane if its thread is the caller.
         """
         if self._lock.acquire(blocking=False):
             return LockLease(self._lock, lane)
@@ -42,7 +43,7 @@ class ShortAnswerLock:
 
 
 class LockLease:
-    """A lease of the lock, which ends at the latest with the context."""
+    """A lease of the lock for short answers, which ends at the latest when the ``with`` block ends."""
 
     __slots__ = ("_lane", "_lock")
 
@@ -58,11 +59,11 @@ class LockLease:
 
     @property
     def is_held(self) -> bool:
-        """True while this lease holds the lock."""
+        """True while this lease holds the lock for short answers."""
         return self._lock is not None
 
     def release_early(self) -> None:
-        """Release the lock, and the connections of the fast lane, because this answer is not short."""
+        """Release the lock for short answers and the fast lane, because this answer is not short."""
         self._release()
         if self._lane is not None:
             self._lane.step_aside()

@@ -40,7 +40,7 @@ from .where_parts import MOST_ROWS, BufferLimits
 from .workers import LimitedSink, StoreCopy, TooLargeError, WorkerLostError, WorkerPool, taken
 
 IN_WORKERS = f"{__name__}:as_evaluated"
-"""Import path of `as_evaluated` for worker processes."""
+"""Import path of the function that turns a pickled static part into SPARQL in a worker process."""
 _LONGEST_TEXT = 300
 _SPOOLED_BYTES = 1 << 20
 
@@ -53,15 +53,15 @@ class HeavyPartError(ReportedError):
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """Limits on the evaluation of one static part; 0 means no limit for ``max_bytes``, ``text``, ``texts``.
+    """Limits on the evaluation of a query's static part; ``max_bytes``, ``text``, ``texts``: 0 is no limit.
 
     Attributes:
-        seconds: seconds of evaluation.
-        max_bytes: bytes of the rows as JSON.
-        text: characters of one value that the expressions make.
-        texts: bytes of all values that the expressions make.
-        rows: rows that a static part with several patterns may buffer in the server process.
-        scanned: quads that a static part with one pattern may scan in the server process.
+        seconds: maximum seconds of one evaluation of a static part.
+        max_bytes: maximum bytes of the static part's rows as JSON.
+        text: maximum characters of one value that the part's expressions make.
+        texts: maximum bytes of all values that the part's expressions make.
+        rows: maximum rows that a static part with several patterns may buffer in the server process.
+        scanned: maximum quads that a static part with one pattern may scan in the server process.
     """
 
     seconds: float = 600.0
@@ -73,12 +73,12 @@ class PartLimits:
 
 
 class StaticParts:
-    """The `BoundedEngine` of a server: evaluates one static part at a time in an additional process."""
+    """Evaluator of a server for heavy static parts of queries, one at a time in an additional process."""
 
     def __init__(
         self, store: QuadStore, workers: WorkerPool, limits: PartLimits, one: threading.Lock | None = None
     ) -> None:
-        """Make an evaluator over ``store``; the lock ``one`` allows one evaluation at a time."""
+        """Make an evaluator of static parts; the lock ``one`` allows one evaluation at a time."""
         self._store = store
         self._workers = workers
         self._limits = limits
@@ -86,11 +86,11 @@ class StaticParts:
         self._one = one or threading.Lock()
 
     def is_heavy(self, held: int) -> bool:
-        """Return True if the static part may buffer more rows than the server allows."""
+        """Return True if a static part with ``held`` patterns may buffer more rows than the server allows."""
         return not self._room.has(held)
 
     def within(self, seconds: float) -> StaticParts:
-        """Return an evaluator with another time limit and the same store, workers and lock."""
+        """Return an evaluator of static parts with another time limit, but the same store and lock."""
         return StaticParts(self._store, self._workers, replace(self._limits, seconds=seconds), self._one)
 
     def rows(
@@ -101,7 +101,7 @@ class StaticParts:
         dataset: Dataset,
         check: Callable[[], None],
     ) -> Generator[Row]:
-        """Evaluate a pattern in a worker process and yield its rows; see `BoundedEngine`."""
+        """Evaluate the pattern of a static part in a worker process and yield its rows."""
         limits = self._limits
         merged = dataset.default is not None and len(dataset.default) > 1
         task = _PartTask(pattern, tuple(columns), base_iri, limits.text, limits.texts, merged)
@@ -122,7 +122,7 @@ class StaticParts:
     def _begun(
         self, copy: StoreCopy, task: _PartTask, request: WorkerRequest, check: Callable[[], None]
     ) -> Generator[Row]:
-        """Yield an empty row, then the rows of a part; release the store copy at the end or on an error."""
+        """Yield an empty row, then the rows of a static part; release its copy of the store at the end."""
         released = False
         try:
             yield ()
@@ -177,9 +177,9 @@ class StaticParts:
 
 
 class _PartTask(NamedTuple):
-    """A static part that is sent to a worker; ``text`` and ``texts`` have their meaning in `PartLimits`.
+    """A static part of a query for a worker process; ``text`` and ``texts`` are the limits on its values.
 
-    ``merged`` has its meaning in `static_text`.
+    ``merged`` is True if the default graph of the static part is merged from several graphs.
     """
 
     pattern: Algebra

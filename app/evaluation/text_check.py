@@ -17,12 +17,13 @@ from .where_parts import ServerWherePart
 
 
 def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
-    """Return the faults of a query with their places; an empty list if the parser cannot judge the query."""
+    """Return the faults of a query text with their places; an empty list if the parser cannot judge it."""
     try:
         refuse_unchecked(text, base_iri, prepared(text, split_constants(text)))
         parse(text, dialect="sparql", base_iri=base_iri)
     except QueryTextError as error:
-        # Texts longer than the limit of continuous queries are not judged: only the store parses such texts.
+        # Only the store parses texts longer than the limit of continuous queries, so the check does not judge
+        # them.
         return _shown(error) if error.code == QueryTextError.code else []
     except ReportedError:
         pass
@@ -30,7 +31,7 @@ def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
 
 
 def faults_of_update(text: str, base_iri: str, store: QuadStore) -> list[dict[str, Any]]:
-    """Return the faults of an update, with line and column where the place is known."""
+    """Return the faults of an update's text, with line and column where the place is known."""
     request = UpdateRequest(
         text,
         base_iri,

@@ -1,4 +1,4 @@
-"""Answers in converted formats, which are collected up to a size limit and then written at once."""
+"""Answers in formats that Oxigraph does not write: collected up to a size limit, then converted at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .answer import AnswerSink, ByteSink
 
 
 class Transcoder:
-    """A sink that forwards the blocks of an answer, or collects them for a conversion at the end."""
+    """A sink that forwards the blocks of an answer, or collects the blocks for a conversion at the end."""
 
     def __init__(self, sink: ByteSink) -> None:
         self._sink = sink
@@ -19,13 +19,13 @@ class Transcoder:
         self._chosen: negotiation.Offer | None = None
 
     def begin(self, chosen: negotiation.Offer) -> None:
-        """Set the format of the answer; blocks are collected if the format needs a conversion."""
+        """Set the format of the answer; if it needs a conversion, the answer's blocks are collected."""
         self._chosen = chosen if chosen.convert is not None else None
         if isinstance(self._sink, AnswerSink):
             self._sink.begin(chosen)
 
     def write(self, data: bytes) -> int:
-        """Forward one block, or collect the block for a conversion."""
+        """Forward one block of the answer, or collect the block for a conversion."""
         if self._chosen is None:
             return self._sink.write(data)
         self._collected += data
@@ -37,16 +37,16 @@ class Transcoder:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: the sink forwards blocks at once, and `finish` writes the collected bytes."""
+        """Do nothing when a serialiser flushes; blocks are forwarded at once, or written by `finish`."""
 
     def finish(self) -> None:
-        """Convert the collected bytes and write the result."""
+        """Convert the collected bytes of the answer and write the result to the sink."""
         if self._chosen is not None and self._chosen.convert is not None:
             self._sink.write(self._chosen.convert(bytes(self._collected)))
 
 
 def transcoded(body: Callable[[Transcoder], None]) -> Callable[[ByteSink], None]:
-    """Wrap the function that writes a body, so that its sink can convert the format."""
+    """Wrap the function that writes an answer's body, so that the body's format can be converted."""
 
     def whole(sink: ByteSink) -> None:
         transcoder = Transcoder(sink)

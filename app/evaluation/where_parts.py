@@ -2,7 +2,7 @@
 
 Oxigraph's buffering operators (sort, group, distinct, minus) collect rows before they return the first one.
 Oxigraph can be neither stopped nor counted in a buffering operator, so a worker process evaluates a part that
-may buffer many rows. The consumer of the rows counts the rows of a part that streams.
+may buffer many rows. If a WHERE part streams its rows, the update counts the rows while it consumes them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .nodes import has_node
 MOST_ROWS = 500_000
 """Maximum rows that one WHERE part may buffer or return within the server: 100 to 200 MB."""
 IN_UPDATES = f"{__name__}:ServerWherePart"
-"""Import path of `ServerWherePart` for worker processes, which evaluate WHERE parts without row limits."""
+"""Import path of the class with which worker processes evaluate WHERE parts, without limits on rows."""
 _SELECT = "SELECT * "
 
 
 @dataclass(frozen=True, slots=True)
 class BufferLimits:
-    """Limits on the rows that a part may buffer within the server.
+    """Limits on the rows that a WHERE part or static part may buffer within the server.
 
-    ``rows`` bounds a join of several patterns, ``scanned`` one pattern; ``quads`` counts the quads of the
-    store.
+    ``rows`` is the limit for a join of several triple patterns, ``scanned`` for one pattern; ``quads``
+    returns the number of quads in the store.
     """
 
     quads: Callable[[], int]
@@ -50,13 +50,13 @@ class BufferLimits:
     scanned: int = MAX_SCANNED_QUADS
 
     def has(self, held: int, pending: int = 0) -> bool:
-        """Return True if the joined rows of ``held`` triple patterns may be buffered within the server."""
+        """Return True if the server may buffer the joined rows of ``held`` triple patterns."""
         most = max(self.rows, self.scanned) if held == 1 else self.rows
         return not held or (held < UNKNOWN and max(self.quads() + pending, 2) ** held <= most)
 
 
 class ServerWherePart(WherePart):
-    """A WHERE part whose limits and corrections the server derives from its algebra."""
+    """A WHERE part of an update, whose limits and corrections the server derives from its algebra."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class ServerWherePart(WherePart):
         Args:
             prologue: the declarations (BASE, PREFIX) before the WHERE part.
             where: the text of the WHERE part.
-            room: limits on buffered rows; None for no limit.
-            calls: the limit on values that the part builds, for parts whose values could become long.
+            room: the limits on rows that the part may buffer; None for no limit.
+            calls: the limit on values that the part's functions make, for parts with possibly long values.
             costly: True if the part calls a function that may take long; a worker process, which can be
                 killed, then evaluates the part.
         """
@@ -94,28 +94,28 @@ class ServerWherePart(WherePart):
                 raise error
 
     def look_up(self, names: tuple[str, ...], store: Store) -> list[Solution] | None:
-        """Return the solutions of a WHERE part that is a look-up; None for every other part."""
+        """Return the solutions of a WHERE part that is a look-up by constants; None for other parts."""
         if self._room is None:
             return None
         body, constants = self._parts.body.removeprefix(_SELECT), self._parts.constants
         return solutions(self._where, body, constants, names, store)
 
     def require_in_process(self, pending: int) -> None:
-        """Raise BufferedRowsError if the part may buffer too many rows after ``pending`` further quads."""
+        """Raise BufferedRowsError if the WHERE part may buffer too many rows, with ``pending`` more quads."""
         if self._costly:
             raise BufferedRowsError("a WHERE part of the update calls a function that may take long")
         if self._room is not None and not self._room.has(self._known.shape.buffered_patterns, pending):
             raise BufferedRowsError("a WHERE part of the update may buffer too many rows")
 
     def require_row_limit(self, rows: int) -> None:
-        """Raise BufferedRowsError if ``rows``, the number of solutions of the part, is too large."""
+        """Raise BufferedRowsError if the WHERE part has too many solutions, ``rows``."""
         if self._room is not None and rows > self._room.rows:
             raise BufferedRowsError("a WHERE part of the update has too many solutions")
 
     def corrected(
         self, select: str, base_iri: str | None, merged: bool, store: Store | None
     ) -> tuple[str, dict[NamedNode, Callable[..., Any]]] | None:
-        """Return the corrected text of ``select`` and its functions; None if no correction is needed."""
+        """Return the corrected text of the query ``select`` with its functions; None if already correct."""
 
         def known(term: Term, graph: TermPattern | None) -> bool:
             at = graph or DefaultGraph()

@@ -1,8 +1,8 @@
 """Worker processes that evaluate heavy queries on copies of the store, and are killed to stop a query.
 
-docs/decisions/0052-queries-that-can-be-stopped.md explains the reasons. The pool keeps at most ``size`` idle
-processes. A copy is made only when a query needs the newest version, so that queries between two commits
-share one copy.
+docs/decisions/0052-queries-that-can-be-stopped.md explains why processes evaluate heavy queries. The pool
+keeps at most ``size`` idle worker processes. A copy of the store is made only when a query needs the newest
+version, so that queries between two commits share one copy.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _SHARE_OF_CHANGE = 8
 
 
 class WorkerLostError(StoreError):
-    """A worker process ended by itself, most likely because it ran out of memory."""
+    """A worker process died during an evaluation, most likely because it ran out of memory."""
 
     code = "worker-lost"
 
 
 @dataclass(eq=False, slots=True)
 class StoreCopy:
-    """A copy of the dataset at one version, in a folder, with the number of its users."""
+    """A copy of the store at one version, in a folder, with the number of evaluations that use it."""
 
     folder: Path
     version: int
@@ -69,7 +69,7 @@ class StoreCopy:
 
 
 class _Worker:
-    """One worker process and the socket to the process."""
+    """One worker process and the socket over which the server sends it queries."""
 
     def __init__(self, memory_bytes: int) -> None:
         ours, theirs = socket.socketpair()
@@ -112,13 +112,14 @@ class WorkerPool:
     def __init__(
         self, store: QuadStore, folder: Path | None, *, size: int, memory_bytes: int, max_nesting: int
     ) -> None:
-        """Make a pool without worker processes.
+        """Make a pool of worker processes, which start when queries need them.
 
         Args:
             store: the store to evaluate queries on.
-            folder: the data folder, where a copy consists of hard links; None for a store in memory.
-            size: maximum number of processes for queries; 0 evaluates queries in the server.
-            memory_bytes: maximum memory of one process in bytes, 0 for no limit.
+            folder: the data folder, in which a copy of the store consists of hard links; None for a store in
+                memory.
+            size: maximum number of worker processes; with 0 the server evaluates all queries itself.
+            memory_bytes: maximum memory of one worker process in bytes, 0 for no limit.
             max_nesting: maximum nesting depth of a SPARQL text.
         """
         self._store = store
@@ -141,7 +142,7 @@ class WorkerPool:
         return self._memory
 
     def spool(self, in_memory_bytes: int) -> tempfile.SpooledTemporaryFile[bytes]:
-        """Return a temporary file for an answer, next to the copies; a small answer stays in memory."""
+        """Return a temporary file for an answer, next to the store copies; small answers stay in memory."""
         return tempfile.SpooledTemporaryFile(in_memory_bytes, dir=str(self._copies_folder()))
 
     def takes(self, quads: int) -> bool:
@@ -156,18 +157,18 @@ class WorkerPool:
         process: Process,
         seconds: float,
     ) -> None:
-        """Evaluate a query in a worker and write its result to ``sink``.
+        """Evaluate a query in a worker process and write its result to ``sink``.
 
         Args:
-            request: the query; ``copy`` and ``version`` are filled in here.
+            request: the query; the pool fills in the store copy and its version.
             sink: receives the blocks of the result.
             begin: called with the kind, format and version of the result before the first block.
-            process: the entry of the evaluation; ``process.stop`` kills the worker.
-            seconds: time limit, including the wait for a free worker.
+            process: the query's entry in the list of evaluations; ``process.stop`` kills the worker process.
+            seconds: time limit of the query, including the wait for a free worker process.
 
         Raises:
-            QueryTimeoutError: the time limit has passed; the worker was killed.
-            CancelledError: a user or the server stopped the evaluation; the worker was killed.
+            QueryTimeoutError: the query's time limit has passed; its worker process was killed.
+            CancelledError: a user or the server stopped the query; its worker process was killed.
             WorkerLostError: the worker died.
             ReportedError: an error of the query itself.
         """
@@ -186,9 +187,9 @@ class WorkerPool:
                 self.release(copy)
 
     def present_copy(self) -> StoreCopy:
-        """Return a copy of the current dataset, for use until `release`.
+        """Return a copy of the store at its current version, for use until `release`.
 
-        The call never waits for a writer, because the writer may wait for the caller.
+        `present_copy` never waits for a writer of the store, because the writer may wait for the caller.
         """
         if self._parent is None:
             return self._used(self._present() or self._make_copy())
@@ -204,9 +205,10 @@ class WorkerPool:
         seconds: float,
         look: Callable[[], None],
     ) -> None:
-        """Evaluate a query on a copy in an additional process, which uses no slot of the requests.
+        """Evaluate a query on a copy of the store in an extra process, beyond the limit of worker processes.
 
-        ``look`` is called periodically and may raise. The errors are those of `run`.
+        ``look`` is called periodically and may stop the evaluation by an exception. The evaluation raises the
+        same errors as `run`.
         """
 
         def looked() -> None:
@@ -218,14 +220,14 @@ class WorkerPool:
         self._run_on(copy, request, sink, _no_head, process, deadline, seconds, looked)
 
     def compute_update(self, task: UpdateTask, process: Process, seconds: float) -> Commit:
-        """Compute the change set of an update in a worker, on a private copy, and commit the change set.
+        """Compute an update's change set in a worker, on a private copy of the store, and commit it.
 
-        ``seconds`` count from the start of ``process``.
+        ``seconds`` is the time limit of the update, counted from the start of ``process``.
 
         Raises:
             WorkerLostError: the worker died.
-            LimitError: the change set is larger than the server may keep in memory.
-            ReportedError: an error of `run` or of the update itself; no change is applied.
+            LimitError: the update's change set is larger than the server may keep in memory.
+            ReportedError: the update is invalid, failed, timed out or was stopped; no change is applied.
         """
         deadline = process.started + seconds
 
@@ -251,13 +253,14 @@ class WorkerPool:
                 shutil.rmtree(copy.folder if self._parent is None else copy.folder.parent, ignore_errors=True)
             return decode_change(found.getvalue())
 
-        # Updates use at most one slot because they run one after the other; queries use the other slots. The
-        # slot is acquired before the writer lock, so that other writers do not wait for a free worker.
+        # Updates run one after the other and so use at most one slot for worker processes; queries use the
+        # other slots. An update acquires its slot before the store's writer lock, so that other writers do
+        # not wait for a free worker process.
         with taken(self._updating, look), taken(self._slots, look):
             return self._store.writer.commit_computed(change)
 
     def close(self) -> None:
-        """End the idle worker processes and remove the copies; a busy process ends after its evaluation."""
+        """End idle worker processes and remove the store copies; a busy process ends after its evaluation."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -315,7 +318,7 @@ class WorkerPool:
         return _Worker(self._memory)
 
     def _newest_copy(self) -> StoreCopy:
-        """Return a copy that contains every acknowledged commit."""
+        """Return a copy of the store that contains every acknowledged commit."""
         with self._copying:
             version = self._store.reader.version
             with self._lock:
@@ -352,18 +355,18 @@ class WorkerPool:
     def _copies_folder(self) -> Path:
         with self._lock:
             if self._folder is None:
-                # The copies are next to the database because hard links cannot cross file systems.
+                # Copies of the store are next to the database because hard links cannot cross file systems.
                 self._folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=self._parent))
             return self._folder
 
     def release(self, copy: StoreCopy) -> None:
-        """Decrement the number of users of a copy, and remove copies that are no longer needed."""
+        """Count one user less of a copy of the store, and remove copies that are no longer needed."""
         with self._lock:
             copy.users -= 1
         self._remove_unused()
 
     def _remove_unused(self) -> None:
-        """Remove copies without users, except the newest copy; open files of a removed copy stay readable."""
+        """Remove store copies without users, except the newest; their open files stay readable."""
         with self._lock:
             unused = [copy for copy in self._copies[:-1] if not copy.users]
             for copy in unused:
@@ -373,11 +376,11 @@ class WorkerPool:
 
 
 class TooLargeError(Exception):
-    """A writer exceeded the size limit of a `LimitedSink`."""
+    """A worker's result exceeded the size limit of the sink to which it is written."""
 
 
 class LimitedSink:
-    """A sink that forwards bytes up to a total size; 0 for no limit."""
+    """A sink that forwards bytes to a file up to a total size; 0 for no limit."""
 
     def __init__(self, target: IO[bytes], most_bytes: int) -> None:
         self._target = target
@@ -385,7 +388,7 @@ class LimitedSink:
         self._size = 0
 
     def write(self, data: bytes) -> int:
-        """Forward ``data``; raises TooLargeError if the total size exceeds the limit."""
+        """Forward ``data`` to the file; raises TooLargeError if the total size exceeds the limit."""
         self._size += len(data)
         if self._most and self._size > self._most:
             raise TooLargeError
@@ -394,7 +397,7 @@ class LimitedSink:
 
 @contextlib.contextmanager
 def taken(lock: threading.Lock | threading.Semaphore, look: Callable[[], None]) -> Iterator[None]:
-    """Hold ``lock``; while the thread waits for the lock, ``look`` is called periodically and may raise."""
+    """Hold ``lock``; while the thread waits for it, ``look`` is called periodically and may end the wait."""
     look()
     while not lock.acquire(timeout=_LOOK_EVERY_S):
         look()
@@ -405,7 +408,7 @@ def taken(lock: threading.Lock | threading.Semaphore, look: Callable[[], None]) 
 
 
 def _no_head(head: dict[str, Any]) -> None:
-    """Ignore the head of a result, because the change set of an update needs none."""
+    """Ignore the head (kind, format, version) of a worker's result."""
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -421,7 +424,7 @@ def _relay(
     deadline: float,
     look: Callable[[], None] | None = None,
 ) -> ReportedError | None:
-    """Relay a worker's answer to ``sink``; return the error of the query itself, or None.
+    """Relay a worker process's answer to ``sink``; return the error of the query itself, or None.
 
     Raises: TimeoutError, EOFError, and the errors of ``sink`` and ``begin``.
     """

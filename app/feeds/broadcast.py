@@ -13,9 +13,10 @@
     <-- FIGURES
 
 The writer process shares no interpreter lock with the engine, so subscribers are served while the engine
-computes. This file runs as a script, imports only the standard library and starts in some 20 ms. Where
-processes cannot pass sockets, `Broadcaster.run` does the same work in a thread. The writer process ends when
-its connection to the server ends: clients then reconnect with the id of the last event that they received.
+computes. `broadcast.py`, the script of the writer process, imports only the standard library and starts in
+some 20 ms. Where processes cannot pass sockets, `Broadcaster.run` does the same work in a thread. The writer
+process ends when its connection to the server ends: clients then reconnect with the id of the last event that
+they received.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ from typing import NamedTuple
 ADOPT, PUBLISH, FRAMES, FINISH, END, STOP, PAGE, REVOKE = range(8)
 GONE, FIGURES, TAKEN = range(3)
 MESSAGE = struct.Struct("<BIId")
-"""Head of a message: kind, number of a client or channel, body length, publication time (monotonic)."""
+"""Head of a message with the writer: kind, number of a client or channel, body length, publication time."""
 WELCOME = struct.Struct("<IIII??")
-"""Start of an ADOPT body: channel, lengths of `Greeting.head`, ``first`` and ``heartbeat``, and two flags."""
+"""Start of an ADOPT message, which hands a socket to the writer: channel, lengths of three texts, flags."""
 FIGURES_HEAD = struct.Struct("<QQ")
-"""Frames written to clients, bytes buffered for slow clients; then the seconds of each delivery (doubles)."""
+"""Start of a FIGURES message of the writer: frames written to clients, bytes buffered for slow clients."""
 TOO_SLOW = b"slow"
 HEARTBEAT_FRAME = b": still here\n"
-"""Heartbeat comment without an empty line, which some clients would read as an event without data."""
+"""Heartbeat comment of event streams; no empty line follows, which some clients would read as an event."""
 LAST_CHUNK = b"0\r\n\r\n"
 PING_FRAME, GOODBYE, GOING_AWAY = b"\x89\x00", b"\x88\x02\x03\xe8", b"\x88\x02\x03\xe9"
 """WebSocket control frames (RFC 6455, 5.5): a ping, and the two close frames of a feed."""
 REVOKED = b"\x88\x02\x03\xf0"
-"""Close frame (policy violation) of a WebSocket whose token was removed."""
+"""Close frame (policy violation) for a WebSocket whose access token was removed."""
 
 _MAX_IOV = 64
 _READ_BYTES = 1 << 18
@@ -58,15 +59,16 @@ _MOST_SAID = 64 << 10
 
 
 class Greeting(NamedTuple):
-    """First bytes for a new subscriber, and the framing of all later bytes.
+    """First bytes for a new subscriber of an event stream, and the framing of all later bytes.
 
     Attributes:
-        head: status line and headers, sent at once.
-        first: bytes before the client's first frame.
+        head: status line and headers of the answer, sent at once.
+        first: bytes sent directly before the client's first frame.
         heartbeat: bytes for a client that received nothing for a heartbeat period; empty disables heartbeats.
-        chunked: frames are chunks (RFC 9112, 7.1), and an empty chunk ends the answer.
+        chunked: True to send frames as HTTP chunks (RFC 9112, 7.1), and an empty chunk at the end.
         messages: True for a WebSocket: the writer answers its pings and sends a close frame at the end.
-        permitted: returns whether the client may still read; called periodically in the server process.
+        permitted: returns False when the client may no longer read; called periodically in the server
+            process.
     """
 
     head: bytes
@@ -84,7 +86,7 @@ class Greeting(NamedTuple):
 
 
 class _FeedSocket:
-    """A client's socket with its unsent bytes."""
+    """The socket of a subscriber of an event stream, with its unsent bytes."""
 
     __slots__ = (
         "buffered",
@@ -108,7 +110,8 @@ class _FeedSocket:
         self.channel = channel
         self.first = self.heartbeat = b""
         self.chunked = False
-        # Received bytes of a WebSocket client that are not parsed yet; None for other clients.
+        # Bytes received from a WebSocket client that are not parsed yet; None for clients without a
+        # WebSocket.
         self.said: bytearray | None = None
         self.frames: deque[bytes | memoryview] = deque()
         self.buffered = 0
@@ -119,7 +122,7 @@ class _FeedSocket:
 
 
 class Broadcaster:
-    """Writer of frames to clients; ``heartbeat`` is in seconds, ``buffer_bytes`` bounds each client."""
+    """Writer of event streams; ``heartbeat`` is in seconds, ``buffer_bytes`` bounds each client's buffer."""
 
     def __init__(self, control: socket.socket, *, heartbeat: float, buffer_bytes: int) -> None:
         self._control = control
@@ -136,7 +139,7 @@ class Broadcaster:
         self._stopping = False
 
     def run(self) -> None:
-        """Serve clients until a stop message arrives or the connection ends, then close everything."""
+        """Serve subscribers until a stop message arrives or the server's connection ends, then close all."""
         self._control.setblocking(False)
         self._selector.register(self._control, selectors.EVENT_READ, None)
         interval = min(1.0, self._heartbeat / 3)
@@ -231,7 +234,7 @@ class Broadcaster:
             self._send(client, data[place:])
 
     def _answer(self) -> None:
-        """Send pending reports to the server process; with a full connection they stay for the next round."""
+        """Send the writer's pending messages to the server; while the connection is full, keep them."""
         while self._answers:
             try:
                 sent = self._control.send(self._answers[0])
@@ -250,8 +253,9 @@ class Broadcaster:
     def _send(self, client: _FeedSocket, data: bytes) -> None:
         """Write as many bytes to a client as its socket accepts, and buffer the others.
 
-        A client is too slow if a new message arrives while more bytes than the limit are buffered after the
-        message that the socket is accepting: a single message larger than the limit is still delivered.
+        A client of an event stream is too slow if a new message arrives while more bytes than the limit are
+        buffered after the message that the socket is accepting: a single message larger than the limit is
+        still delivered.
         """
         if client.first and data is not client.heartbeat:
             data, client.first = client.first + data, b""
@@ -282,7 +286,7 @@ class Broadcaster:
         self._watch(client)
 
     def _write(self, client: _FeedSocket) -> None:
-        """Write buffered bytes to a socket that is writable again."""
+        """Write buffered bytes to a subscriber's socket that is writable again."""
         frames = client.frames
         try:
             while frames:
@@ -315,7 +319,7 @@ class Broadcaster:
             self._answers.append(MESSAGE.pack(TAKEN, client.number, 0, 0.0))
 
     def _watch(self, client: _FeedSocket) -> None:
-        """Register a socket for write events while it has unsent bytes."""
+        """Register a subscriber's socket for write events while it has unsent bytes."""
         if bool(client.frames) != client.writing:
             client.writing = bool(client.frames)
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.writing else 0)
@@ -336,7 +340,7 @@ class Broadcaster:
             self._drop(client)
 
     def _read(self, client: _FeedSocket) -> None:
-        """Discard the bytes that a subscriber sends; close the client at the end of its stream."""
+        """Discard the bytes that a subscriber sends; close its connection when it has sent its last byte."""
         try:
             if data := client.sock.recv(4096):
                 if client.said is not None:
@@ -349,7 +353,7 @@ class Broadcaster:
         self._drop(client)
 
     def _read_messages(self, client: _FeedSocket, said: bytearray, data: bytes) -> None:
-        """Read WebSocket frames: answer pings and close frames, and discard all others."""
+        """Read WebSocket frames of a subscriber: answer pings and close frames, discard all other frames."""
         said += data
         while len(said) >= 2 and client.number in self._clients:
             opcode, size = said[0] & 15, said[1] & 127
@@ -387,7 +391,7 @@ class Broadcaster:
         self._answers.append(MESSAGE.pack(GONE, client.number, len(why), 0.0) + why)
 
     def _sweep(self) -> None:
-        """Send heartbeats to idle clients; disconnect clients that accepted no bytes for three heartbeats."""
+        """Send heartbeats to idle subscribers; disconnect those that took no bytes for three heartbeats."""
         now = time.monotonic()
         waiting = 0
         for client in list(self._clients.values()):
@@ -418,7 +422,7 @@ class Broadcaster:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the writer; arguments: connection's file descriptor, heartbeat seconds, buffer bytes per client."""
+    """Run the writer process; arguments: descriptor of the connection, heartbeat seconds, buffer bytes."""
     # Ignore signals that a terminal or a supervisor sends to all processes: the server process ends the
     # writer.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,8 @@
-"""Change feed: the store's commits as events; the newest come from memory, older ones from the durable log.
+"""Change feed: the store's commits as events; new commits come from memory, older ones from the change log.
 
-One subscription to the store serves all readers. Each reader has a separate position (the last version that
-it received) and reads the commits after this version; readers with equal selections share the encoded event.
+One subscription to the store's commits serves all readers of the change feed. Each reader of the change feed
+has a separate position (the last store version that it received) and reads the commits after this version;
+readers that follow equal graphs share the encoded event.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .sources import Write, frame
 RECENT_COMMITS = 256
 COMMITS_AT_A_TIME = 256
 PAGE_BYTES = 1 << 20
-"""Target bytes of a page of events for one reader; a page ends with a whole commit and may be larger."""
+"""Target bytes of a page of the change feed for one reader; a page has whole commits and may be larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +54,26 @@ class ChangeFeed:
         self._unsubscribe = store.subscribers.subscribe(self._on_commit)
 
     def close(self) -> None:
-        """Unsubscribe from the store and end every reader's stream."""
+        """Unsubscribe from the store's commits and end the stream of every reader."""
         self._unsubscribe()
         self.closed = True
         for reader in self._snapshot():
             reader.wake()
 
     def join(self, reader: ChangeSource) -> None:
-        """Register a reader, which is woken at every commit."""
+        """Register a reader of the change feed, which is woken at every commit."""
         with self._lock:
             self._readers.add(reader)
 
     def leave(self, reader: ChangeSource) -> None:
-        """Unregister a reader."""
+        """Unregister a reader of the change feed."""
         with self._lock:
             self._readers.discard(reader)
 
     def commits_after(self, version: int) -> list[Commit]:
         """Return the next commits after ``version``, oldest first, at most ``COMMITS_AT_A_TIME``.
 
-        Raises: GoneError if the log no longer has these commits.
+        Raises: GoneError if the change log no longer has the commits after ``version``.
         """
         with self._lock:
             recent = list(self._recent)
@@ -81,7 +82,7 @@ class ChangeFeed:
         return list(self.store.commits_after(version, COMMITS_AT_A_TIME))
 
     def event_of(self, commit: Commit, selection: Selection, write: Write) -> bytes | None:
-        """Return the event of a commit; None if the commit changed no selected graph."""
+        """Return the change feed's event of a commit; None if the commit changed no selected graph."""
         return self._event(_ByVersion(commit.version, commit), selection, write)
 
     def _on_commit(self, commit: Commit) -> None:
@@ -96,7 +97,7 @@ class ChangeFeed:
 
 
 class ChangeSource:
-    """One reader's position in the change feed; with ``after`` None it starts at the next commit."""
+    """One reader's position in the change feed; if ``after`` is None, reading starts at the next commit."""
 
     def __init__(
         self, feed: ChangeFeed, after: int | None, selection: Selection, write: Write = frame
@@ -110,7 +111,7 @@ class ChangeSource:
         feed.join(self)
 
     def take(self) -> list[bytes]:
-        """Return the pending events, at most one page."""
+        """Return the pending events of the change feed, at most one page."""
         frames: list[bytes] = []
         size = 0
         current = self._feed.store.reader.version
@@ -139,19 +140,19 @@ class ChangeSource:
         return frames
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Register the function to call after each commit."""
+        """Register the function that the change feed calls after each commit."""
         self._wake = wake
 
     def wake(self) -> None:
-        """Notify the client's writer of a commit; called by the feed."""
+        """Notify the reader of a commit, because the change feed has new events."""
         self._wake()
 
     def close(self) -> None:
-        """Unregister this reader from the feed."""
+        """Unregister this reader from the change feed."""
         self._feed.leave(self)
 
     def _reset(self, earliest: int, current: int) -> bytes:
-        """Return a `reset` event: the log no longer has the reader's position; continue at ``current``."""
+        """Return a `reset` event: the change log lacks the reader's position, which becomes ``current``."""
         self._version = current
         return self._write("reset", json.dumps({"earliest": earliest, "version": current}), None)
 

@@ -1,4 +1,4 @@
-"""Dead letters of a stream as events: first the stored letters, then every added and removed letter."""
+"""Dead letters of a stream as an event stream: first the stored letters, then each added or removed one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WAITING = 10_000
 
 
 def watch_dead_letters(engine: Engine, name_or_iri: str) -> Subscription:
-    """Subscribe to the dead letters of a stream, the stored ones first; raises NotFoundError."""
+    """Subscribe to a stream's dead letters, stored letters first; NotFoundError for an unknown stream."""
 
     def watch(stream: StreamState, _: list[str]) -> Subscription:
         letters = stream.dead_letters

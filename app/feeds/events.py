@@ -1,4 +1,4 @@
-"""Endless answers (Server-Sent Events, lines of JSON, WebSocket messages), served by the fan-out."""
+"""Endless answers (Server-Sent Events, lines of JSON, WebSocket messages), sent by the writer process."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
 
 
 def written_as(form: str) -> Write:
-    """Return the encoder of events for a content type."""
+    """Return the function that encodes events in a content type: lines of JSON or Server-Sent Events."""
     return line if form == LINES else frame
 
 
 class EventStream(Takeover):
-    """An answer without an end: the head immediately, then the events of a source.
+    """An HTTP answer without an end: the head immediately, then the events of a source as they occur.
 
-    The fan-out takes the socket. Lines of JSON have no heartbeat; TCP keep-alive detects dead clients.
+    The fan-out takes over the socket of an event stream. Event streams of JSON lines have no heartbeat; TCP
+    keep-alive detects their dead clients.
     """
 
     def __init__(
@@ -54,14 +55,14 @@ class EventStream(Takeover):
         permitted: Callable[[], bool],
         first: bytes = b"",
     ) -> None:
-        """Create an answer.
+        """Create an event stream as the answer to a request.
 
         Args:
-            source: the source of the events.
-            fanout: the fan-out that takes over the socket.
-            form: the content type, in which the source encodes its events, see `written_as`.
+            source: the source of the stream's events, for instance a subscription to a query's feed.
+            fanout: the fan-out that takes over the client's socket.
+            form: the content type in which the source encodes its events.
             retry_ms: milliseconds before a client of `EVENT_STREAM` reconnects.
-            permitted: returns whether the client may still read; called periodically.
+            permitted: returns False when the client may no longer read; called periodically.
             first: bytes before the first event of a form other than `EVENT_STREAM`.
         """
         self._lines = form != EVENT_STREAM
@@ -81,7 +82,7 @@ class EventStream(Takeover):
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
     ) -> WholeAnswer | None:
-        """Hand the socket to the fan-out; a HEAD request gets only the head."""
+        """Hand the client's socket to the fan-out; a HEAD request gets only the head of the answer."""
         if request.head_only or self._fanout.full:
             if not isinstance(self._source, FeedSource):
                 self._source.close()
@@ -110,7 +111,7 @@ class MessageStream(Takeover):
     def __init__(
         self, source: FeedSource, fanout: Fanout, handshake: bytes, permitted: Callable[[], bool]
     ) -> None:
-        """Create an answer; ``source`` encodes its events as messages, ``handshake`` is the 101 response."""
+        """Create a WebSocket; ``source`` encodes events as messages, ``handshake`` is the 101 response."""
         super().__init__(HTTPStatus.SWITCHING_PROTOCOLS, {})
         self._source = source
         self._fanout = fanout
@@ -120,7 +121,7 @@ class MessageStream(Takeover):
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
     ) -> WholeAnswer | None:
-        """Hand the socket to the fan-out."""
+        """Hand the socket of the WebSocket to the fan-out."""
         if self._fanout.full:
             return _too_many(self._fanout)
         greeting = Greeting(self._handshake, heartbeat=PING_FRAME, messages=True, permitted=self._permitted)

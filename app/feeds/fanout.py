@@ -35,13 +35,13 @@ from .writer import StreamWriter
 log = logging.getLogger("quadrill.fanout")
 
 PROCESSES = hasattr(socket, "send_fds") and os.name == "posix"
-"""True if this system can pass sockets to another process."""
+"""True if the operating system can pass sockets to another process."""
 _SHORT_LIFE_S = 2.0
 _SHORT_LIVES = 3
 
 
 class Channel(Protocol):
-    """One sequence of events for many subscribers; notified when a client leaves or the writer ends."""
+    """One sequence of events for many subscribers, notified when one leaves or the writer process ends."""
 
     def gone(self) -> None: ...  # noqa: D102
 
@@ -53,13 +53,13 @@ C = TypeVar("C", bound=Channel)
 
 @dataclass(slots=True)
 class FanoutFigures:
-    """Counters of a fan-out for metrics.
+    """Counters of the event streams' fan-out for the server's metrics.
 
     Attributes:
         dropped: number of subscribers disconnected because they were too slow.
-        frames_sent: number of frames that the current writer has written to sockets.
-        buffered: bytes buffered for slow clients.
-        restarts: number of times that the writer ended without being stopped.
+        frames_sent: number of frames that the current writer process has written to subscribers' sockets.
+        buffered: number of bytes that the writer process buffers for slow subscribers.
+        restarts: number of times that the writer process ended without being stopped.
         latency: seconds from the publication of an event until the writer has passed the event to all
             sockets, or to its buffers of slow clients.
     """
@@ -75,8 +75,8 @@ class Fanout:
     """Interface to the writer of event streams: hands over sockets and publishes frames.
 
     Attributes:
-        figures: the counters for metrics.
-        process: True if the writer is a process, False if it is a thread.
+        figures: the counters of the fan-out for the server's metrics.
+        process: True if the writer of event streams is a process, False if it is a thread.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Fanout:
         """Create a fan-out; the first subscriber starts the writer.
 
         Args:
-            heartbeat: seconds between heartbeats.
-            buffer_bytes: maximum bytes buffered for one client.
-            max_clients: maximum number of subscribers.
-            process: False runs the writer in a thread of this process.
-            script: path of the writer's script.
+            heartbeat: seconds between two heartbeats to an idle subscriber.
+            buffer_bytes: maximum number of bytes that the writer buffers for one slow subscriber.
+            max_clients: maximum number of subscribers at a time.
+            process: False to run the writer in a thread of this process instead of a separate process.
+            script: path of the Python script that the writer process runs.
         """
         self.heartbeat = heartbeat
         self.buffer_bytes = buffer_bytes
@@ -106,7 +106,7 @@ class Fanout:
         self._lock = threading.RLock()
         self._writer: StreamWriter | None = None
         self._numbers = 0
-        # Each subscriber has either a private source or a channel.
+        # Each subscriber of an event stream has either a private source of events or a shared channel.
         self._sources: dict[int, EventSource] = {}
         self._members: dict[int, Channel] = {}
         self._permitted: dict[int, Callable[[], bool]] = {}
@@ -115,32 +115,32 @@ class Fanout:
         self._shared: dict[Hashable, Channel] = {}
         self._ready: deque[int] = deque()
         self._waiting: set[int] = set()
-        # Sources with more events, which wait until their client has received a page.
+        # Numbers of sources with more events, which wait until their client has received a page of events.
         self._paging: set[int] = set()
         self._stopped = False
         self._short_lives = 0
 
     @property
     def clients(self) -> int:
-        """The number of subscribers."""
+        """The number of subscribers of all event streams."""
         return len(self._sources) + len(self._members)
 
     @property
     def full(self) -> bool:
-        """True if the maximum number of subscribers is reached."""
+        """True if the maximum number of subscribers of event streams is reached."""
         return self.clients >= self.max_clients
 
     @property
     def process_id(self) -> int | None:
-        """Process id of the writer; None if the writer is no process or is not running."""
+        """Process id of the writer of event streams; None if it is a thread or is not running."""
         return None if self._writer is None else self._writer.process_id
 
     def start(self) -> None:
-        """Accept subscribers."""
+        """Accept subscribers of event streams from now on."""
         self._stopped = False
 
     def stop(self, timeout: float = 2.0) -> None:
-        """Write pending frames, close every stream and end the writer; kill it after ``timeout`` seconds."""
+        """Write pending frames, close all event streams and end the writer, by force after ``timeout`` s."""
         with self._lock:
             self._stopped = True
             writer = self._writer
@@ -150,7 +150,7 @@ class Fanout:
             writer.end(timeout)
 
     def adopt(self, sock: socket.socket, source: EventSource, greeting: Greeting) -> None:
-        """Take over a connected socket: send the greeting, then the source's frames."""
+        """Take over a subscriber's socket: the writer sends the greeting, then the frames of the source."""
         with self._lock:
             writer = self._living(sock)
             if writer is None:
@@ -166,29 +166,29 @@ class Fanout:
     # --- channels: many subscribers of one feed --------------------------------------------------
 
     def open_channel(self, channel: Channel) -> int:
-        """Register a channel and return its number."""
+        """Register a channel, one sequence of events for many subscribers, and return its number."""
         with self._lock:
             number = self._new_number()
             self._channels[number] = channel
             return number
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Return the channel for ``key``; ``make`` creates it if it is missing."""
+        """Return the channel of the feed ``key``; ``make`` creates the channel if there is none."""
         with self._lock:
             if key not in self._shared:
                 self._shared[key] = make()
             return cast(C, self._shared[key])
 
     def forget(self, key: Hashable, channel: Channel) -> None:
-        """Remove a channel from its key, so that new subscribers get another channel."""
+        """Remove a channel from the feed ``key``, so that new subscribers get another channel."""
         with self._lock:
             if self._shared.get(key) is channel:
                 del self._shared[key]
 
     def join(self, number: int, sock: socket.socket, greeting: Greeting, frames: bytes) -> bool:
-        """Add a socket to a channel: it receives the greeting, ``frames``, and all frames published later.
+        """Add a subscriber to a channel; it receives the greeting, ``frames``, and frames published later.
 
-        Return False if the channel has ended; the caller then still owns the socket.
+        Return False if the channel has ended; the caller then still owns the subscriber's socket.
         """
         with self._lock:
             channel = self._channels.get(number)
@@ -203,7 +203,7 @@ class Fanout:
             return True
 
     def publish(self, number: int, frames: bytes) -> bool:
-        """Send frames to every client of a channel; return False if the channel has ended."""
+        """Send frames to every subscriber of a channel; return False if the channel has ended."""
         with self._lock:
             if self._writer is None or number not in self._channels:
                 return False
@@ -211,7 +211,7 @@ class Fanout:
             return True
 
     def close_channel(self, number: int) -> None:
-        """Close a channel; its clients are disconnected after they received all frames."""
+        """Close a channel; its subscribers are disconnected after they received all frames."""
         with self._lock:
             if self._channels.pop(number, None) is not None and self._writer is not None:
                 self._writer.send(broadcast.END, number)
@@ -219,7 +219,7 @@ class Fanout:
     # --- sources of single clients ----------------------------------------------------------------
 
     def _mark(self, number: int) -> None:
-        """Mark a source as possibly having events; called by the source in any thread."""
+        """Mark a single subscriber's source as possibly having events; called by the source in any thread."""
         with self._lock:
             if number in self._waiting or number not in self._sources:
                 return
@@ -230,7 +230,7 @@ class Fanout:
             writer.wake()
 
     def pump(self, writer: StreamWriter) -> None:
-        """Send the pending events of marked sources and end revoked streams; runs in the writer's thread."""
+        """Send the events of marked sources and end revoked event streams; runs in the writer's thread."""
         if time.monotonic() >= self._next_check:
             self._next_check = time.monotonic() + CHECK_SECONDS
             self._revoke(writer)
@@ -256,12 +256,12 @@ class Fanout:
                 writer.send(broadcast.FINISH, number)
 
     def _watch(self, number: int, greeting: Greeting) -> None:
-        """Register the periodic check whether a client may still read; called under the lock."""
+        """Register the periodic check whether a subscriber may still read; the caller holds the lock."""
         if greeting.permitted is not None:
             self._permitted[number] = greeting.permitted
 
     def _revoke(self, writer: StreamWriter) -> None:
-        """Disconnect the clients whose token was removed."""
+        """Disconnect the subscribers whose access token was removed."""
         with self._lock:
             permitted = dict(self._permitted)
         ended = {each for each in set(permitted.values()) if not each()}
@@ -275,7 +275,7 @@ class Fanout:
         return self._numbers
 
     def _living(self, sock: socket.socket) -> StreamWriter | None:
-        """Return the running writer, or start one; after the fan-out's stop, close the socket."""
+        """Return the running writer, or start a writer; if the fan-out has stopped, close the socket."""
         if self._stopped:
             sock.close()
             return None
@@ -289,7 +289,7 @@ class Fanout:
         return self._writer
 
     def handle(self, kind: int, number: int, data: bytes) -> None:
-        """Handle a message of the writer."""
+        """Handle a message of the writer process: counters, a page received, or a subscriber gone."""
         if kind == broadcast.FIGURES:
             self.figures.frames_sent, self.figures.buffered = FIGURES_HEAD.unpack_from(data)
             count = (len(data) - FIGURES_HEAD.size) // 8
@@ -312,7 +312,7 @@ class Fanout:
             channel.gone()
 
     def ended(self, writer: StreamWriter, lived_s: float) -> None:
-        """Handle the end of the writer after ``lived_s`` seconds: remove all its clients."""
+        """Remove all subscribers, because the writer process has ended after ``lived_s`` seconds."""
         with self._lock:
             if self._writer is not writer:
                 return

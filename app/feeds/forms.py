@@ -1,7 +1,8 @@
-"""Encoders of feeds in forms other than events: rows of CSV, and RDF Messages.
+"""Encoders of queries' feeds as rows of CSV and as RDF Messages.
 
-A form is a content type, the bytes before the first event, and the encoder of an event; all subscribers of
-a form share the encoded bytes. Source of the messages: https://w3c-cg.github.io/rsp/spec/messages
+A form of a feed is a content type, the bytes before the first event, and the encoder of an event; all
+subscribers of a form share the encoded bytes. Specification of RDF Messages:
+https://w3c-cg.github.io/rsp/spec/messages
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class FeedForm(NamedTuple):
 
 
 def other_form(accept: str | None, follow: bool, query: dict[str, Any]) -> FeedForm | None:
-    """Return RDF Messages or CSV if the Accept header names them; CSV only with ``follow``; else None.
+    """Return the RDF Messages or (with ``follow``) CSV form that the Accept header names; else None.
 
     Raises: HttpError 406 for a form that the query's results do not have; 409 if the query was not parsed,
         for instance because the server started with the query paused.
@@ -96,7 +97,8 @@ def _not_acceptable(message: str, hint: str) -> HttpError:
 def messages_in(rdf_format: RdfFormat) -> Encode:
     """Return an encoder of events as RDF messages: a comment with id and time, the quads, the delimiter.
 
-    Formats without graphs get triples. The delimiter after an event marks the message as complete.
+    In RDF formats without graphs the messages have triples. The delimiter after the quads of an event marks
+    an RDF message as complete.
     """
 
     @lru_cache(maxsize=1024)
@@ -117,7 +119,7 @@ def messages_in(rdf_format: RdfFormat) -> Encode:
 
 
 def _remark(event: StoredEvent) -> bytes:
-    """Encode an event that is no result: a comment, or no bytes for `progress`."""
+    """Encode an event without quads as a comment, or as no bytes if its kind is `progress`."""
     return b"" if event.kind == "progress" else f"# {event.kind} {event.data}\n".encode()
 
 
@@ -128,7 +130,7 @@ def _remark(event: StoredEvent) -> bytes:
 def rows_of(columns: tuple[str, ...]) -> Encode:
     """Return an encoder of events as CSV rows: id, kind and time, then the values of one solution.
 
-    A reset or an error is a row without values.
+    A `reset` or `error` event becomes a CSV row without values.
     """
 
     @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""Step 8 of 8: feed of a query as Server-Sent Events; all subscribers share one channel of the fan-out."""
+"""Step 8 of 8 of query evaluation: a query's feed as Server-Sent Events; subscribers share a channel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def encode_message(event: StoredEvent) -> bytes:
 
 
 class FeedSource:
-    """One subscriber of a feed, attached to the feed when its socket is handed over."""
+    """One subscriber of a query's feed, attached to the feed when its socket goes to the fan-out."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class FeedSource:
         empty: str | None = None,
         encode: Encode = encode,
     ) -> None:
-        """Create a subscriber; `Feed.subscribe` explains the positions, ``encode`` encodes one event."""
+        """Create a subscriber that starts after the event ``after_id``; ``encode`` encodes one event."""
         self._feed = feed
         self._encode = encode
         self._after_id = after_id
@@ -56,19 +56,20 @@ class FeedSource:
         self._empty = empty
 
     def hand_over(self, fanout: Fanout, sock: socket.socket, greeting: Greeting) -> None:
-        """Add a socket to the feed's channel: the greeting, then the events from the requested position."""
+        """Hand a subscriber's socket to the fan-out: the greeting, then the events from its position on."""
         feed, encode = self._feed, self._encode
         while True:
             relay = fanout.shared((feed, encode), lambda: Relay(fanout, feed, encode))
             if feed.join(relay, (sock, greeting), self._after_id, self._snapshot, self._empty):
                 return
-            # The channel has just lost its last member or the writer, so the next attempt creates a channel.
+            # The channel has just lost its last client or the writer process, so the next attempt creates a
+            # channel.
 
 
 class Relay:
-    """Channel of a feed: one subscriber of the feed, whose events the fan-out sends to many clients.
+    """Channel of a query's feed: one subscriber of the feed, whose events the fan-out sends to many clients.
 
-    The writer receives messages in the order of the feed's calls, so the first frames of a member and the
+    The writer process receives messages in the order of the feed's calls, so a client's first frames and the
     frames published later neither overlap nor leave a gap.
     """
 
@@ -86,7 +87,7 @@ class Relay:
     def welcome(
         self, member: tuple[socket.socket, Greeting], first: Sequence[StoredEvent], ended: bool
     ) -> bool:
-        """Add a member (a socket and its greeting) with its first events; see `Subscriber`."""
+        """Add a client (a socket and its greeting) to the channel, with the first events for this client."""
         sock, greeting = member
         if self._ended:
             return False
@@ -100,13 +101,14 @@ class Relay:
         return True
 
     def offer(self, events: Sequence[StoredEvent]) -> bool:
-        """Publish events to all members."""
+        """Publish events of the feed to all clients of the channel."""
         frames = b"".join(map(self._encode, events))
-        # Some forms encode an event as no bytes, and an empty chunk would end the answer.
+        # CSV and RDF Messages encode a `progress` event as no bytes, and an empty HTTP chunk would end the
+        # answer.
         return not frames or self._fanout.publish(self._number, frames)
 
     def end(self) -> None:
-        """End the channel; its members are disconnected after they received all events."""
+        """End the channel; its clients are disconnected after they received all events."""
         self._ended = True
         self._fanout.close_channel(self._number)
         self._fanout.forget((self._feed, self._encode), self)
@@ -114,7 +116,7 @@ class Relay:
     # --- called by the fan-out --------------------------------------------------------------------
 
     def gone(self) -> None:
-        """Handle a member that has left; without members, detach from the feed."""
+        """Count a client of the channel that has left; detach from the feed after the last client."""
         with self._lock:
             self.members -= 1
             empty = self.members <= 0
@@ -122,7 +124,7 @@ class Relay:
             self._feed.leave(self, when_empty=True)
 
     def lost(self) -> None:
-        """Handle the end of the writer, which ends every member's connection."""
+        """Detach from the feed, because the writer process has ended with every client's connection."""
         self._ended = True
         self.members = 0
         self._fanout.forget((self._feed, self._encode), self)

@@ -1,4 +1,4 @@
-"""Sources of event streams, and encoders of events."""
+"""Protocol of the sources of event streams, and encoders of events."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Protocol, TypeAlias
 
 
 class EventSource(Protocol):
-    """A subscriber's position in a feed; reading never waits.
+    """A subscriber's position in a sequence of events; reading never waits for an event.
 
-    ``take`` returns the pending frames in order. After ``take``, ``more`` is True if further frames are
-    pending for the time when the client has received these, and ``finished`` if no frames will follow.
-    ``listen`` registers a function, called in any thread, that signals possible new frames.
+    ``take`` returns the pending events of a subscriber, encoded as frames, in order. After ``take``, ``more``
+    is True if further frames are pending for the time when the client has received these, and ``finished`` if
+    no frames will follow. ``listen`` registers a function that the source calls, in any thread, when it may
+    have new frames.
     """
 
     @property

@@ -19,39 +19,39 @@ from .broadcast import MESSAGE, Broadcaster
 log = logging.getLogger("quadrill.fanout")
 
 _BACKLOG_BYTES = 64 << 20
-"""Maximum bytes queued for the writer; above it the server ends the writer, and clients reconnect."""
+"""Maximum bytes queued for the writer process; above it the server ends it, and clients reconnect."""
 _POLL_S = 1.0
 
 
 class WriterOwner(Protocol):
-    """Callbacks to the owner of a writer, called in the writer's thread."""
+    """Callbacks to the owner of a writer of event streams, called in the writer's thread of the server."""
 
     def pump(self, writer: StreamWriter) -> None:
-        """Send the pending frames to the writer."""
+        """Send the pending frames of event streams to the writer."""
 
     def handle(self, kind: int, number: int, data: bytes) -> None:
-        """Handle a message of the writer."""
+        """Handle a message that the writer of event streams sent to the server."""
 
     def ended(self, writer: StreamWriter, lived_s: float) -> None:
-        """Handle the end of the writer, which ran for ``lived_s`` seconds."""
+        """Remove the writer, whose process or thread has ended after ``lived_s`` seconds."""
 
 
 class StreamWriter:
-    """A running writer (process or thread): its connection, and the server's thread that reads it.
+    """A running writer of event streams: the connection to its process or thread, and the reading thread.
 
-    Messages that do not fit into the connection are queued in order, each with its socket.
+    Messages that do not fit into the connection to the writer are queued in order, each with its socket.
     """
 
     def __init__(
         self, owner: WriterOwner, *, script: str | None, heartbeat: float, buffer_bytes: int
     ) -> None:
-        """Start a writer process or thread.
+        """Start a process or thread that writes event streams to clients.
 
         Args:
-            owner: receives the callbacks of `WriterOwner`.
+            owner: the object whose methods the writer's thread calls.
             script: path of the writer's script; None runs the writer in a thread of this process.
-            heartbeat: seconds between heartbeats.
-            buffer_bytes: maximum bytes buffered for one client.
+            heartbeat: seconds between two heartbeats to an idle subscriber.
+            buffer_bytes: maximum number of bytes that the writer buffers for one slow subscriber.
         """
         self._owner = owner
         self._control, theirs = socket.socketpair()
@@ -68,7 +68,8 @@ class StreamWriter:
         self._child: subprocess.Popen[bytes] | None = None
         if script is not None:
             given = (theirs.fileno(), heartbeat, buffer_bytes)
-            # Isolated and without site packages, because the script imports only the standard library.
+            # Python starts the writer isolated and without site packages, because its script imports only the
+            # standard library.
             command = [sys.executable, "-I", "-S", script, *map(str, given)]
             try:
                 self._child = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
@@ -83,7 +84,7 @@ class StreamWriter:
 
     @property
     def process_id(self) -> int | None:
-        """Process id of the writer; None if the writer is a thread."""
+        """Process id of the writer of event streams; None if the writer is a thread."""
         return None if self._child is None else self._child.pid
 
     def send(
@@ -95,7 +96,7 @@ class StreamWriter:
         *,
         news: float | None = None,
     ) -> None:
-        """Queue a message, sent in the order of calls; an attached socket is passed, then closed here."""
+        """Queue a message to the writer; an attached socket is passed to its process, then closed here."""
         message = MESSAGE.pack(kind, number, len(data), time.monotonic() if news is None else news) + data
         with self._lock:
             if self._broken:
@@ -106,7 +107,8 @@ class StreamWriter:
             self._backlog_bytes += len(message)
             if len(self._backlog) == 1:
                 self._flush()
-            # The message being sent does not count: a resuming client would get the same large message again.
+            # The message being sent does not count towards the bound: a resuming client would get the same
+            # large message again.
             if self._backlog and self._backlog_bytes - len(self._backlog[0][0]) > _BACKLOG_BYTES:
                 log.error("the writer of event streams is %d bytes behind and is ended", self._backlog_bytes)
                 self._break()
@@ -115,7 +117,7 @@ class StreamWriter:
             self.wake()
 
     def wake(self) -> None:
-        """Wake the thread, which then calls `WriterOwner.pump`."""
+        """Wake the writer's thread of the server, which then sends the pending frames."""
         if not self._woken:
             self._woken = True
             with contextlib.suppress(OSError):
@@ -131,7 +133,7 @@ class StreamWriter:
             self._thread.join(timeout)
 
     def _flush(self) -> None:
-        """Send queued messages until the connection is full; called under the lock."""
+        """Send queued messages until the connection to the writer is full; the caller holds the lock."""
         backlog = self._backlog
         while backlog:
             data, sock = backlog[0]
@@ -154,7 +156,7 @@ class StreamWriter:
             backlog.popleft()
 
     def _break(self) -> None:
-        """Close the connection, which ends the writer; called under the lock."""
+        """Close the connection to the writer, which ends the writer; the caller holds the lock."""
         if self._broken:
             return
         self._broken = True
@@ -182,8 +184,8 @@ class StreamWriter:
                     if key.fileobj == self._wake_reader:
                         with contextlib.suppress(BlockingIOError):
                             os.read(self._wake_reader, 4096)
-                        # The flag is cleared before queues are read, so a later `wake` writes to the pipe
-                        # again.
+                        # `_woken` is cleared before queues are read, so that a later `wake` writes to the
+                        # pipe again.
                         self._woken = False
                     else:
                         open_ = self._read(incoming)
@@ -193,7 +195,7 @@ class StreamWriter:
         self._close()
 
     def _read(self, incoming: bytearray) -> bool:
-        """Handle the writer's messages; return False after the end of the connection."""
+        """Handle messages of the writer; return False after the end of the connection to the writer."""
         try:
             data = self._control.recv(1 << 18)
         except (BlockingIOError, InterruptedError):
@@ -221,6 +223,6 @@ class StreamWriter:
         with self._lock:
             self._control.close()
             os.close(self._wake_reader)
-            # A late `wake` must not write to another file that has reused this descriptor.
+            # A late `wake` must not write to another file that has reused the descriptor of the pipe.
             self._woken = True
             os.close(self._wake_writer)

@@ -19,25 +19,25 @@ _LEVEL = 1
 _COMPRESSIBLE = ("text/", "application/", "image/svg+xml")
 _PACKED = ("application/x-tar",)
 _EMPTY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
-"""Statuses of answers without a body."""
+"""HTTP statuses of answers without a body."""
 
 
 def packed_well(body: bytes) -> bytes:
-    """Compress a body at the highest level, because the result is cached and sent often."""
+    """Compress an answer's body at the highest level, because the result is cached and sent often."""
     return gzip.compress(body, mtime=0)
 
 
 class AnswerFinisher:
-    """Completes answers with the common headers, compresses them and sends them."""
+    """Completes HTTP answers with the common headers, compresses their bodies and sends them."""
 
     def __init__(self, settings: Settings, version: Callable[[], int]) -> None:
-        """Make the object; ``version`` is a function that returns the version of the store."""
+        """Make a finisher of answers; ``version`` is a function that returns the version of the store."""
         self._gzip = settings.gzip
         self._cors = cors.CorsPolicy(settings) if settings.cors_origins else None
         self._version = version
 
     def send(self, request: Request, reply: Reply, answer: WholeAnswer) -> None:
-        """Complete, compress and send a whole answer.
+        """Add the common headers to a whole answer, compress its body and send the answer.
 
         Raises: OSError when the client has left.
         """
@@ -57,7 +57,7 @@ class AnswerFinisher:
         reply.send(answer.status, headers, body)
 
     def complete(self, request: Request, headers: dict[str, str], version: int | None = None) -> None:
-        """Add the headers that every answer has: ETag, nosniff and CORS."""
+        """Add the headers that every HTTP answer has: ETag, nosniff and CORS."""
         if "ETag" not in headers:
             headers["ETag"] = f'"{self._version() if version is None else version}"'
         headers.setdefault("X-Content-Type-Options", "nosniff")
@@ -72,14 +72,14 @@ class AnswerFinisher:
         return StreamOutput(self, request, reply)
 
     def begin(self, request: Request, reply: Reply, headers: dict[str, str], version: int | None) -> bool:
-        """Begin an answer of unknown length; return True if the caller has to compress its blocks."""
+        """Begin an answer of unknown length; return True if the caller has to compress the blocks."""
         compresses = self._compresses(request, headers)
         self.complete(request, headers, version)
         reply.start(headers)
         return compresses
 
     def _compresses(self, request: Request, headers: dict[str, str]) -> bool:
-        """Return True if a body is to be compressed; in that case, set the header Content-Encoding."""
+        """Return True if an answer's body has to be compressed, and then set its header Content-Encoding."""
         media_type = headers.get("Content-Type", "")
         if not (self._gzip and media_type.startswith(_COMPRESSIBLE)) or media_type.startswith(_PACKED):
             return False
@@ -102,7 +102,7 @@ class StreamOutput:
         self._compressor: zlib._Compress | None = None
 
     def begin(self, headers: Mapping[str, str], version: int | None) -> None:
-        """Set the head of the answer, which is sent with the first block."""
+        """Set status line and headers of the answer, which are sent with the first block."""
         if self._finish.begin(self._request, self._reply, dict(headers), version):
             self._compressor = zlib.compressobj(_LEVEL, wbits=31)
 
@@ -113,7 +113,7 @@ class StreamOutput:
             self._reply.write(packed)
 
     def end(self) -> None:
-        """Send the rest of the compressed stream. Raises: OSError when the client has left."""
+        """Send the rest of the compressed answer. Raises: OSError when the client has left."""
         rest = b"" if self._compressor is None else self._compressor.flush()
         if rest:
             self._reply.write(rest)

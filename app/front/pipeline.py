@@ -5,8 +5,8 @@
             -> AnswerFinisher -> Reply, then RequestObserver at the last byte
 
 The server calls `Front.answer` in a worker thread, and `Front.answer_short` in the fast lane. `answer_short`
-runs the same handlers and returns the completion of a `Later` to the caller, so that the answers of a round
-share one wait for the log.
+runs the same handlers, but returns the completion of a `Later` (a commit that waits for the log) to its
+caller, so that the answers of one round share one wait for the log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger("quadrill.server")
 
 
 class Front:
-    """Answers the requests of a server; safe to use from any thread.
+    """Answers the HTTP requests of a server; safe to use from any thread.
 
     Attributes:
         pools: names of the separate thread pools that routes use.
@@ -56,14 +56,14 @@ class Front:
         return "" if route is None else route.pool
 
     def may_be_short(self, request: Request) -> bool:
-        """Return True if `answer_short` may answer a request."""
+        """Return True if the fast lane may answer a request."""
         if request.stream is not None or not request.fields.plain:
             return False
         route = self._table.find(request).route
         return route is not None and route.short
 
     def answer(self, connection: Connection, request: Request, reply: Reply, home: ConnectionOwner) -> None:
-        """Answer a request in the current thread.
+        """Answer an HTTP request in the current thread, a worker.
 
         Raises:
             AnswerBrokenError: the answer failed after its first bytes; the connection must be cut.
@@ -87,12 +87,12 @@ class Front:
         home: ConnectionOwner,
         lane: FastLaneThread,
     ) -> bool | Callable[[], None]:
-        """Answer a request if it is short.
+        """Answer a short request in the thread of the fast lane.
 
         Returns: False if a worker has to process the request; True if the request was answered; else a
             function that waits for the log and sends the answer.
 
-        Raises: the errors of `answer`.
+        Raises: AnswerBrokenError or OSError, when the connection must be cut or the client has left.
         """
         started = time.perf_counter()
         if not (self.may_be_short(request) and self._security.knows(request)):
@@ -160,7 +160,7 @@ class Front:
         reply: Reply,
         home: ConnectionOwner,
     ) -> None:
-        # Whole answers are tested first, because isinstance with an abstract class takes a microsecond.
+        # Whole answers are recognised first, because isinstance with an abstract class takes a microsecond.
         if not isinstance(result, WholeAnswer) and isinstance(result, Takeover):
             self._finish.complete(request, result.headers)
             refused = result.take_over(request, connection, home)
@@ -169,7 +169,8 @@ class Front:
                 return
             result = refused
         if request.stream is not None and not request.stream.finished:
-            # The unread rest of the body would be taken for the next request.
+            # The connection ends, because the server would take the unread rest of the body for the next
+            # request.
             reply.close = True
         if not isinstance(result, WholeAnswer):
             output = self._finish.output(request, reply)

@@ -18,14 +18,14 @@ from ..wiring import Services
 
 Result: TypeAlias = "WholeAnswer | StreamedAnswer | Later | Takeover | NeedsWorker"
 Handler: TypeAlias = Callable[[Services, Request], Result]
-"""The function of a resource: returns an answer, or raises an error that becomes a problem document."""
+"""The function that handles a route's requests: returns an answer, or raises an error for the client."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "QUERY"})
 _PLACEHOLDERS = {
     "name": ("<part:name>", "[^/:]+"),
     "path": ("<path:path>", "[^/].*"),
     "filename": ("<path:filename>", "[^/].*"),
 }
-"""Label in metrics and regular expression of placeholders; other placeholders match one part of a path."""
+"""Metrics label and regular expression of some path placeholders; others match one part of a path."""
 _MAX_KEPT_PATH = 512
 
 
@@ -34,23 +34,23 @@ class Route:
     """A route: one method on one path, with its handler, role and description.
 
     Attributes:
-        method: the HTTP method in capitals.
-        path: the path, with placeholders in braces.
-        handler: the function of the resource.
-        summary: summary for the OpenAPI document; empty for a route that the document omits.
-        statuses: HTTP statuses of successful answers.
-        parameters: names of the query-string parameters.
-        body: media types of accepted request bodies.
-        answers: media types of the answers.
+        method: the HTTP method of the route in capitals.
+        path: the path of the route, with placeholders in braces.
+        handler: the function that answers the requests of the route.
+        summary: summary of the route for the OpenAPI document; empty for a route that the document omits.
+        statuses: HTTP statuses of the route's successful answers.
+        parameters: names of the route's query-string parameters.
+        body: media types of the request bodies that the route accepts.
+        answers: media types of the route's answers.
         role: the role that the route needs, or a function that derives the role from a request; empty for
             the default role of the method.
         public_bytes: maximum body size of a request that needs no token, or the name of a setting with it.
         short: True if the fast lane may answer requests of this route.
         pool: name of the thread pool that processes the route; empty for the default pool.
         while_starting: True if the route is available while the journal is replayed.
-        websocket: True if the route opens a WebSocket.
+        websocket: True if requests of the route open a WebSocket.
         head: summary of HEAD in the OpenAPI document; empty if the document omits HEAD.
-        labelled: the label in metrics; empty for a label derived from the path.
+        labelled: the label of the route in metrics; empty for a label derived from the path.
         described_role: the role in the OpenAPI document if ``role`` is a function.
     """
 
@@ -87,11 +87,12 @@ class RouteMatch(NamedTuple):
     """The result of the search for the route of a request.
 
     Attributes:
-        route: the route; None if no route has the path and the method.
-        names: the values of the placeholders in the path.
-        label: the label of the path in metrics; ``none`` without a route, except for OPTIONS of a known path.
+        route: the route that was found; None if no route has the path and the method.
+        names: the values of the placeholders in the request's path.
+        label: the label of the request's path in metrics; ``none`` without a route, except for OPTIONS of a
+            known path.
         needed: the role that the request needs, or a function that derives the role from the request.
-        methods: the methods that the path supports; empty for an unknown path.
+        methods: the HTTP methods that the path supports; empty for an unknown path.
     """
 
     route: Route | None
@@ -182,7 +183,7 @@ class RouteTable:
 
 
 def role_of_method(method: str) -> str:
-    """Return the default role of a method: ``read`` or ``write``."""
+    """Return the default role for an HTTP method: ``read`` or ``write``."""
     return "read" if method in _READING else "write"
 
 

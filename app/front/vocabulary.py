@@ -7,7 +7,8 @@ from quadrill.store.formats import RDF_TYPES as READABLE
 from ..http.codecs import READABLE as CONVERTED
 
 SPARQL_TEXTS = ("application/sparql-query",)
-# Further formats may be registered later, so the OpenAPI document expands these names for each request.
+# Extensions may register RDF and result formats later, so the OpenAPI document expands `graphs` and
+# `solutions` for each request.
 GRAPH_TYPES = ("graphs",)
 RESULT_TYPES = ("solutions", "graphs")
 READ_TYPES = tuple(kind.media_type for kind in READABLE)
@@ -26,7 +27,7 @@ FORM = ("application/x-www-form-urlencoded",)
 UPDATE_TEXTS = ("application/sparql-update", *FORM)
 
 PARAMETERS: dict[str, tuple[str, str]] = {
-    # name: (JSON type, meaning)
+    # name of a query-string parameter: (JSON type, meaning)
     "query": ("string", "SPARQL query text"),
     "update": ("string", "SPARQL update text"),
     "default-graph-uri": ("array", "graphs that make the default graph"),

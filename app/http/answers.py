@@ -1,12 +1,11 @@
-"""The four kinds of answer that a resource returns.
+"""The four kinds of answer that the handler of a request returns.
 
     WholeAnswer      status, headers and body
     StreamedAnswer   a body that is sent while it is produced
     Later            an accepted change, whose answer is sent after the log is synced
     Takeover         another thread or process takes over the connection (server/takeover.py)
 
-A resource that is called in the fast lane may also return `NOT_SHORT`; a worker then calls the resource
-again.
+A handler that is called in the fast lane may also return `NOT_SHORT`; a worker then calls the handler again.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ class WholeAnswer:
     """A complete HTTP answer: status, headers and body.
 
     Attributes:
-        status: the HTTP status.
+        status: the HTTP status of the answer.
         headers: the headers of this answer, without the headers that every answer has.
         body: the uncompressed body; None for an answer to HEAD whose body is not computed.
-        version: the version of the store for the header ETag; None for the version at the time of sending.
+        version: the store version for the header ETag; None for the version at the time of sending.
     """
 
     status: int = 200
@@ -45,14 +44,14 @@ class Output(Protocol):
     """The target of a streamed answer, which sends its blocks to the client."""
 
     def begin(self, headers: Mapping[str, str], version: int | None) -> None:
-        """Set the head of an answer with status 200, which is sent with the first block."""
+        """Set the headers of an answer with status 200, which are sent with the first block."""
 
     def write(self, block: bytes) -> None:
-        """Send a block of the body to the client. Raises: OSError when the client has left."""
+        """Send a block of the answer's body to the client. Raises: OSError when the client has left."""
 
 
 class StreamedAnswer(ABC):
-    """An answer that is produced while it is sent, in the thread that sends it."""
+    """An HTTP answer that is produced while it is sent, in the thread that sends it."""
 
     @abstractmethod
     def send(self, output: Output) -> WholeAnswer | None:
@@ -70,33 +69,33 @@ class StreamedAnswer(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """An accepted change; ``complete``, called once, waits for the log and returns the answer."""
+    """An accepted change of data; ``complete``, called once, waits for the log and returns the answer."""
 
     complete: Callable[[], WholeAnswer]
 
 
 class NeedsWorker:
-    """The reply of a resource in the fast lane that needs a worker thread to process the request."""
+    """What a handler returns in the fast lane if a worker thread has to process the request."""
 
 
 NOT_SHORT = NeedsWorker()
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> WholeAnswer:
-    """Return a JSON answer, with non-ASCII characters unescaped."""
+    """Return an HTTP answer with a JSON body, in which non-ASCII characters are not escaped."""
     text = _ENCODER.encode(value) + "\n"
     return WholeAnswer(status, {"Content-Type": "application/json", **(headers or {})}, text.encode())
 
 
 def text_answer(body: str | bytes, content_type: str, status: int = 200) -> WholeAnswer:
-    """Return an answer with the given content type."""
+    """Return an HTTP answer with a text body of the given content type."""
     return WholeAnswer(
         status, {"Content-Type": content_type}, body.encode() if isinstance(body, str) else body
     )
 
 
 def no_content() -> WholeAnswer:
-    """Return an answer without a body."""
+    """Return an HTTP answer without a body, with status 204."""
     return WholeAnswer(204)
 
 
@@ -106,9 +105,9 @@ def _counts(graphs: Mapping[str, GraphChange]) -> dict[str, int]:
 
 
 def commit_answer(request: Request, commit: Commit, status: int = 204) -> WholeAnswer:
-    """Return the answer to a write: the version, and quad counts if the client prefers a representation.
+    """Return the answer to a write: the store version, and counts of quads if the header Prefer asks.
 
-    Source: RFC 7240, section 4.2.
+    RFC 7240, section 4.2, defines the header Prefer with ``return=representation``.
     """
     if "return=representation" not in request.headers.get("Prefer", "").replace(" ", ""):
         return WholeAnswer(status, version=commit.version)

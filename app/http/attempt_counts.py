@@ -1,4 +1,4 @@
-"""Limits for each sender: wrong tokens of one address per minute, and requests of one token per minute."""
+"""Counters for limits per minute: wrong tokens of one address, and requests of one token."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MOST_SENDERS = 10_000
 
 
 class MinuteCounter:
-    """Event counts by sender; a count restarts a minute after its first event, 10 000 senders are kept."""
+    """Counts of events per sender and minute; only the newest 10 000 senders are kept."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make empty counts.
+        """Make counts per sender, all of them 0.
 
         Args:
             most: maximum count of one sender per minute; 0 for no limit.
-            clock: returns monotonic seconds.
+            clock: returns the monotonic time in seconds.
         """
         self._most = most
         self._clock = clock
@@ -37,7 +37,7 @@ class MinuteCounter:
         return max(0.0, began + _SPAN_S - self._clock()) if count >= self._most else 0.0
 
     def count(self, sender: str) -> None:
-        """Increment the count of a sender."""
+        """Increment the number of events that a sender caused in the current minute."""
         if not self._most:
             return
         now = self._clock()
@@ -49,7 +49,7 @@ class MinuteCounter:
 
 
 def network_of(address: str) -> str:
-    """Return the sender of an address: the address, or the /64 network of an IPv6 address."""
+    """Return the sender for whom an address is counted: the address, or an IPv6 address's /64 network."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -62,7 +62,7 @@ def network_of(address: str) -> str:
 
 
 def too_many(what: str, wait_s: float) -> HttpError:
-    """Return the error 429 for a sender over a limit, with the header Retry-After."""
+    """Return the HTTP error 429 for a sender over a limit, with the header Retry-After."""
     seconds = max(1, int(wait_s + 0.999))
     return HttpError(
         429,

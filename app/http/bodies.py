@@ -24,7 +24,7 @@ class HasBody(Protocol):
 
 
 def utf8(data: bytes, what: str) -> str:
-    """Decode bytes as UTF-8 and drop a byte order mark at the start.
+    """Decode a request body as UTF-8 and drop a byte order mark at the start.
 
     Raises: HttpError 400 with the place of the first byte that is not UTF-8.
     """
@@ -40,7 +40,7 @@ def utf8(data: bytes, what: str) -> str:
 
 
 def too_large(what: str, limit: int, actual: int | None) -> HttpError:
-    """Return the error 413 for a body over its size limit."""
+    """Return the HTTP error 413 for a request body over its size limit."""
     said = f"{actual} bytes" if actual is not None else "more"
     return HttpError(413, f"{what} may have {limit} bytes, this one has {said}", code="body-too-large")
 
@@ -48,7 +48,7 @@ def too_large(what: str, limit: int, actual: int | None) -> HttpError:
 def check_announced(request: HasBody, limit: int, what: str) -> int:
     """Reject a request whose Content-Length is over the size limit.
 
-    Returns: the size limit of the body, which is smaller for a request that needs no token.
+    Returns: the size limit of the request body, which is smaller for a request that needs no token.
 
     Raises: HttpError 413.
     """
@@ -61,7 +61,7 @@ def check_announced(request: HasBody, limit: int, what: str) -> int:
 
 
 def read_body(request: HasBody, limit: int, what: str) -> bytes:
-    """Return the decompressed body of a request; see `Request.read`."""
+    """Return the decompressed body of a request with at most ``limit`` bytes."""
     limit = check_announced(request, limit, what)
     stream, coding = request.stream, request.headers.get("Content-Encoding")
     unpacker = None if coding is None else _unpacker(coding.strip().lower())
@@ -69,8 +69,8 @@ def read_body(request: HasBody, limit: int, what: str) -> bytes:
         if len(request.body) > limit:
             raise too_large(what, limit, None)
         return request.body
-    # The body grows in one block of memory. Many small blocks would stay in the memory arena of the thread
-    # after they are freed.
+    # The request body grows in one block of memory. Many small blocks of memory would stay in the C library's
+    # arena of the thread after they are freed.
     body = bytearray()
     pieces = [request.body] if stream is None else iter(lambda: stream.read(_PIECE_BYTES), b"")
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""The sender of a request, and the roles that tokens have."""
+"""The sender of a request, and the roles that access tokens have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROLES: dict[str, frozenset[str]] = {
     "admin": frozenset({"read", "push", "write", "admin"}),
 }
 PUBLIC = "public"
-"""The role of requests that need no token."""
+"""The role of requests that need no access token."""
 PUBLIC_BODY_BYTES = 4096
 """Maximum size in bytes of the body of a request without a token, because anybody may send such a request."""
 
@@ -21,8 +21,8 @@ class Caller:
     """The sender of a request.
 
     Attributes:
-        role: the role of the sender's token; empty for a request without a token.
-        label: the label of the sender's token, for logs.
+        role: the role of the sender's access token; empty for a request without a token.
+        label: the label of the sender's access token, for logs.
     """
 
     role: str

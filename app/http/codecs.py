@@ -1,7 +1,8 @@
 """Readers and writers of TriX and HexTuples, two RDF formats that Oxigraph does not support.
 
-https://www.hpl.hp.com/techreports/2004/HPL-2004-56.html and https://github.com/ontola/hextuples. Each
-document is converted from or to N-Quads in memory as a whole, so its size is limited.
+Their specifications are https://www.hpl.hp.com/techreports/2004/HPL-2004-56.html and
+https://github.com/ontola/hextuples. Each TriX or HexTuples document is converted from or to N-Quads in memory
+as a whole, so its size is limited.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def read(body: bytes, codec: str) -> bytes:
     """Convert a TriX or HexTuples document to N-Quads.
 
     Raises:
-        RdfSyntaxError: the document is malformed or not UTF-8.
-        LimitError: the document is too large, or has a document type declaration, whose entities may expand.
+        RdfSyntaxError: the TriX or HexTuples document is malformed or not UTF-8.
+        LimitError: the document is too large, or has an XML document type declaration, whose entities may
+            expand.
     """
     if len(body) > MOST_CONVERTED:
         raise LimitError(
@@ -60,7 +62,7 @@ def read(body: bytes, codec: str) -> bytes:
         written = serialize(found, format=RdfFormat.N_QUADS)
     except (expat.ExpatError, ValueError, TypeError, RecursionError) as error:
         raise RdfSyntaxError(f"malformed {NAMES[codec]}: {error}") from error
-    assert written is not None  # serialize returns the bytes if no output is given
+    assert written is not None  # pyoxigraph's `serialize` returns the bytes if no output is given
     return written
 
 
@@ -91,7 +93,7 @@ class _TrixReader:
         self._literal: Callable[[str], Literal] = Literal
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        """Handle the start tag of an XML element."""
+        """Handle the start tag of an element of a TriX document."""
         namespace, _, local = name.rpartition(" ")
         parent = self._open[-1] if self._open else None
         if namespace not in (_TRIX, "") or parent not in _PARENTS.get(local, ()):
@@ -107,14 +109,14 @@ class _TrixReader:
             self._literal = partial(Literal, datatype=NamedNode(attributes.get("datatype", "")))
 
     def text(self, piece: str) -> None:
-        """Handle a piece of character data."""
+        """Handle a piece of character data of a TriX document."""
         if self._open[-1:] and self._open[-1] in ("uri", "id", "plainLiteral", "typedLiteral"):
             self._text.append(piece)
         elif piece.strip():
             raise ValueError(f"{piece.strip()[:40]!r} stands outside a term")
 
     def end(self, _name: str) -> None:
-        """Handle the end tag of an XML element."""
+        """Handle the end tag of an element of a TriX document."""
         local = self._open.pop()
         if local == "triple":
             if len(self._terms) != 3:

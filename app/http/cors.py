@@ -1,7 +1,8 @@
 """CORS: the pages of other sites that may call the server, from the setting ``cors_origins``.
 
-The value ``*`` lets every page read without credentials; a listed origin may also write.
-Source: the Fetch standard, https://fetch.spec.whatwg.org/#http-cors-protocol.
+The value ``*`` of ``cors_origins`` lets every page read without credentials; pages of a listed origin may
+also write.
+The Fetch standard defines CORS: https://fetch.spec.whatwg.org/#http-cors-protocol.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ _MAX_AGE = "3600"
 
 
 class CorsPolicy:
-    """The origins whose pages may call the server."""
+    """The web origins whose pages may call the server, and the headers for them."""
 
     def __init__(self, settings: Settings) -> None:
         self._listed = frozenset(settings.cors_origins)
 
     def headers(self, origin: str | None, *, preflight: bool = False) -> list[tuple[str, str]]:
-        """Return the CORS headers of an answer to a page of ``origin``; an empty list if it may not call."""
+        """Return the CORS headers of an answer to a page of ``origin``; none if the page may not call."""
         if origin is None or not (origin in self._listed or "*" in self._listed):
             return []
         named = origin in self._listed

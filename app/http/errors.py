@@ -27,14 +27,15 @@ class HttpError(ReportedError):
         version: int | None = None,
         **details: Any,
     ) -> None:
-        """Make the error; see `ReportedError`; ``version`` is the store version for the header ETag."""
+        """Make the error of an HTTP request; ``version`` is the store version for the header ETag."""
         super().__init__(message, hint=hint, code=code, **details)
         self.status = status
         self.headers = headers or {}
         self.version = version
 
 
-# An error gets the status of its code in STATUS_OF_CODE, else of the first class of its ancestry listed here.
+# An error gets the HTTP status of its code in STATUS_OF_CODE, else of the first of its base classes that
+# STATUS_OF_CLASS lists.
 STATUS_OF_CLASS: dict[type[BaseException], int] = {
     store_errors.QueryTextError: 400,
     store_errors.UnsupportedError: 501,

@@ -8,12 +8,12 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fields:
-    """The parsed header of a request. Requests of one client with the same header share this object.
+    """The parsed header of a request; requests of a client with equal headers share this object.
 
     Attributes:
         values: header values by name, with names written like ``Content-Type``; repeated fields are joined.
-        body_length: bytes of the body; 0 for a chunked body, whose length is known only at its end.
-        chunked: True if the body is chunked.
+        body_length: bytes of the request body; 0 for a chunked body, whose length is known only at its end.
+        chunked: True if the request body has the chunked transfer coding.
         close: True if the connection ends after this request.
         expects: True if the client waits for ``100 Continue`` before it sends the body.
         minor_version: the minor version of HTTP/1.
@@ -35,8 +35,8 @@ class LargeBody(Protocol):
     """The body of a large request, which is received from the client while it is read.
 
     Attributes:
-        finished: True after the body was read to its end.
-        received: bytes received so far.
+        finished: True after the request body was read to its end.
+        received: number of bytes of the request body received so far.
         lines: True if the lines of the body may be processed as they arrive.
     """
 

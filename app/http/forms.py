@@ -14,7 +14,7 @@ _PIECE_BYTES = 1 << 16
 def fields_of(data: bytes) -> tuple[tuple[str, str], ...]:
     """Return the percent-decoded fields of a query string or a form as pairs of name and value.
 
-    Raises: HttpError 400 when the fields are not UTF-8 or too many.
+    Raises: HttpError 400 when the form fields are not UTF-8 or too many.
     """
     try:
         if len(data) > _PIECE_BYTES:
@@ -30,7 +30,7 @@ def fields_of(data: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def _large_fields(data: bytes, piece_bytes: int = _PIECE_BYTES) -> Iterator[tuple[str, str]]:
-    """Parse like ``parse_qsl``, which needs 80 bytes per byte, but decode long fields in pieces."""
+    """Parse a form like ``parse_qsl``, which needs 80 times its size, but decode long fields in pieces."""
     if data.count(b"&") >= _MAX_FIELDS:
         raise ValueError("too many fields")
     for field in data.split(b"&"):
@@ -43,7 +43,7 @@ def _decoded(text: bytes, piece_bytes: int) -> str:
     found, at = bytearray(), 0
     while at < len(text):
         end = at + piece_bytes
-        cut = text.rfind(b"%", max(at + 1, end - 2), end)  # no percent escape is split
+        cut = text.rfind(b"%", max(at + 1, end - 2), end)  # pieces end before a percent escape, not within
         end = cut if cut > 0 else end
         found += unquote_to_bytes(text[at:end].replace(b"+", b" "))
         at = end

@@ -1,4 +1,4 @@
-"""The permission of a long-lived connection, which ends when its token is removed."""
+"""The permission of a long-lived connection, which ends when its access token is removed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 log = logging.getLogger("quadrill.app")
 
 CHECK_SECONDS = 5.0
-"""Seconds between two permission checks of an open connection; it must close 15 s after token removal."""
+"""Seconds between permission checks of an open connection, which must end 15 s after token removal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The token or session by which a connection was opened, and the role that the connection needs.
+    """The access token or session by which a connection was opened, and the role that it needs.
 
     Connections of one token have equal grants, so that many connections cost one look-up in the registry.
 
     Attributes:
-        permits: returns whether a grant is still valid.
-        needed: the role that the connection needs.
-        digest: the digest of the token; empty for a session and for a server without tokens.
+        permits: returns True if a grant is still valid.
+        needed: the role that the opened connection needs.
+        digest: the digest of the access token; empty for a session and for a server without tokens.
         session: the digest of the session cookie of the page; empty without a session.
     """
 

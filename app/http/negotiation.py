@@ -1,8 +1,9 @@
 """Content negotiation: the RDF and result formats of the server, and the choice by Accept and Content-Type.
 
-The choice follows RFC 9110 section 12.5.1. The most specific media range that matches a format gives the
-quality of the format; a quality of 0 excludes the format. Among formats of the best quality, those come first
-whose media type the client names; then the order of the client decides, then the order of the server.
+The server chooses the format of an answer by RFC 9110 section 12.5.1. The most specific media range of the
+Accept header that matches a format gives the quality of the format; a quality of 0 excludes the format. Among
+formats of the best quality, formats whose media type the client names come first; then the order of the
+client decides, then the order of the server.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Offer:
     """A format that the server can write: its media type, aliases that clients use, and its content type.
 
     Oxigraph serialises graphs in the format ``rdf`` and solutions in the format ``results``. If ``convert``
-    is set, it converts those bytes to the offered format, for answers of at most `MOST_CONVERTED` bytes.
+    is set, it converts Oxigraph's bytes to the offered format, for answers of at most `MOST_CONVERTED` bytes.
     """
 
     name: str
@@ -76,8 +77,9 @@ TSV_RESULTS = Offer(
     results=QueryResultsFormat.TSV,
 )
 RESULT_OFFERS = (JSON_RESULTS, XML_RESULTS, CSV_RESULTS, TSV_RESULTS)
-# CSV and TSV have no form for a boolean (SPARQL 1.1 Query Results CSV and TSV Formats, section 1). The server
-# sends the word ``true`` or ``false``, as Oxigraph's server does and as clients that ask for text expect.
+# CSV and TSV have no form for a boolean (SPARQL 1.1 Query Results CSV and TSV Formats, section 1). As the CSV
+# or TSV result of ASK, the server sends the word ``true`` or ``false``, as Oxigraph's server does and as
+# clients that ask for text expect.
 
 TURTLE = Offer(
     "ttl",
@@ -96,7 +98,7 @@ TRIG = Offer(
 GRAPH_OFFERS = (TURTLE, N_TRIPLES, RDF_XML, JSON_LD, N_QUADS, TRIG)
 _DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD)
 MOST_CONVERTED = 40 << 20
-# Formats that Oxigraph does not write, by name: TriX and HexTuples (codecs.py), and formats of plug-ins.
+# Formats that Oxigraph does not write, by name: TriX and HexTuples (codecs.py), and formats of extensions.
 _registered: dict[str, Offer] = {}
 
 # Parameters of a media range that do not ask for a different format.
@@ -110,7 +112,7 @@ def register(offer: Offer) -> None:
 
 
 def unregister(name: str) -> None:
-    """Remove a registered format."""
+    """Remove a format that an extension registered."""
     del _registered[name]
     _forget_offers()
 
@@ -140,7 +142,7 @@ def _forget_offers() -> None:
 
 
 def parse_media_type(text: str) -> MediaType | None:
-    """Parse a media type with its parameters, with names in lower case; None if the text is malformed."""
+    """Parse a media type and its parameters, with names in lower case; return None for a malformed text."""
     essence, *rest = _split(text, ";")
     main, slash, sub = essence.strip().lower().partition("/")
     if not slash or not main or not sub or " " in main or " " in sub or "/" in sub:
@@ -155,10 +157,10 @@ def parse_media_type(text: str) -> MediaType | None:
 
 @lru_cache(maxsize=1024)
 def choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
-    """Return the offer that the client prefers; the first offer if the client sends no Accept header.
+    """Return the offered format that the client prefers; without an Accept header, the first one.
 
     Raises:
-        HttpError: 406 when the client accepts none of the offers.
+        HttpError: 406 when the client accepts none of the offered formats.
     """
     best = best_offer(accept, offers)
     if best is None:
@@ -173,7 +175,7 @@ def choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
 
 
 def best_offer(accept: str | None, offers: Sequence[Offer]) -> Offer | None:
-    """Return the best offer for an ``Accept`` header; None if the header accepts none of the offers."""
+    """Return the best offered format for an ``Accept`` header; None if the header accepts none."""
     return _best_of(accept, tuple(offers))
 
 
@@ -199,14 +201,15 @@ def media_ranges(accept: str | None) -> list[tuple[MediaType, float]]:
 
 
 def prefixes_for(offer: Offer, prefixes: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Return ``prefixes`` if the format can abbreviate IRIs; else None."""
+    """Return ``prefixes`` if the RDF format can abbreviate IRIs by prefixes; else None."""
     return prefixes if prefixes and offer.name in PREFIXED else None
 
 
 def accepts(accept: str | None, media_type: str, rivals: Sequence[Offer]) -> bool:
     """Return True if the header Accept lists ``media_type`` without wildcards and with a quality above 0.
 
-    The ``rivals`` are the other formats of the resource: none of them may be listed with a greater quality.
+    The ``rivals`` are the other formats of the answer: the Accept header may list none of them with a greater
+    quality.
     """
     ranges = [parsed for parsed in (_range(part) for part in _split(accept or "", ",")) if parsed is not None]
     named = {parsed[0].essence: parsed[1] for parsed in ranges}
@@ -216,7 +219,7 @@ def accepts(accept: str | None, media_type: str, rivals: Sequence[Offer]) -> boo
 
 
 def short_name(name: str) -> Offer | None:
-    """Return the offer for a ``format=`` parameter: a short name such as ``json`` or a media type."""
+    """Return the offered format for the parameter ``format``, a name such as ``json`` or a media type."""
     offers = (*RESULT_OFFERS, *GRAPH_OFFERS, *_registered.values())
     return next((offer for offer in offers if name.lower() in (offer.name, offer.media_type)), None)
 
@@ -239,7 +242,7 @@ def rdf_type(content_type: str | None) -> RdfType:
     """Return the RDF format of a request body, by the header Content-Type.
 
     Raises:
-        HttpError: 415 when the type is missing, not RDF or in a charset other than UTF-8.
+        HttpError: 415 when the Content-Type is missing, not RDF or in a charset other than UTF-8.
     """
     media = content_media_type(content_type)
     found = rdf_format(media.essence)
@@ -258,7 +261,7 @@ def content_media_type(content_type: str | None) -> MediaType:
     """Return the media type of a request body whose charset is UTF-8.
 
     Raises:
-        HttpError: 415 when the type is missing, malformed or in a charset other than UTF-8.
+        HttpError: 415 when the Content-Type is missing, malformed or in a charset other than UTF-8.
     """
     if not content_type:
         raise HttpError(
@@ -302,7 +305,7 @@ def _number(parameters: Iterable[str]) -> float:
 
 
 def _quality(offer: Offer, ranges: list[tuple[MediaType, float]]) -> tuple[float, int, int]:
-    """Return the quality of an offer, 1 if Accept names its media type, and the index of the best range."""
+    """Return a format's quality, 1 if Accept names its media type, and the index of the best range."""
     best = (-1, 0.0, 0, len(ranges))
     for order, (wanted, quality) in enumerate(ranges):
         match = _specificity(offer, wanted)
@@ -312,9 +315,9 @@ def _quality(offer: Offer, ranges: list[tuple[MediaType, float]]) -> tuple[float
 
 
 def _specificity(offer: Offer, wanted: MediaType) -> int:
-    """Return how well a media range matches: -1 no match, 0 ``*/*``, 1 ``type/*``, 2 alias, 3 media type."""
+    """Return how a media range matches a format: -1 not, 0 ``*/*``, 1 ``type/*``, 2 alias, 3 media type."""
     if wanted.parameters:
-        return -1  # the offers have no parameters, so a range with parameters matches none of them
+        return -1  # offered formats have no parameters, so a media range with parameters matches no format
     if wanted.essence == "*/*":
         return 0
     if wanted.sub == "*":

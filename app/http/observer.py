@@ -1,4 +1,4 @@
-"""Metrics and access log of requests whose answer was sent to its last byte."""
+"""Metrics and access log of HTTP requests whose answer was sent to its last byte."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ access_log = logging.getLogger("quadrill.access")
 
 
 class RequestObserver:
-    """Counts requests in the metrics and writes them to the access log."""
+    """Counts HTTP requests in the metrics and writes them to the access log."""
 
     def __init__(self, metrics: RequestMetrics) -> None:
         self._metrics = metrics
 
     def ended(self, request: Request, route: str, status: int, seconds: float) -> None:
-        """Count a request whose answer was sent to its last byte.
+        """Count and log a request whose answer was sent to its last byte.
 
         Args:
             request: the request.
-            route: the label of its path, or ``none``.
-            status: the HTTP status of the answer.
+            route: the label of the request's path in metrics, or ``none``.
+            status: the HTTP status of the request's answer.
             seconds: time from the start of the request to the last byte of the answer.
         """
         stream = request.stream
-        # The size of a chunked body is known only after the request, and only to the reader of the body.
+        # The size of a chunked request body is known only after the request, and only to the stream that has
+        # received it.
         received = request.fields.body_length if stream is None else stream.received
         if received > LARGE_BODY_BYTES:
             _return_freed_memory()
         self._count(request.method, route, status, seconds, request.client, request.target)
 
     def refused(self, status: int, client: str, detail: str) -> None:
-        """Count a rejected message that could not be read as a request."""
+        """Count and log a message that was rejected because it could not be read as a request."""
         self._count("refused", "none", status, 0.0, client, detail)
 
     def _count(self, method: str, route: str, status: int, seconds: float, client: str, target: str) -> None:

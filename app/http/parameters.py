@@ -1,4 +1,4 @@
-"""Validation of request parameters, names in paths and JSON bodies."""
+"""Validation of query-string parameters, of names in paths, and of JSON bodies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import HttpError
 from .forms import fields_of
 
 _MAX_KEPT_QUERY = 512
-"""Maximum length in bytes of a query string whose parsed parameters are cached; clients repeat addresses."""
+"""Maximum bytes of a query string whose parsed parameters are cached, because clients repeat requests."""
 
 
 class Arguments:
@@ -34,18 +34,18 @@ class Arguments:
         return len(self._values)
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """Return the first value of a parameter, or ``default``."""
+        """Return the first value of a query-string parameter, or ``default`` without the parameter."""
         values = self._values.get(name)
         return values[0] if values else default
 
     def all(self, name: str) -> list[str]:
-        """Return every value of a parameter, in order."""
+        """Return every value of a query-string parameter, in order."""
         return self._values.get(name, [])
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """Return the value of a boolean parameter; a parameter without a value is True.
+        """Return the value of a boolean query-string parameter; a parameter without a value is True.
 
-        Raises: HttpError 400 when the value is not a boolean word.
+        Raises: HttpError 400 when the parameter's value is not a boolean word.
         """
         value = self.get(name)
         if value is None:
@@ -58,7 +58,7 @@ class Arguments:
         return words[value.lower()]
 
     def check(self, known: Iterable[str] = (), *, several: Container[str] = ()) -> None:
-        """Reject parameters outside ``known``, and repeated parameters outside ``several``.
+        """Reject query-string parameters outside ``known``, and repeated parameters outside ``several``.
 
         Raises: HttpError 400.
         """
@@ -70,9 +70,9 @@ class Arguments:
 
 
 def arguments_of(query: bytes) -> Arguments:
-    """Parse the parameters of a query string.
+    """Parse the parameters of a URL's query string.
 
-    Raises: HttpError 400 when the parameters are not UTF-8 or too many.
+    Raises: HttpError 400 when the query string is not UTF-8 or has too many parameters.
     """
     if not query:
         return _NO_ARGUMENTS
@@ -98,7 +98,7 @@ def whole_number(name: str, text: str) -> int:
 
 
 def check_known(known: Iterable[str], given: Iterable[str]) -> None:
-    """Reject unknown parameters, because a misspelt parameter would be ignored silently.
+    """Reject unknown query-string parameters, because a misspelt parameter would be ignored silently.
 
     Raises: HttpError 400.
     """
@@ -114,7 +114,7 @@ def check_known(known: Iterable[str], given: Iterable[str]) -> None:
 
 
 def check_name(name: str | None, what: str) -> str:
-    """Return the name if it is valid in a path.
+    """Return the name of a query, stream or other resource if it is valid in a path.
 
     Raises: HttpError 400 when the name is missing or invalid.
     """

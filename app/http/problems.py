@@ -3,8 +3,8 @@
     {"type": "urn:quadrill:problem:unknown-stream", "title": "Not Found", "status": 404, "detail": "…",
      "code": "unknown-stream", "hint"?: "…", "line"?, "column"?, "excerpt"?, "faults"?: […], …}
 
-An unexpected error gets status 500 and an incident number. The log has the stack trace under the incident
-number; the client never sees a stack trace.
+An unexpected error of the server gets status 500 and an incident number. The server's log has the stack trace
+of an unexpected error under its incident number; clients never see a stack trace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ log = logging.getLogger("quadrill.app")
 def problem(error: BaseException) -> dict[str, Any]:
     """Return the problem document of an error; log an unexpected error."""
     if isinstance(error, MemoryError):
-        # The stack frames of the error refer to the objects that filled the memory: release them.
+        # The stack frames of a memory error are cleared, because they refer to the objects that filled the
+        # memory.
         traceback.clear_frames(error.__traceback__)
         error = HttpError(
             507,

@@ -43,18 +43,18 @@ IGNORED_VALUES = frozenset({("default-graph-uri", ""), ("timeout", "0")})
 
 
 class SparqlCall(NamedTuple):
-    """A SPARQL Protocol request: its parameters in order, and the text in the body of a direct POST."""
+    """A SPARQL Protocol request: its parameters in order, and the query text in the body of a direct POST."""
 
     fields: tuple[tuple[str, str], ...]
     direct: str | None = None
     direct_type: str = ""
 
     def values(self, name: str) -> list[str]:
-        """Return every value of a parameter except the ignored values."""
+        """Return every value of a SPARQL Protocol parameter except the ignored values."""
         return [value for key, value in self.fields if key == name and (key, value) not in IGNORED_VALUES]
 
     def check_parameters(self, known: frozenset[str]) -> None:
-        """Reject a parameter that is neither known nor on the list of ignored parameters.
+        """Reject a SPARQL Protocol parameter that is neither known nor ignored.
 
         Raises: HttpError 400.
         """
@@ -85,7 +85,7 @@ class SparqlCall(NamedTuple):
 
     @property
     def is_update(self) -> bool:
-        """True if the call is an update, by the type of its body or by its parameter ``update``."""
+        """True if the SPARQL request is an update, by its media type or by its parameter ``update``."""
         return self.direct_type == UPDATE or (bool(self.fields) and bool(self.values("update")))
 
 
@@ -120,10 +120,10 @@ def _posted_type(direct_types: tuple[str, ...], method: str, content_type: str |
 
 
 def query_text(call: SparqlCall, settings: Settings) -> str:
-    """Return the text of the query in a call.
+    """Return the query text of a SPARQL Protocol request.
 
-    Raises: HttpError 400 when the text is missing, given twice or given with an update; 413 when it is too
-        long.
+    Raises: HttpError 400 when the query text is missing, given twice or given with an update; 413 when it is
+        too long.
     """
     direct = call.direct
     if direct is not None and not call.fields and len(direct) <= settings.max_query_bytes:
@@ -132,11 +132,12 @@ def query_text(call: SparqlCall, settings: Settings) -> str:
 
 
 def update_text(call: SparqlCall, settings: Settings) -> str:
-    """Return the text of the update in a call; raise 413 if the text needs too much memory.
+    """Return the update text of a SPARQL request; raise HttpError 413 if it needs too much memory.
 
-    One character beyond U+00FF makes Python store every character in two bytes, one beyond U+FFFF in four
-    bytes, and the parser needs several times as much. The bound of 1.5 times the body limit in bytes accepts
-    every text that consists of such characters only. Other errors are those of `query_text`.
+    One character beyond U+00FF makes Python store every character of a text in two bytes, one beyond U+FFFF
+    in four bytes, and the parser needs several times as much. The bound of 1.5 times the body limit in bytes
+    accepts every update text that consists of characters beyond U+00FF only. `update_text` raises the same
+    HTTP errors as `query_text`: 400 for a missing or repeated text.
     """
     limit = settings.max_body_bytes
     text = _text(call, "update", "the update", limit)
@@ -202,12 +203,12 @@ class DatasetScope(NamedTuple):
 
 
 WHOLE = DatasetScope(0.0)[1:]
-"""The dataset fields of a `DatasetScope` that covers the whole dataset, without the time limit."""
+"""The fields of a `DatasetScope` for the whole dataset: no default graphs, no named graphs, no union."""
 _whole_dataset = lru_cache(maxsize=8)(DatasetScope)
 
 
 def scope_of(call: SparqlCall, settings: Settings) -> DatasetScope:
-    """Return the dataset and the time limit of a query.
+    """Return the dataset and the time limit that the parameters of a SPARQL query give.
 
     Raises: HttpError 400 when a parameter is invalid.
     """
@@ -238,7 +239,7 @@ def update_seconds(call: SparqlCall) -> float:
 
 
 def _seconds(text: str | None, most: float) -> float:
-    """Parse the parameter ``timeout`` in seconds; the result is at most ``most``."""
+    """Parse the query-string parameter ``timeout`` in seconds; the result is at most ``most``."""
     if text is None:
         return most
     try:

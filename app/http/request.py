@@ -14,7 +14,7 @@ from .fields import Fields, LargeBody
 from .parameters import Arguments, arguments_of, json_object
 
 Line: TypeAlias = tuple[str, str, bytes, str]
-"""A request line: method, path, query string, and the target, which is the path with the query string."""
+"""The first line of a request: method, path, query string, and target (the path with the query string)."""
 SERVER_NAME = "Quadrill"
 
 
@@ -22,26 +22,26 @@ class FastLaneThread(Protocol):
     """The thread of the fast lane, which answers short requests one after the other."""
 
     def step_aside(self) -> None:
-        """Release the connections that wait for the fast lane, because the current answer is not short."""
+        """Release the connections in the fast lane, because the lane's current answer is not short."""
 
 
 class Request:
     """One HTTP request; ``path``, ``query_string`` and ``target`` are not percent-decoded.
 
     Attributes:
-        fields: the parsed header fields.
+        fields: the parsed header fields of the request.
         headers: the header values by name, with names written like ``Content-Type``.
-        body_at: offset of the body in the bytes that contain the head.
-        body: the body, unless the body is large.
-        stream: a large body, which is received while it is read; else None.
+        body_at: offset of the request body in the bytes that start with the request's head.
+        body: the request body, unless it is large.
+        stream: a large request body, which is received while it is read; None for a small body.
         client: the IP address of the client.
         port: the port that the server listens on.
         trusted: True if a trusted proxy has sent the request.
         lent: True if the answer has taken over the connection and returns the connection later.
-        caller: the sender, after the authorisation.
-        found: the result of the search in the table of routes, or None before the search.
+        caller: the sender of the request; None before the authorisation.
+        found: the route of the request, or None before the search in the table of routes.
         names: the values of the placeholders in the route's path.
-        needed: the role that the request needs, after the authorisation.
+        needed: the role that the request needs; known after the authorisation.
         most_body_bytes: limit in bytes of the body of a request that needs no token; 0 for no such limit.
         lane: the fast lane, if its thread processes this request; else None.
     """
@@ -84,14 +84,14 @@ class Request:
 
     @property
     def name(self) -> str | None:
-        """The name of the resource in the path; None if the path has no name."""
+        """The name of the query, stream or other resource in the request's path; None if it has no name."""
         return self.names.get("name")
 
     @property
     def arguments(self) -> Arguments:
-        """The parameters of the query string.
+        """The parameters of the request's query string.
 
-        Raises: HttpError 400 when the parameters are not UTF-8 or too many.
+        Raises: HttpError 400 when the query string is not UTF-8 or has too many parameters.
         """
         return arguments_of(self.query_string)
 
@@ -104,7 +104,7 @@ class Request:
 
     @property
     def media_type(self) -> str:
-        """The media type of the body without parameters, in lower case; empty without Content-Type."""
+        """The media type of the request body without parameters, in lower case; empty if unknown."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     @property
@@ -119,13 +119,13 @@ class Request:
 
     @property
     def user(self) -> str:
-        """The label of the sender's token; empty before the authorisation."""
+        """The label of the sender's access token; empty before the authorisation."""
         return "" if self.caller is None else self.caller.label
 
     # --- body -----------------------------------------------------------------------------------------------
 
     def read(self, limit: int, what: str = "the body") -> bytes:
-        """Return the body, decompressed if it is encoded with gzip or deflate.
+        """Return the request body, decompressed if it is encoded with gzip or deflate.
 
         Raises: HttpError 413 when the body has more than ``limit`` bytes, 415 for another Content-Encoding;
             400 when the body cannot be decompressed or, as a large body, is malformed or ends early, 408 when
@@ -133,20 +133,21 @@ class Request:
         """
         if self.stream is None and not self.most_body_bytes and "Content-Encoding" not in self.headers:
             if len(self.body) <= limit:
-                return self.body  # the most frequent case needs no decompression
+                return self.body  # most request bodies need no decompression
         return read_body(self, limit, what)
 
     def text(self, limit: int, what: str) -> str:
-        """Return the body as UTF-8 text.
+        """Return the request body as text, decoded from UTF-8.
 
-        Raises: the errors of `read`; HttpError 400 when the body is not UTF-8.
+        Raises: the errors of `read`, and HttpError 400 when the request body is not UTF-8.
         """
         return utf8(self.read(limit, what), what)
 
     def json(self, limit: int, what: str) -> dict[str, Any]:
-        """Return the body as a JSON object; an empty body gives an empty object.
+        """Return the request body as a JSON object; an empty body gives an empty object.
 
-        Raises: the errors of `text`; HttpError 400 with line and column when the body is not a JSON object.
+        Raises: the errors of `text`, and HttpError 400 with line and column when the request body is not a
+            JSON object.
         """
         text = self.text(limit, what)
         return json_object(text, what) if text.strip() else {}
@@ -155,8 +156,8 @@ class Request:
 def decoded(path: str) -> str:
     """Return a path percent-decoded, except for encoded slashes, and with exactly one slash at its start.
 
-    Some clients join addresses with two slashes. Routes, roles and all other rules about paths use the result
-    of this function.
+    Some clients join a base URL and a path with two slashes. Routes, roles and all other rules about paths
+    use the decoded path of a request.
     """
     if "%" in path:
         kept = path.replace("%2F", "%252F").replace("%2f", "%252F")

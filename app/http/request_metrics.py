@@ -21,12 +21,12 @@ _COUNTED_TOGETHER = 512
 
 
 class RequestMetrics(Collector):
-    """Request metrics, and a private Prometheus registry for each server in the process."""
+    """Metrics of HTTP requests, and a private Prometheus registry for each server in the process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._ended: deque[tuple[str, str, int, float]] = deque()
-        """Ended requests that are not counted yet; a batch is counted at a time, because that is cheaper."""
+        """Ended requests that are not counted yet; counting a batch of requests at a time is cheaper."""
         self._lock = threading.Lock()
         self._requests: Counts[tuple[str, str, int]] = Counts()
         # By route: the sum of seconds, and the number of requests in each bucket of the histogram.
@@ -34,14 +34,14 @@ class RequestMetrics(Collector):
         self.registry.register(self)
 
     def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request; ``route`` is the path with placeholders, to have few labels."""
+        """Count one answered request; ``route`` is its path with placeholders, for few metrics series."""
         self._ended.append((method, route, status, seconds))
         if len(self._ended) >= _COUNTED_TOGETHER:
             with self._lock:
                 self._count()
 
     def _count(self) -> None:
-        """Add the ended requests to the counts; the caller holds the lock."""
+        """Add the ended requests to the counts of the metrics; the caller holds the lock."""
         ended, requests, all_seconds = self._ended, self._requests, self._seconds
         with contextlib.suppress(IndexError):
             while True:

@@ -23,8 +23,8 @@ def is_opened(fields: Mapping[str, str]) -> bool:
     return is_asked(fields) and "upgrade" in _options(fields)
 
 
-def handshake(fields: Mapping[str, str], *, method: str, body_length: int) -> bytes:
-    """Return the head of the answer that opens the WebSocket.
+def handshake(fields: Mapping[str, str], *, method: str, body_length: int) -> dict[str, str]:
+    """Return the headers of the answer, with status 101, that opens the WebSocket.
 
     Raises: HttpError 400 for an invalid handshake, 426 for another version of the protocol.
     """
@@ -44,10 +44,8 @@ def handshake(fields: Mapping[str, str], *, method: str, body_length: int) -> by
         right = False
     if not right:
         raise HttpError(400, "Sec-WebSocket-Key is not 16 bytes in base64")
-    return (
-        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Accept: {generate_accept_token(key.encode('ascii')).decode()}\r\n\r\n"
-    ).encode("ascii")
+    accepted = generate_accept_token(key.encode("ascii")).decode()
+    return {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Accept": accepted}
 
 
 def _options(fields: Mapping[str, str]) -> list[str]:

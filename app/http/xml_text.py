@@ -10,12 +10,12 @@ from quadrill.store.documents.serialising import NotExpressibleError
 from .errors import HttpError
 
 NAMES = frozenset({"xml", "rdf"})
-"""Names of the offers that Oxigraph writes as XML; the module `codecs` checks TriX separately."""
+"""Names of the formats that Oxigraph writes as XML; the module `codecs` checks TriX separately."""
 
 _NAMELESS = b"<oxprefix: "
 """Start of the invalid XML tag that Oxigraph writes for a predicate whose IRI does not end in an XML name."""
 OVERLAP = len(_NAMELESS) - 1
-"""Number of bytes of the previous block that `xml_text` needs."""
+"""Number of last bytes of the previous block that the check of a block of XML needs."""
 _NAMESPACE = re.compile(rb'xmlns:oxprefix="([^"]*)"')
 _FORBIDDEN = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
 
@@ -28,7 +28,7 @@ def xml_text(block: bytes, before: bytes = b"") -> bytes:
 
     Raises:
         HttpError: 406 when the block has a character that XML cannot express, not even as a reference. A
-            replacement character would change the answer.
+            replacement for a character that XML cannot express would change the answer.
         NotExpressibleError: the IRI of a predicate does not end in an XML name.
     """
     joined = before + block

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from http import HTTPStatus
 from typing import Any
 
 from pyoxigraph import QueryResultsFormat, parse_query_results, serialize
@@ -21,6 +22,7 @@ from ..http.answers import WholeAnswer, no_content
 from ..http.negotiation import Offer
 from ..http.parameters import check_name, whole_number
 from ..http.request import Request
+from ..server.reply import head_of
 from ..server.takeover import Takeover
 from ..wiring import Services
 
@@ -52,13 +54,15 @@ def open_results(services: Services, request: Request) -> WholeAnswer | Takeover
     """Return the feed of a query as messages of a WebSocket; 204 after the query was dropped."""
     request.arguments.check({"from", "snapshot", "last_event_id"})
     name = check_name(request.name, "the query name")
-    head = websocket.handshake(request.headers, method=request.method, body_length=request.fields.body_length)
+    opening = websocket.handshake(
+        request.headers, method=request.method, body_length=request.fields.body_length
+    )
     try:
         after_id, snapshot = _position(request)
         return MessageStream(
             _source(services, name, after_id, snapshot=snapshot, encode=encode_message),
             services.fanout,
-            head,
+            head_of(HTTPStatus.SWITCHING_PROTOCOLS, opening),
             services.security.grant(request).holds,
         )
     except FeedGoneError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from quadrill.continuous.streams.push_call import PushCall
 
 from ..http import negotiation, websocket
@@ -13,6 +15,7 @@ from ..ingest.takeover import LongPush
 from ..server.body_stream import BodyStream
 from ..server.connection import Connection
 from ..server.connection_owner import ConnectionOwner
+from ..server.reply import head_of
 from ..wiring import Services
 from .pushes import messages_call, push_call
 
@@ -44,7 +47,10 @@ def messages(services: Services, request: Request) -> LongPush:
     Raises: HttpError 400 for an invalid handshake or parameter, 426 for another version of the protocol.
     """
     call = messages_call(request)
-    head = websocket.handshake(request.headers, method=request.method, body_length=request.fields.body_length)
+    opening = websocket.handshake(
+        request.headers, method=request.method, body_length=request.fields.body_length
+    )
+    head = head_of(HTTPStatus.SWITCHING_PROTOCOLS, opening)
     limits = _limits(services, request)
 
     def make(connection: Connection, home: ConnectionOwner, _headers: dict[str, str]) -> MessagePush:

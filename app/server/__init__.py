@@ -1,1 +1,1 @@
-"""The HTTP server: it parses bytes into requests and sends answers; resources are defined elsewhere."""
+"""The HTTP server: it parses bytes into requests and sends answers; a handler computes the answers."""

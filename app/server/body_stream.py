@@ -1,4 +1,4 @@
-"""Large request bodies, which are received while the application reads them."""
+"""Large request bodies, which are received while the handler of the request reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .chunked import ChunkedBody
 from .refused import RefusedError
 
 SLOWEST_BYTES_PER_SECOND = 64 << 10
-"""Minimum rate at which a client that occupies a worker sends or receives, beyond the request time-out."""
+"""Minimum rate at which a client that occupies a worker has to send or receive, beyond its time-out."""
 _RECEIVED_AT_ONCE = 64 << 10
 
 
@@ -26,13 +26,13 @@ class BodySource(Protocol):
 
 
 class BodyStream(io.RawIOBase):
-    """The body of one request, as a readable stream.
+    """The large body of one HTTP request, as a readable stream.
 
     Attributes:
         received: number of bytes of the body that were read so far; of a chunked body, the number of encoded
             bytes that were received since the stream was made.
         chunks: the decoder of a chunked body; None for any other body.
-        lines: True if single lines may be processed as they arrive.
+        lines: True if single lines of the body may be processed as they arrive.
         finished: True after the end of the body; further received bytes belong to the next request.
     """
 
@@ -53,9 +53,9 @@ class BodyStream(io.RawIOBase):
             timeout: seconds for the whole body, in addition to its time at the slowest rate.
             length: number of bytes of a body that is not chunked.
             chunks: the decoder of a chunked body, with the bytes received so far.
-            lines: True if single lines may be processed as they arrive.
+            lines: True if single lines of the body may be processed as they arrive.
             invited: False if the client waits for ``100 Continue`` before it sends the body; the stream sends
-                that line before its first read.
+                that line before it first reads.
         """
         super().__init__()
         self._source = source
@@ -70,7 +70,7 @@ class BodyStream(io.RawIOBase):
         self._invited = invited
 
     def readable(self) -> bool:
-        """Return True, because the body is always readable."""
+        """Return True, because a request body is always readable."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -112,7 +112,7 @@ class BodyStream(io.RawIOBase):
 
     def _receive(self, most: int) -> bytes:
         if self._failed is not None:
-            # Bytes were lost in the failed read, so the reader must not take the rest for the whole body.
+            # A failed read has lost bytes, so the handler must not take the rest for the whole body.
             raise self._failed
         if not self._invited:
             self._invited = True

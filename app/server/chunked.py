@@ -22,9 +22,9 @@ class ChunkedBody:
     """Decodes a chunked request body piece by piece.
 
     Attributes:
-        decoded: decoded bytes that the reader has not taken yet.
+        decoded: decoded bytes of the body that the reader has not taken yet.
         received: number of encoded bytes received so far.
-        ended: True after the last chunk and the trailers; the bytes in ``rest`` then follow the body.
+        ended: True after the body's last chunk and trailers; the bytes in ``rest`` then follow the body.
     """
 
     __slots__ = (
@@ -48,9 +48,9 @@ class ChunkedBody:
         return bytes(self._coded) if self.ended else b""
 
     def feed(self, data: bytes | bytearray) -> None:
-        """Decode a received piece of the body.
+        """Decode a received piece of a chunked body.
 
-        Raises: RefusedError 400 when the coding is malformed.
+        Raises: RefusedError 400 when the chunked coding is malformed.
         """
         self._coded += data
         self.received += len(data)
@@ -60,7 +60,7 @@ class ChunkedBody:
             raise RefusedError(400, "the chunks are hardly more than their own heads")
 
     def take(self, most: int) -> bytes:
-        """Remove and return at most ``most`` decoded bytes."""
+        """Remove and return at most ``most`` decoded bytes of the body."""
         piece = bytes(self.decoded[:most])
         del self.decoded[: len(piece)]
         return piece
@@ -110,11 +110,11 @@ class ChunkedBody:
             raise RefusedError(400, "the body ends with something that is no trailer")
         if found[1].lower() in _NOT_IN_TRAILERS:
             raise RefusedError(400, f"{found[1].decode('ascii')} may not stand in a trailer")
-        # RFC 9110 section 6.5.1: a recipient may drop trailer fields; no resource reads any.
+        # RFC 9110 section 6.5.1: a recipient may drop trailer fields; no handler of Quadrill reads any.
         return True
 
     def _line(self, most: int, what: str) -> bytearray | None:
-        """Remove and return the next line without CR LF; None if the line is not complete yet."""
+        """Remove and return the next line of the chunked coding without CR LF; None if it is incomplete."""
         end = self._coded.find(b"\r\n", 0, most + 2)
         if end < 0:
             if len(self._coded) > most:

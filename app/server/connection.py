@@ -1,8 +1,8 @@
 """One connection of a client, which parses received bytes into requests and sends answers.
 
-A connection belongs to one thread at a time: to the connection loop (connection_loop.py) until a request is
-complete, then to the worker that answers the request. The socket of a connection never blocks; callers pass a
-time limit for each wait.
+A client's connection belongs to one thread at a time: to the connection loop (connection_loop.py) until a
+request is complete, then to the worker that answers the request. The socket of a connection never blocks;
+callers pass a time limit for each wait.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .proxies import client_behind
 from .refused import RefusedError
 
 COLLECTED_BYTES = 64 << 10
-"""Bytes of a body that are received before the request is dispatched to a worker."""
+"""Bytes of a large body that are received before the request is dispatched to a worker."""
 _RECEIVED_AT_ONCE = 16 << 10
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _POLLS = hasattr(select, "poll")
@@ -34,10 +34,10 @@ class Timeouts:
     """Timeouts of a client in seconds, and the maximum size of a request head.
 
     Attributes:
-        header: seconds for a request head, from its first byte.
-        request: seconds for a request (a large body gets more), for a pause in an answer, and without a
-            request on an open connection.
-        header_bytes: maximum size of a request head.
+        header: maximum seconds for a request head, from its first byte.
+        request: maximum seconds for a request (a large body gets more), for a pause of the client in an
+            answer, and without a request on an open connection.
+        header_bytes: maximum size of a request head in bytes.
     """
 
     header: float = 5.0
@@ -49,21 +49,21 @@ class Connection:
     """A TCP connection of a client with its socket, received bytes and current request.
 
     Attributes:
-        socket: the non-blocking socket.
-        address: the IP address of the other end.
-        port: the TCP port of the other end.
+        socket: the non-blocking socket of the connection.
+        address: the IP address of the connection's other end.
+        port: the TCP port of the connection's other end.
         client: the client address for limits and the access log: the address that a trusted proxy names in
             its latest request, else ``address``.
         counted_as: the address under which the connection loop counts this connection.
-        trusted: True if the other end is a trusted proxy.
-        data: bytes that were received and not parsed yet.
-        request: the complete request that a worker has to answer; else None.
+        trusted: True if the connection's other end is a trusted proxy.
+        data: bytes that were received on the connection and not parsed yet.
+        request: the complete request that a worker has to answer; None without one.
         deadline: time at which the connection loop closes or rejects the waiting connection.
         ended: True after the client has closed its sending side.
-        draining: True after the last answer; further received bytes are discarded.
-        waits_since: time at which a worker began to wait for the client; 0 if no worker waits. The time is
-            earlier for a client below the slowest rate, so that single bytes do not restart the wait.
-        handed_over: True after another owner has taken over the socket.
+        draining: True after the connection's last answer; further received bytes are discarded.
+        waits_since: time at which a worker began to wait for the client; 0 if no worker waits. For a client
+            below the slowest rate ``waits_since`` is earlier, so that single bytes do not restart the wait.
+        handed_over: True after another owner, such as the writer of event streams, has taken over the socket.
         ends_by_reset: True if `close` has to reset the connection, because an answer is incomplete and
             an orderly end would look like its completion.
     """
@@ -108,16 +108,16 @@ class Connection:
 
     @property
     def in_head(self) -> bool:
-        """True while the head of a request is received in part."""
+        """True while a part of a request's head has been received."""
         return bool(self.data) and self._unfinished is None
 
     @property
     def in_body(self) -> bool:
-        """True while the head of a request is complete and its body is received in part."""
+        """True while a request's head is complete, but its body is not."""
         return self._unfinished is not None
 
     def receive(self) -> bool:
-        """Receive available bytes; return False if the client has closed its sending side.
+        """Receive available bytes of the client; return False if it has closed its sending side.
 
         Raises: OSError if the connection is broken.
         """
@@ -138,9 +138,9 @@ class Connection:
     def next_request(self) -> Request | None:
         """Parse the next request from the received bytes; return None if the request is incomplete.
 
-        A request has its whole body, or a stream of a large body whose beginning was received.
+        The returned request has its whole body, or a stream of a large body whose beginning was received.
 
-        Raises: RefusedError when the bytes are not an acceptable request.
+        Raises: RefusedError when the received bytes are not an acceptable request.
         """
         request = self._unfinished
         if request is None:
@@ -148,7 +148,7 @@ class Connection:
             if not data:
                 return None
             if not self._searched and isinstance(data, bytes):
-                # The most frequent case: an ordinary request has arrived in one piece.
+                # Most frequently an ordinary request has arrived in one piece.
                 request = wire.parse(data)
                 if request is not None and request.body_at <= self._timeouts.header_bytes:
                     size = request.body_at + request.fields.body_length
@@ -236,7 +236,7 @@ class Connection:
         return False
 
     def _may_be_refused_unread(self, request: Request) -> bool:
-        """Return True if the handler may reject the request before the client sends its large body."""
+        """Return True if the handler may reject a request before its client sends the large body."""
         fields = request.fields
         return not wire.in_lines(request) and (fields.chunked or fields.body_length > COLLECTED_BYTES)
 
@@ -266,7 +266,7 @@ class Connection:
         return bool(poll.poll(seconds * 1000))
 
     def receive_more(self, most: int, seconds: float) -> bytes:
-        """Receive bytes for a worker; empty if the client has closed its sending side.
+        """Receive bytes of a body for a worker; empty if the client has closed its sending side.
 
         Raises:
             TimeoutError: the client sent nothing for ``seconds``.
@@ -285,8 +285,8 @@ class Connection:
             finally:
                 self.waits_since = 0.0
             waited = time.monotonic() - began
-        # Only the time of waiting counts, not the work of the worker. A client that was fast before gets no
-        # credit for later slowness.
+        # Only the time for which the worker waits for the client counts, not the worker's own work. A client
+        # that was fast before gets no credit for later slowness.
         self._behind = max(0.0, self._behind + waited - len(piece) / SLOWEST_BYTES_PER_SECOND)
         return piece
 
@@ -307,7 +307,7 @@ class Connection:
             self._unread = max(0.0, self._unread - sent / SLOWEST_BYTES_PER_SECOND)
 
     def _send_rest(self, data: memoryview, size: int) -> None:
-        """Send the rest of a piece within a time limit that many small pieces cannot extend."""
+        """Send the rest of a piece of an answer within a time limit that many small pieces cannot extend."""
         pause, allowed = self._timeouts.request, size / SLOWEST_BYTES_PER_SECOND
         began = time.monotonic() - self._unread
         until = began + pause + allowed
@@ -328,21 +328,21 @@ class Connection:
     def end_by_reset(self, wanted: bool) -> None:
         """Make the connection end by a reset (RST) if ``wanted``, else by an ordinary end (FIN).
 
-        The operating system sends the reset even if the process is killed.
+        The operating system sends the reset of a connection even if the process is killed.
         """
         self.ends_by_reset = wanted
         with contextlib.suppress(OSError):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER if wanted else _NO_LINGER)
 
     def last_words(self, data: bytes) -> None:
-        """Send as much of ``data`` as the socket accepts without a wait, then close the sending side."""
+        """Send as much of ``data`` as the client's socket accepts at once, then close the sending side."""
         with contextlib.suppress(OSError):
             if data:
                 self.socket.send(data)
             self.socket.shutdown(socket.SHUT_WR)
 
     def discard(self) -> bool:
-        """Receive and discard available bytes; return False if the client has closed the connection."""
+        """Discard the bytes that the client has sent; return False if it has closed the connection."""
         try:
             return bool(self.socket.recv(1 << 16))
         except (BlockingIOError, InterruptedError):
@@ -356,15 +356,15 @@ class Connection:
         return self.socket.dup()
 
     def cut(self) -> None:
-        """Shut down the socket from any thread, which ends every wait for the client."""
+        """Shut down the client's socket, from any thread, which ends every wait for the client."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the socket; if another owner has taken over the socket, close only the own descriptor."""
+        """Close the client's socket; if another owner has taken it over, close only this descriptor."""
         if not (self.handed_over or self.ends_by_reset):
-            # A child process may have a copy of the descriptor; then the client would not notice a mere
-            # close.
+            # A child process may have a copy of the socket's descriptor, and then the client would not notice
+            # a mere close.
             self.cut()
         self.socket.close()
 

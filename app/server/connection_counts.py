@@ -11,11 +11,11 @@ from .connection import Connection
 class ConnectionCounts:
     """Counts of open connections by client address, safe to use from any thread.
 
-    The connection of a trusted proxy counts for a client while it carries a request of that client.
+    The connection of a trusted proxy counts for the client whose request it carries at the time.
     """
 
     def __init__(self, most_of_address: int) -> None:
-        """Make empty counts.
+        """Make counts of open connections, all of them 0.
 
         Args:
             most_of_address: maximum number of connections of one client.
@@ -34,7 +34,7 @@ class ConnectionCounts:
         return self._counts[address] >= self._most
 
     def add(self, connection: Connection) -> None:
-        """Count a new connection."""
+        """Count a new connection under its address."""
         with self._lock:
             self._counts[connection.counted_as] += 1
 
@@ -46,7 +46,7 @@ class ConnectionCounts:
     def count_for_client(self, connection: Connection) -> bool:
         """Count a trusted proxy's connection for the client of its request.
 
-        Returns: False if that client has reached the maximum number of connections.
+        Returns: False if the client has reached the maximum number of connections.
         """
         client = connection.client
         with self._lock:

@@ -1,11 +1,11 @@
-"""The thread that owns each connection until its request is complete, and again after the answer.
+"""The thread that owns each client's connection until a request is complete, and again after the answer.
 
     accept --> idle --> head --> body (up to 64 KB) --> dispatch to workers --> idle, or drain and close
 
-A client that sends slowly, or nothing, costs a socket and its received bytes; no worker waits for a request
-head. The numbers of connections and of incomplete requests are limited, in total and for each address. Over a
-limit, the connection that has waited longest is closed if it has waited for a second; otherwise a new
-connection is rejected with 503, while an incomplete request stays.
+A client that sends slowly, or nothing, costs only a socket and its received bytes, because no worker waits
+for a request head. The numbers of open connections and of incomplete requests are limited, in total and for
+each client address. Over a limit, the connection that has waited longest is closed if it has waited for a
+second; otherwise a new connection is rejected with status 503, while an incomplete request stays.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class ConnectionLimits:
     """Upper bounds on open connections and incomplete requests.
 
     Attributes:
-        connections: all open connections; event streams do not count.
-        of_address: open connections of one client address.
-        unfinished: requests that are not received completely.
-        unfinished_of_address: incomplete requests of one client address.
+        connections: maximum number of open connections, without event streams.
+        of_address: maximum number of open connections of one client address.
+        unfinished: maximum number of requests that are not received completely.
+        unfinished_of_address: maximum number of incomplete requests of one client address.
     """
 
     connections: int = 8192
@@ -65,7 +65,7 @@ class ConnectionLimits:
 
 
 def within_open_files(connection_limits: ConnectionLimits) -> ConnectionLimits:
-    """Lower ``connections`` so that 256 file descriptors, at most half of all, remain for other files."""
+    """Lower the bound on connections so that 256 file descriptors, at most half of all, remain for files."""
     if resource is None:
         return connection_limits
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -77,7 +77,7 @@ def within_open_files(connection_limits: ConnectionLimits) -> ConnectionLimits:
 
 
 class ConnectionLoop:
-    """Accepts connections and reads requests, in the thread that calls `run`.
+    """Accepts clients' connections and reads requests, in the thread that calls `run`.
 
     Attributes:
         counts: number of open connections of each client.
@@ -97,13 +97,13 @@ class ConnectionLoop:
 
         Args:
             listener: a listening socket.
-            timeouts: timeouts of a client.
+            timeouts: the time limits for clients and the maximum size of a request head.
             connection_limits: limits on connections and incomplete requests.
             dispatch: passes a connection with a complete request to a worker.
-            look_after_workers: called with the time in each round; returns True while requests wait or the
-                fast lane is busy.
+            look_after_workers: called with the time in each round of the loop; returns True while requests
+                wait or the fast lane is busy.
             observer: notified of each rejected request.
-            proxies: trusted proxies; their connections count for the clients that the proxies name.
+            proxies: trusted proxies, whose connections count for the clients that they name.
         """
         listener.setblocking(False)
         self._listener = listener
@@ -118,8 +118,9 @@ class ConnectionLoop:
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
         # The lock guards the two maps of connections below, because workers return connections from other
-        # threads. Both maps are in order of insertion, so the connection that has waited longest comes first,
-        # up to the fraction of a second that a connection has waited in the fast lane before.
+        # threads. Both maps of connections are in order of insertion, so the connection that has waited
+        # longest comes first, up to the fraction of a second that a connection has waited in the fast lane
+        # before.
         self._lock = threading.Lock()
         self._held: dict[Connection, float] = {}
         self._unfinished: dict[Connection, None] = {}
@@ -135,7 +136,7 @@ class ConnectionLoop:
     # --- called by workers ----------------------------------------------------------------------------------
 
     def put(self, connection: Connection, since: float = 0.0) -> None:
-        """Return a connection to the loop; a next request that is already complete is dispatched at once.
+        """Return a connection to the loop; if its next request is already complete, dispatch it at once.
 
         Args:
             connection: an open connection that may send further requests.
@@ -169,7 +170,7 @@ class ConnectionLoop:
     def drain(self, connection: Connection, last_words: bytes = b"") -> None:
         """End a connection whose client may still send.
 
-        Closing at once would reset the connection, and the client would not see its answer.
+        Closing the connection at once would reset it, and the client would not see its answer.
         """
         connection.last_words(last_words)
         connection.draining = True
@@ -178,7 +179,7 @@ class ConnectionLoop:
         self._hold(connection, now)
 
     def close(self, connection: Connection) -> None:
-        """Close a connection and remove it from the counts."""
+        """Close a client's connection and remove it from the counts."""
         with self._lock:
             self._forget(connection)
         self.counts.remove(connection)
@@ -208,16 +209,16 @@ class ConnectionLoop:
                     self._accept_again(now)
                 waiting = self._look_after_workers(now)
             except Exception:
-                # If this thread ended, the server would answer no further request.
+                # If the thread of the connection loop ended, the server would answer no further request.
                 log.exception("the thread that reads requests met an error")
                 time.sleep(BUSY_SECONDS)
         self._close_all()
 
     def stop(self) -> None:
-        """Make `run` return; the loop accepts no connection any more and closes the waiting ones."""
+        """Make `run` return; the loop accepts no further connection and closes the waiting connections."""
         self._ending = True
         with contextlib.suppress(OSError):
-            # `run` may have noticed the stop by itself and closed the socket.
+            # `run` may have noticed the stop already and closed the socket that would wake it.
             self._wake.send(b"x")
 
     def close_unstarted(self) -> None:
@@ -260,12 +261,12 @@ class ConnectionLoop:
                 return
         self.counts.add(connection)
         connection.deadline = now + self._timeouts.request
-        # The first request has often arrived together with the connection.
+        # A client's first request has often arrived together with the connection.
         self._take(connection, now)
 
     def _read(self, connection: Connection, now: float) -> None:
         if connection not in self._held:
-            # The connection was closed earlier in the same round of events.
+            # This connection was closed earlier in the same round of the loop.
             return
         if connection.draining:
             if not connection.discard():
@@ -274,7 +275,7 @@ class ConnectionLoop:
         self._take(connection, now)
 
     def _take(self, connection: Connection, now: float) -> None:
-        """Receive data; dispatch the connection if its request is complete, else wait for more data."""
+        """Receive a client's data; dispatch the connection if its request is complete, else wait for more."""
         try:
             if not connection.receive():
                 self.close(connection)
@@ -316,7 +317,7 @@ class ConnectionLoop:
             self._too_slow(victim)
 
     def _over_limit(self, latest: Connection, now: float) -> Connection | None:
-        """Return the oldest incomplete request if a limit is exceeded and that request is older than 1 s."""
+        """Return the connection with the oldest incomplete request, to be rejected over a limit after 1 s."""
         connection_limits, unfinished = self._limits, self._unfinished
         found = None
         if len(unfinished) > connection_limits.unfinished:
@@ -365,7 +366,7 @@ class ConnectionLoop:
                 self._selector.unregister(connection.socket)
 
     def _drop_idle(self, now: float, address: str | None) -> bool:
-        """Close the connection that was idle longest, of one address or of all; False if none was for 1 s."""
+        """Close the longest idle connection (of one address); return False if none was idle for a second."""
         with self._lock:
             idle = self._idle_first(self._held.items(), now, address)
         if idle is None:
@@ -378,14 +379,14 @@ class ConnectionLoop:
     ) -> Connection | None:
         for connection, since in held:
             if now - since < _YOUNG_SECONDS:
-                # The first request of a young connection may be on its way.
+                # The first request of a connection younger than a second may be on its way.
                 continue
             if connection not in self._unfinished and address in (None, connection.address):
                 return connection
         return None
 
     def _pause(self, now: float, error: OSError) -> None:
-        """Stop accepting for 250 ms: without a free descriptor, a ready listener makes the loop spin."""
+        """Accept nothing for 250 ms: without free file descriptors, a ready listener makes the loop spin."""
         self._drop_idle(now, None)
         if not self._paused_until:
             log.warning("no connection can be accepted: %s", error)

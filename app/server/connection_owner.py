@@ -9,7 +9,7 @@ from .refused import RefusedError
 
 
 class ConnectionOwner(Protocol):
-    """The owner to which a thread returns a connection after an answer; see `ConnectionLoop`."""
+    """The owner (the connection loop) to which a thread returns a connection after an answer."""
 
     def put(self, connection: Connection, since: float = 0.0) -> None: ...  # noqa: D102
 

@@ -5,8 +5,8 @@
     a long, incomplete or missing request --> back to the workers and the connection loop
 
 Concurrent threads pass the interpreter lock to each other at every system call, and pass connections to each
-other; one thread for short requests saves both costs. No request may block the thread: if an answer takes
-long, all other connections leave the fast lane, and for 250 ms the workers answer every request.
+other; one thread for short requests saves both costs. No request may block the thread of the fast lane: if an
+answer takes long, all other connections leave the lane, and for 250 ms the workers answer every request.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ from .refused import RefusedError
 log = logging.getLogger("quadrill.server")
 
 LONG_SECONDS = 0.02
-"""Seconds after which an answer is not short, and the other connections leave the fast lane."""
+"""Seconds after which an answer counts as long, and the other connections leave the fast lane."""
 APART_SECONDS = 0.25
 """Seconds without new connections in the fast lane after a long answer."""
 IDLE_SECONDS = 0.25
-"""Seconds without a request after which a connection returns to the connection loop."""
+"""Seconds without a request after which a connection leaves the fast lane for the connection loop."""
 _LOOK_SECONDS = 0.1
 _FURTHER = 8
-"""Maximum number of further polls for requests before the thread waits for the log to sync."""
+"""Maximum number of further polls for requests before the fast lane waits for the log to sync."""
 
 Later: TypeAlias = Callable[[], bool]
 """Completes an answer after a wait for the journal; returns True if the connection stays open."""
 Answer: TypeAlias = Callable[[Connection, Request], "bool | Later | None"]
-"""Answers a short request. Returns True if the connection stays open, False if it is closed or has another
-owner, a function that completes the answer later, or None for a request that is not short."""
+"""Answers a short request in the fast lane. An answering function returns True if the connection stays open,
+False if it is closed or has another owner, a function that completes the answer later, or None for a request
+that is not short.
+"""
 
 
 class FastLane:
-    """The thread of the fast lane and its connections.
+    """The fast lane: the thread that answers short requests, and its connections.
 
-    If one answer takes too long, the waiting connections leave the fast lane.
+    If an answer takes too long, all other connections leave the fast lane.
     """
 
     def __init__(
@@ -65,11 +67,11 @@ class FastLane:
 
         Args:
             answer: answers a short request, in the thread of the fast lane.
-            dispatch: passes a connection with a longer request to a worker.
+            dispatch: passes a connection whose request is not short to a worker.
             home: the owner to which idle connections return.
-            stack_bytes: stack size of the thread; 0 for the default of the platform.
+            stack_bytes: stack size of the fast lane's thread in bytes; 0 for the default of the platform.
             idle: seconds without a request after which a connection returns to ``home``.
-            apart: seconds without new connections after a long answer.
+            apart: seconds for which the fast lane takes no connections after a long answer.
         """
         self._make_answer = answer
         self._dispatch = dispatch
@@ -80,13 +82,14 @@ class FastLane:
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        # The lock guards the two collections below, the end of the pause, and the selector's registrations.
+        # The lock guards waiting connections, delayed answers, the end of the pause, and the selector's
+        # registrations.
         self._lock = threading.Lock()
         self._waits: dict[Connection, float] = {}
         self._owed: deque[tuple[Connection, Later]] = deque()
         self._apart_until = 0.0
         self._ending = False
-        # The start time and the connection of the current answer; 0 and None between answers.
+        # The start time and the connection of the fast lane's current answer; 0 and None between answers.
         self._since = 0.0
         self._present: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="quadrill-quick", daemon=True)
@@ -105,20 +108,20 @@ class FastLane:
             threading.stack_size(before)
 
     def stop(self) -> None:
-        """Return all connections to their owner, and end the thread after the current answer."""
+        """Return all connections to the connection loop, and end the thread after the current answer."""
         self._ending = True
         self._release_idle()
         with contextlib.suppress(OSError):
             self._wake.send(b"x")
 
     def join(self, until: float) -> bool:
-        """Wait for the end of the thread; False when it still answers at that time."""
+        """Wait until ``until`` for the end of the thread; return False if it still answers a request."""
         if self._thread.ident is not None:
             self._thread.join(max(0.0, until - time.monotonic()))
         return not self._thread.is_alive()
 
     def cut_waiting(self) -> None:
-        """Cut the client that the thread waits for."""
+        """Cut the connection of the client for which the fast lane's thread waits."""
         present = self._present
         if present is not None and present.waits_since:
             present.cut()
@@ -134,7 +137,7 @@ class FastLane:
             return self._watch(connection, now)
 
     def look(self, now: float) -> bool:
-        """Return other connections to their owner if an answer is long; True while the lane is busy."""
+        """Release waiting connections if the current answer is long; return True while the lane is busy."""
         if self._is_long(now):
             self.step_aside()
         return self.busy
@@ -144,7 +147,7 @@ class FastLane:
         return since > 0 and now - since > LONG_SECONDS
 
     def step_aside(self) -> None:
-        """Return waiting connections to their owner, and complete delayed answers in new threads."""
+        """Return waiting connections to the connection loop, and complete delayed answers in new threads."""
         with self._lock:
             self._apart_until = time.monotonic() + self._apart_seconds
             owed = [*self._owed]
@@ -179,7 +182,7 @@ class FastLane:
             each.close()
 
     def _ready(self, seconds: float | None) -> list[Connection]:
-        """Wait at most ``seconds`` for data; return the connections that have received data."""
+        """Wait at most ``seconds`` for data of clients; return the connections that have received data."""
         ready = self._selector.select(seconds)
         found = [key.data for key, _events in ready if key.data is not None]
         if len(found) < len(ready):
@@ -206,8 +209,8 @@ class FastLane:
     def _answer_all(self, ready: list[Connection]) -> None:
         """Receive the data of all ready connections, then answer their requests.
 
-        All data is received first: as soon as a push gives work to the engine's thread, that thread takes the
-        interpreter lock at each system call, and later pushes would have to wait.
+        The fast lane receives all data first: as soon as a push gives work to the engine's thread, that
+        thread takes the interpreter lock at each system call, and later pushes would have to wait.
         """
         with self._lock:
             for connection in ready:
@@ -216,7 +219,7 @@ class FastLane:
         for connection in ready:
             with self._lock:
                 if self._waits.pop(connection, None) is None:
-                    continue  # the connection was returned to its owner within this round
+                    continue  # another thread has returned this connection to its owner
             self._answer(connection)
 
     def _first_owed(self) -> tuple[Connection, Later] | None:
@@ -261,7 +264,7 @@ class FastLane:
         self._since = time.monotonic()
 
     def _wait_for(self, connection: Connection) -> None:
-        """Wait for the next request of a connection; return one with a partial request to its owner."""
+        """Keep a connection for its next request; return it to the loop if the request has come in part."""
         now = time.monotonic()
         with self._lock:
             if (
@@ -295,7 +298,7 @@ class FastLane:
             self._selector.unregister(connection.socket)
 
     def _release_idle(self, before: float | None = None) -> None:
-        """Return connections that have waited since before ``before`` to their owner; None returns all."""
+        """Return the connections that have waited since before ``before`` (None: all) to their owner."""
         with self._lock:
             gone = [item for item in self._waits.items() if before is None or item[1] < before]
             for connection, _since in gone:

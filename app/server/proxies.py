@@ -17,7 +17,7 @@ class TrustedProxies:
     """The addresses and networks of the setting ``trusted_proxies``."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
-        """Parse addresses and networks in CIDR notation.
+        """Parse the addresses and networks (in CIDR notation) of trusted proxies.
 
         Raises: ValueError when a text is neither an address nor a network.
         """
@@ -36,8 +36,8 @@ class TrustedProxies:
 def client_behind(proxy: str, headers: Mapping[str, str]) -> str:
     """Return the client address that a trusted proxy names, or the address of the proxy if it names none.
 
-    The client address is the last hop of ``X-Forwarded-For``, because the proxy has written that hop. Earlier
-    hops are claims of the client.
+    The client address is the last address in ``X-Forwarded-For``, because the trusted proxy has written it.
+    Earlier addresses in ``X-Forwarded-For`` are claims of the client.
     """
     hop = (headers.get(FORWARDED_FOR) or "").rpartition(",")[2].strip()
     found = _address(_without_port(hop))

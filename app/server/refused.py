@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RefusedError(Exception):
-    """The server rejects a request: it sends ``status`` and ``detail``, and ends the connection."""
+    """The server rejects a request: it answers with ``status`` and ``detail``, and ends the connection."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(f"{status} {detail}")

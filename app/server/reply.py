@@ -1,8 +1,8 @@
 """Writers of answers: of known length in one piece, chunked, or up to the end of the connection.
 
-Only HTTP/1.0 clients get answers that the end of the connection completes. While such an answer is
-incomplete, the connection is set to end by a reset. A client then never takes a part for the whole answer,
-even if this process is killed.
+Only HTTP/1.0 clients get answers that the end of the connection completes. While an answer to an HTTP/1.0
+client is incomplete, its connection is set to end by a reset. Because of the reset, a client never takes a
+part for the whole answer, even if the server is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 
 
 class AnswerBrokenError(Exception):
-    """An answer ended early after its first byte was sent: the connection must be cut."""
+    """An HTTP answer ended early after its first byte was sent: the connection must be cut."""
 
 
 class ByteSender(Protocol):
@@ -36,12 +36,12 @@ class ByteSender(Protocol):
 
 
 class Reply:
-    """One answer on a connection.
+    """One HTTP answer on a connection.
 
     Attributes:
         status: the HTTP status of the answer; 0 before the status is known.
         begun: True if the first bytes of the answer may have been sent.
-        close: True if the connection ends after this answer; the answer then has ``Connection: close``.
+        close: True if the connection ends after this answer, which then has the header ``Connection: close``.
     """
 
     __slots__ = ("_bodiless", "_chunked", "_head", "_sender", "_version", "begun", "close", "status")
@@ -52,7 +52,7 @@ class Reply:
         """Make an answer of which nothing is sent yet.
 
         Args:
-            sender: the connection.
+            sender: the connection to which the answer is sent.
             close: True if the connection ends after this answer.
             bodiless: True for HEAD, whose answer has the headers of the body, but no body.
             minor_version: minor HTTP version of the request; an HTTP/1.0 client cannot read chunks.
@@ -67,7 +67,7 @@ class Reply:
         self.close = close
 
     def send(self, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
-        """Send a whole answer; ``headers`` contains Content-Length unless the answer has no body.
+        """Send a whole HTTP answer; ``headers`` contains Content-Length unless the answer has no body.
 
         Raises: OSError when the client has left.
         """
@@ -78,7 +78,7 @@ class Reply:
     def start(self, headers: Mapping[str, str]) -> None:
         """Set the headers of an answer with status 200 and unknown length.
 
-        The headers are sent together with the first block.
+        The headers of an answer of unknown length are sent together with its first block.
         """
         self.status = 200
         self._chunked = self._version == 1 and not self._bodiless
@@ -86,7 +86,7 @@ class Reply:
         self._head = _head(self.status, headers, coding + (_CLOSE if self.close else ""))
 
     def write(self, block: bytes) -> None:
-        """Send a block of the body.
+        """Send a block of the answer's body.
 
         Raises: OSError when the client has left.
         """
@@ -120,7 +120,7 @@ class Reply:
 def refusal(status: int, detail: str) -> bytes:
     """Return the bytes of the answer to a rejected request: a problem document with ``Connection: close``.
 
-    If ``detail`` is empty, the title of the status replaces it.
+    If ``detail`` is empty, the answer has the title of the HTTP status instead.
     """
     title = HTTPStatus(status).phrase
     document = {
@@ -149,7 +149,7 @@ def _head(status: int, headers: Mapping[str, str], ending: str) -> bytes:
     return _written_head(status, tuple(headers.items()), ending + _written_at(int(time.time())))
 
 
-# Consecutive answers to a client within a second usually have equal heads.
+# Consecutive answers to a client within a second usually have equal heads, so heads are cached.
 @lru_cache(maxsize=128)
 def _written_head(status: int, headers: tuple[tuple[str, str], ...], ending: str) -> bytes:
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers])

@@ -1,11 +1,11 @@
 """The client that waits for an answer, and the check whether that client has left.
 
-TCP tells the server that a client sends no more (FIN), not whether the client still reads. A client may shut
+TCP reports that a client sends no more (FIN), not whether the client still reads. A client may shut
 down its sending side after its request and wait for the answer; a client that has closed its socket looks the
-same. The two cases differ as soon as the server sends bytes: the system of a closed client replies with a
-reset. So the server sends an interim answer (``100 Continue``, RFC 9110 section 15.2), which every HTTP/1.1
-client skips.
-HTTP/1.0 has no interim answers, so a client of that version that sends no more counts as gone.
+same. A client that has closed its socket differs from one that still reads as soon as the server sends bytes:
+a closed socket replies with a reset. To find out whether a client still reads, the server sends an interim
+answer (``100 Continue``, RFC 9110 section 15.2), which every HTTP/1.1 client skips. HTTP/1.0 has no interim
+answers, so a client of that version that sends no more counts as gone.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL if _POLLS else 0
 
 
 class HasSocket(Protocol):
-    """A connection with the socket of a client."""
+    """Protocol of a connection that has the socket of a client."""
 
     socket: socket.socket
 
 
 @dataclass(slots=True, eq=False)
 class RequestClient:
-    """The client of one request.
+    """The client that waits for the answer to one request.
 
     Attributes:
         connection: the connection of the client.
         minor_version: the minor HTTP version of the request.
-        begun: True after the answer has begun; then only a reset shows that the client has left.
+        begun: True after the answer to the client has begun; then only a reset shows that the client has
+            left.
         checks: number of checks that found the sending side of the client closed.
     """
 
@@ -53,7 +54,7 @@ class _Current(threading.local):
 
 
 CURRENT = _Current()
-"""The connection that this thread answers; the server sets it for each request."""
+"""The connection whose request the current thread answers; the server sets it for each request."""
 
 
 def current_recipient() -> RequestClient | None:
@@ -65,16 +66,16 @@ def current_recipient() -> RequestClient | None:
 def departure_check() -> Callable[[], bool]:
     """Return a function that returns whether the client of the current thread's request has left.
 
-    Call the returned function only before the answer begins, because it may send an interim answer.
+    The returned function may be called only before the answer begins, because it may send an interim answer.
     """
     recipient = current_recipient()
     return lambda: recipient is not None and bool(departed([recipient]))
 
 
 def departed(recipients: Sequence[RequestClient]) -> list[RequestClient]:
-    """Return the recipients that have left, as far as the operating system knows.
+    """Return the clients that have left without their answer, as far as the operating system knows.
 
-    No thread may begin an answer to one of the recipients during the call: the interim answer that the check
+    No thread may begin an answer to one of the clients during the check: the interim answer that the check
     sends would get into the answer.
     """
     if not _POLLS:
@@ -93,8 +94,8 @@ def _has_left(recipient: RequestClient, events: int) -> bool:
     if events & _GONE or not recipient.minor_version:
         return True
     recipient.checks += 1
-    # A client that has closed its socket replies to an interim answer with a reset. The first interim answer
-    # may end at a proxy, so the check is repeated, at intervals that double.
+    # A client that has closed its socket replies to an interim answer with a reset. A proxy may swallow the
+    # first interim answer, so the check for a closed client is repeated, at intervals that double.
     if recipient.checks & (recipient.checks - 1) == 0:
         with contextlib.suppress(OSError):
             recipient.connection.socket.send(INTERIM)

@@ -5,7 +5,7 @@
                            +---> separate pools for health, for metrics and for streamed bodies, which
                                  other requests cannot fill
 
-docs/decisions/0050-server.md explains why Quadrill has a private HTTP server. An answer may take over the
+docs/decisions/0050-server.md explains why Quadrill has a private HTTP server. An answer may take over its
 connection: the writer of event streams gets the connection, and the worker takes the next request. An error
 after the first byte of an answer breaks the connection, so a client never takes a partial answer for a
 complete one.
@@ -40,10 +40,13 @@ log = logging.getLogger("quadrill.server")
 
 EVALUATION_STACK_BYTES = 16 << 20
 """Stack size of a worker thread in bytes. A nested query recurses in Oxigraph, and a stack overflow would end
-the process. The store evaluates queries that are nested more deeply in a separate thread."""
+the process. The store evaluates queries that are nested too deeply for a worker's stack in a separate thread.
+"""
 STAY_SECONDS = 0.005
 """Seconds that a worker waits for the next request of a connection while no other connection waits. A busy
-client sends within microseconds, and a pass through the connection loop costs more than the request."""
+client sends its next request within microseconds, and a pass through the connection loop would cost more than
+the request.
+"""
 DEPARTURE_SECONDS = 0.2
 """Seconds between two checks for clients that disconnected before their answer."""
 _LANE_THREADS = 2
@@ -55,18 +58,18 @@ _CANCEL_SECONDS = 1.0
 
 
 class AddressError(ReportedError):
-    """The server cannot listen on its address."""
+    """The HTTP server cannot listen on its address and port."""
 
     code = "address"
 
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Limits on threads, clients and times of a server.
+    """Limits on threads, clients and times of an HTTP server.
 
     Attributes:
-        threads: number of worker threads; four times as many while all of them wait.
-        timeouts: timeouts of clients.
+        threads: number of worker threads; up to four times as many while all of them wait.
+        timeouts: the time limits for clients and the maximum size of a request head.
         connection_limits: limits on connections and incomplete requests.
         shutdown_timeout: seconds that running requests get to end when the server stops.
     """
@@ -78,10 +81,10 @@ class ServerLimits:
 
 
 class RequestHandler(Protocol):
-    """Answers requests; see `front.pipeline.Front`.
+    """Protocol of the handler that answers the requests of a server; `front.pipeline.Front` is one.
 
     Attributes:
-        pools: names of the thread pools; each pool has private threads.
+        pools: names of the handler's thread pools; each pool has threads of its own.
     """
 
     pools: Sequence[str]
@@ -119,19 +122,19 @@ class Server:
         background: BackgroundWork,
         stop_departed: Callable[[float], None],
     ) -> None:
-        """Listen on the address; connections wait until `start` is called.
+        """Listen on the server's address; clients' connections wait until `start` is called.
 
         Args:
-            handler: answers requests.
+            handler: answers the requests of the server.
             host: the host name or IP address to listen on.
             port: the TCP port; 0 for a free port.
-            limits: limits on threads, clients and times.
+            limits: limits on the server's threads, clients and times.
             proxies: trusted proxies, which name their clients.
             observer: counts and logs requests that are rejected before the handler gets them.
             background: work that the workers do while no request is queued.
             stop_departed: called with the time several times a second; ends work for clients that have left.
 
-        Raises: AddressError when the address cannot be listened on.
+        Raises: AddressError when the server cannot listen on the address and port.
         """
         listener = _listen(host, port)
         self._host = host
@@ -164,22 +167,22 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The URL at which the server listens."""
+        """The URL at which the HTTP server listens."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.port}/"
 
     def start(self) -> None:
-        """Start to accept and answer requests, in new threads."""
+        """Start to accept and answer HTTP requests, in new threads."""
         for pool in self._pools:
             pool.start()
         self._quick.start()
         self._thread.start()
 
     def stop(self, cancel: Callable[[], None] = lambda: None) -> bool:
-        """Accept no further requests and wait at most ``shutdown_timeout`` seconds for the running ones.
+        """Accept no further requests; wait at most ``shutdown_timeout`` seconds for running requests.
 
         Args:
-            cancel: called after the time-out; requests that still run have another second to end.
+            cancel: called after ``shutdown_timeout``; requests that still run have another second to end.
 
         Returns:
             False when a request still runs: Oxigraph evaluates something that nothing can interrupt.
@@ -258,7 +261,7 @@ class Server:
             self._failed(connection, error)
 
     def _stays(self, connection: Connection, request: Request, workers: Workers) -> bool:
-        """Return True if the same worker answers the next request of a connection."""
+        """Return True if the current worker also answers the next request of a connection."""
         return workers.none_waits() and self._pool(request) is workers and not connection.trusted
 
     def _failed(self, connection: Connection, error: Exception) -> None:
@@ -301,7 +304,7 @@ class Server:
         )
 
     def _goes_on(self, connection: Connection, request: Request, reply: Reply) -> bool:
-        """Return True if the connection stays open after an answer; else end the connection."""
+        """Return True if a connection stays open after an answer; else end the connection."""
         if request.lent:
             return False
         if not reply.close and not connection.handed_over:
@@ -314,7 +317,7 @@ class Server:
         return False
 
     def _adopted(self, connection: Connection, request: Request, workers: Workers) -> bool:
-        """Pass a connection with a short answer to the fast lane, unless the client is the only busy one."""
+        """Pass a connection to the fast lane after a short answer, unless no other client is busy."""
         if (
             (workers.busy > 1 or self._quick.busy)
             and not connection.data
@@ -327,7 +330,7 @@ class Server:
         return False
 
     def _answer_quickly(self, connection: Connection, request: Request) -> bool | Later | None:
-        """Answer a request in the fast lane; None if the request needs a worker."""
+        """Answer a request in the fast lane; return None if the request needs a worker."""
         reply = self._reply(connection, request)
 
         try:

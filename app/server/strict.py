@@ -1,9 +1,9 @@
 """Strict parser of unusual request heads: h11 and further rules against request smuggling.
 
 h11 follows RFC 9112 where it says MUST and is lenient where it says MAY: folded lines, lines that end with LF
-alone, Content-Length together with Transfer-Encoding. A proxy may make the other choice: a message that the
-proxy forwards as one request would be two requests here (request smuggling). This module rejects each of
-these forms.
+alone, Content-Length together with Transfer-Encoding. A proxy may read such a head in another way: a message
+that the proxy forwards as one request would be two requests for the server (request smuggling). The strict
+parser rejects folded lines, lines that end with LF alone, and Content-Length together with Transfer-Encoding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _WHY = {
 _LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Z]+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 _FRAMING = re.compile(rb"\n(content-length|transfer-encoding)[ \t]*:([^\r\n]*)", re.IGNORECASE)
-# Fields that a request may have only once. Other repeated fields are joined as RFC 9110 section 5.3 says.
+# Header fields that a request may have only once. The values of other repeated header fields are joined as
+# RFC 9110 section 5.3 says.
 _ONCE = frozenset(
     "Host Content-Length Content-Type Content-Range Authorization Proxy-Authorization Origin Referer Range "
     "User-Agent From Max-Forwards Date If-Modified-Since If-Unmodified-Since If-Range Last-Event-Id "
@@ -39,7 +40,7 @@ _ONCE = frozenset(
 def read(head: bytes) -> Request:
     """Parse a complete request head, which ends with an empty line.
 
-    Raises: RefusedError when the head is malformed or ambiguous.
+    Raises: RefusedError when the request head is malformed or ambiguous.
     """
     check_begun(head)
     first = head[: head.find(b"\r\n")]
@@ -53,9 +54,9 @@ def read(head: bytes) -> Request:
 
 
 def check_begun(data: bytes | bytearray, start: int = 0) -> None:
-    """Check an incomplete head from offset ``start`` on for errors that further bytes cannot correct.
+    """Check an incomplete request head from offset ``start`` on for errors that more bytes cannot correct.
 
-    Raises: RefusedError when the head has such an error.
+    Raises: RefusedError when the incomplete request head has an error.
     """
     found = _MANGLED.search(data, max(0, start - 1))
     if found is not None:
@@ -67,7 +68,7 @@ def check_begun(data: bytes | bytearray, start: int = 0) -> None:
 
 
 def _first_line(line: bytes) -> tuple[str, str, int]:
-    """Parse a request line into method, target and minor HTTP version."""
+    """Parse the first line of a request into method, target and minor HTTP version."""
     found = _LINE.fullmatch(line)
     if found is None:
         raise RefusedError(400, "the request does not begin with a method, a target and HTTP/1.1")
@@ -90,7 +91,8 @@ def _parsed(head: bytes) -> list[tuple[str, str]]:
         parser.receive_data(head)
         event = parser.next_event()
     except h11.RemoteProtocolError as error:
-        # The text after the colon quotes the client's bytes, which may contain a token.
+        # The text of h11's error after the colon is omitted, because it quotes the client's bytes, which may
+        # contain a token.
         raise RefusedError(error.error_status_hint, str(error).partition(":")[0]) from error
     if not isinstance(event, h11.Request):
         raise RefusedError(400, "the head of the request cannot be read")

@@ -26,7 +26,7 @@ class Takeover(ABC):
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
     ) -> WholeAnswer | None:
-        """Take over the connection; return the connection to ``home`` when the takeover has ended.
+        """Take over a request's connection; return the connection to ``home`` when the answer has ended.
 
-        Returns: None, or an answer to send instead if the takeover is not possible.
+        Returns: None, or an answer to send instead if the connection cannot be taken over.
         """

@@ -1,8 +1,8 @@
 """The fast parser of ordinary request heads.
 
-This parser accepts only heads that all HTTP parsers read alike. For a head with anything unusual (RFC 9112:
-folded lines, a repeated header, transfer codings, other versions, a target in another form), `parse` returns
-None, and strict.py parses the same bytes with h11.
+The fast parser accepts only request heads that all HTTP parsers read alike. For a request head with anything
+unusual (RFC 9112: folded lines, a repeated header, transfer codings, other versions, a target in another
+form), `parse` returns None, and strict.py parses the same bytes with h11.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..http.fields import Fields
 from ..http.request import Line, Request
 
 END = b"\r\n\r\n"
-"""The bytes that end a request head."""
+"""The bytes that end the head of an HTTP request."""
 HOST = re.compile(r"(?:[A-Za-z0-9._~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 """Pattern of the header Host (RFC 9110 section 7.2): a name or address, and an optional port."""
 FORWARDED_FOR = "X-Forwarded-For"
@@ -46,12 +46,13 @@ def in_lines(request: Request) -> bool:
 
 
 def parse(data: bytes) -> Request | None:
-    """Parse the request head at the start of ``data``; None if the head is incomplete or unusual."""
+    """Parse the request head at the start of ``data``; return None if it is incomplete or unusual."""
     end = data.find(END)
     if end < 0:
         return None
-    # A client repeats its header with every request, so the heads of POST, PUT and PATCH are cached. The
-    # head of a GET is not cached, because the first line may have a different query string each time.
+    # A client repeats its header fields with every request, so the parsed heads of POST, PUT and PATCH are
+    # cached. The parsed head of a GET is not cached, because the first line may have a different query string
+    # each time.
     if data[:1] == b"P" and end <= _MAX_KEPT_HEAD:
         head = _kept_head(data[:end])
     else:
@@ -67,7 +68,7 @@ def _head(data: bytes) -> tuple[Line, Fields] | None:
 
 
 def _target(line: bytes) -> Line | None:
-    """Parse a request line into method, path, query string and target; None if the line is unusual."""
+    """Parse a request's first line into method, path, query string and target; None if it is unusual."""
     found = _LINE.fullmatch(line)
     if found is None:
         return None

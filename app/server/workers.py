@@ -1,9 +1,10 @@
 """Worker threads that answer queued requests, with additional threads while all workers wait.
 
-A worker may wait for a slow client, for a worker process or for the engine. If no request leaves the queue
-for 50 ms, the server adds threads, up to a limit; the limit is higher while workers wait for clients. At the
-limit, the server disconnects the clients that have kept workers waiting longest, after a second at the
-earliest, and at most one for each queued request. Additional threads end when they are idle.
+A worker may wait for a slow client, for a worker process or for the engine. If no request leaves the workers'
+queue for 50 ms, the server adds threads, up to a limit, which is higher while workers wait for clients. At
+the limit of threads, the server disconnects the clients that have kept workers waiting longest, after a
+second at the earliest, and at most one client for each queued request. Additional worker threads end when
+they have been idle for some seconds.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from .connection import Connection
 log = logging.getLogger("quadrill.server")
 
 STUCK_SECONDS = 0.05
-"""Seconds without progress of the queue after which threads are added."""
+"""Seconds without progress of the workers' queue after which the server adds threads."""
 IDLE_SECONDS = 5.0
 CUT_SECONDS = 1.0
-"""Seconds that a client may keep a worker waiting, beyond the time for its bytes, before a disconnect."""
+"""Seconds for which a client may keep a worker waiting before it may be disconnected."""
 
 
 class BackgroundWork(Protocol):
-    """Work of low priority in worker threads: the later parts of large answers."""
+    """Work of low priority in worker threads, such as the later parts of large answers."""
 
     def waiting(self) -> int:
         """Return the number of workers that only wait for background work of other threads."""
 
     def pause(self) -> None:
-        """Suspend the background work for a moment, so that queued requests go first."""
+        """Suspend the background work for some milliseconds, so that queued requests are answered first."""
 
 
 class Workers:
     """A queue of connections with a complete request, and the threads that answer the requests.
 
     Attributes:
-        taken: number of connections that were taken out of the queue.
-        none_waits: returns True if the queue is empty.
+        taken: number of connections that workers have taken out of the queue.
+        none_waits: returns True if the queue of connections is empty.
     """
 
     def __init__(
@@ -57,18 +58,19 @@ class Workers:
         idle_seconds: float = IDLE_SECONDS,
         background: BackgroundWork | None = None,
     ) -> None:
-        """Make a pool of workers; `start` starts the threads.
+        """Make a pool of worker threads without starting them.
 
         Args:
-            name: the name of the threads.
-            threads: number of permanent threads.
-            most: maximum number of threads without those of ``most_for_clients``.
+            name: the name of the worker threads.
+            threads: number of permanent worker threads.
+            most: maximum number of worker threads, without the further ones of ``most_for_clients``.
             most_for_clients: maximum number of further threads, which replace threads that wait for a client
                 to send or to receive.
-            work: called with the pool and a connection; answers the request and passes the connection on.
-            stack_bytes: stack size of each thread; 0 for the default of the platform.
+            work: called with the pool and a connection; answers the request and gives the connection to its
+                next owner.
+            stack_bytes: stack size of each thread in bytes; 0 for the default of the platform.
             idle_seconds: seconds without work after which an additional thread ends.
-            background: work of low priority in these threads, which pauses while requests are queued.
+            background: work of low priority in the worker threads, which pauses while requests are queued.
         """
         self._name = name
         self._least = threads
@@ -90,24 +92,24 @@ class Workers:
 
     @property
     def threads(self) -> int:
-        """The current number of threads."""
+        """The current number of worker threads."""
         return len(self._threads)
 
     @property
     def busy(self) -> int:
-        """The number of threads that currently have a connection."""
+        """The number of worker threads that currently have a connection."""
         return len(self._present)
 
     def start(self) -> None:
-        """Start the permanent threads."""
+        """Start the permanent worker threads."""
         self._add(self._least)
 
     def put(self, connection: Connection) -> None:
-        """Enqueue a connection with a complete request."""
+        """Enqueue a connection with a complete request for the workers."""
         self._queue.put(connection)
 
     def look(self, now: float) -> bool:
-        """Check the progress of the queue; without progress, add threads or disconnect slow clients.
+        """Check whether requests leave the queue; if none does, add threads or disconnect slow clients.
 
         Returns: True while connections are queued.
         """
@@ -131,7 +133,7 @@ class Workers:
         return True
 
     def stop(self) -> None:
-        """Make the threads end after their current requests and the requests queued so far."""
+        """Make the worker threads end after their current requests and the requests queued so far."""
         with self._lock:
             self._ending = True
             count = len(self._threads)
@@ -139,7 +141,7 @@ class Workers:
             self._queue.put(None)
 
     def join(self, until: float) -> bool:
-        """Wait for the threads to end; return False if a thread still runs at the time ``until``."""
+        """Wait for the worker threads to end; return False if one still runs at the time ``until``."""
         for thread in list(self._threads):
             thread.join(max(0.0, until - time.monotonic()))
         return not any(thread.is_alive() for thread in list(self._threads))
@@ -196,7 +198,7 @@ class Workers:
             return True
 
     def _pause_background(self, now: float) -> None:
-        """Pause the background work if the queue has not been empty for 50 ms, even if the queue moves."""
+        """Pause background work if requests have been queued without a break for 50 ms."""
         self._saturated_since = self._saturated_since or now
         if self._background is not None and now - self._saturated_since >= STUCK_SECONDS:
             self._background.pause()

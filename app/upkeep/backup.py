@@ -33,7 +33,7 @@ ENGINE = "engine"
 OUTGOING = "outgoing"
 _PIECE = 1 << 20
 _LONGEST = 2000
-"""Maximum bytes of a backup folder's path, so that paths of the files below stay within system limits."""
+"""Maximum bytes of a backup folder's path, so that paths of files in the folder stay within system limits."""
 _CLAIMING = threading.Lock()
 _CLAIMED: set[Path] = set()
 """Folders into which this process is writing a backup."""
@@ -57,8 +57,8 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
     is not copied and needs a separate backup.
 
     Raises:
-        FolderInUseError: the folder is not empty, or another backup is being written into it.
-        StoreUnwritableError: the folder cannot be written.
+        FolderInUseError: the folder of the backup is not empty, or another backup is being written into it.
+        StoreUnwritableError: the folder of the backup cannot be written.
         HttpError: 400 if ``target`` is a file.
         UnsupportedError: the store is in memory only.
     """
@@ -109,7 +109,7 @@ def _mark_changed_sets(backup: Path, before: list[RuleSetRecord]) -> None:
 
 @contextlib.contextmanager
 def _claimed(target: Path) -> Iterator[None]:
-    """Reserve the folder of a backup for one call; after a failure, remove the call's files."""
+    """Reserve a backup's folder until the block ends; after a failure, remove the files written there."""
     place = Path(os.path.realpath(target))
     with _CLAIMING:
         if place in _CLAIMED:
@@ -140,9 +140,9 @@ def _claimed(target: Path) -> Iterator[None]:
 def download(
     store: QuadStore, registry: Registry, hold: Hold, settings: Settings
 ) -> tuple[int, Generator[bytes, None, None]]:
-    """Return a backup as the pieces of a tar archive, and its store version.
+    """Return the store version of a new backup, and the backup as pieces of a tar archive.
 
-    Raises: as `make`.
+    Raises: the errors of `make`, the function that writes a backup into a folder.
     """
     folder = settings.data_folder
     if folder is None:
@@ -174,7 +174,7 @@ def remove_outgoing(folder: Path) -> None:
 
 
 def held_offline(folder: Path) -> PinnedFiles | None:
-    """Pin the files of the engine of a data folder that no server uses."""
+    """Pin the files of the engine, so that none is deleted, in a data folder that no server uses."""
     return held_files(folder / ENGINE) if (folder / ENGINE).is_dir() else None
 
 
@@ -182,8 +182,8 @@ def checked_folder(given: object, settings: Settings, what: str) -> Path:
     """Return the backup folder that a client names; its real path must lie below the configured folder.
 
     Raises:
-        HttpError: 400 for an invalid folder name, 403 for a folder elsewhere.
-        UnsupportedError: the store is in memory.
+        HttpError: 400 for an invalid folder name, 403 for a folder outside of the configured one.
+        UnsupportedError: the store is in memory and has no data folder.
     """
     chosen = settings.backup_folder
     if not isinstance(given, str) or not given or "\0" in given:
@@ -232,7 +232,7 @@ def restore(backup: Path, folder: Path) -> None:
             shutil.copy(source / "FORMAT", folder / "FORMAT.new")
             os.replace(folder / "FORMAT.new", folder / "FORMAT")
     except (OSError, shutil.Error) as error:
-        # The folder was empty before, so partial copies are removed for the next attempt.
+        # The target of the restore was empty before, so partial copies are removed for the next attempt.
         for each in list(folder.iterdir()) if folder.is_dir() else ():
             if each.is_dir():
                 shutil.rmtree(each, ignore_errors=True)

@@ -31,7 +31,7 @@ FOREIGN = ("damaged", "frozen", "mirror")
 """Folders in the data folder that a check skips: damaged files moved away, and reproducible copies."""
 _MOST_FAULTS = 5
 _INDEXES = [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1)]
-"""Bound positions of a quad pattern, so that the database reads each of its indexes."""
+"""Bound positions of the quad patterns with which the check makes the database read each of its indexes."""
 _MOST_PATTERNS = 1_000_000
 _UNTAGGED = "a language string without a tag, exported as a plain string"
 
@@ -41,11 +41,11 @@ class Finding:
     """Result of the check of one file or folder.
 
     Attributes:
-        file: its path in the data folder.
-        what: kind of the file.
-        faults: descriptions of damages; empty for an undamaged file.
-        facts: versions and counts of the file.
-        notes: undamaged matters that need attention.
+        file: path of the checked file in the data folder.
+        what: kind of the checked file, for instance "change log".
+        faults: descriptions of the file's damages; empty for an undamaged file.
+        facts: versions and counts that the file states.
+        notes: sentences on matters of the file that need attention but are no damage.
     """
 
     file: str
@@ -55,13 +55,13 @@ class Finding:
     notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON document."""
+        """Return the result of the check of this file as a JSON document."""
         return {"whole": not self.faults, **asdict(self)}
 
 
 @dataclass(slots=True)
 class Findings:
-    """Results of a check, with the details that a repair needs."""
+    """Results of the check of a data folder, with the details that a repair needs."""
 
     findings: list[Finding] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
@@ -73,14 +73,14 @@ class Findings:
         return not any(each.faults for each in self.findings)
 
     def of(self, file: str) -> Finding | None:
-        """Return the result of one file; None if the check found no such file."""
+        """Return the check's result of one file; None if the data folder has no such file."""
         return next((each for each in self.findings if each.file == file), None)
 
 
 def check(folder: Path, registry_url: str = "") -> Findings:
     """Check every file of a data folder that no process uses; a registry elsewhere is not checked.
 
-    ``registry_url`` is the setting of that name.
+    ``registry_url`` is the setting of that name; a check skips a registry outside of the data folder.
     """
     found = Findings()
     changes = _changes(folder)

@@ -1,8 +1,8 @@
 """Periodic return of freed memory from the C library to the system.
 
 RocksDB takes and frees small blocks in many threads. glibc keeps freed blocks in the arena of the thread.
-Free pages in the middle of an arena stay with the process until ``malloc_trim``. Without this
-module, that memory grew by a megabyte per thousand updates.
+Free pages in the middle of an arena stay with the process until ``malloc_trim``. Without the periodic
+``malloc_trim``, such free memory grew by a megabyte per thousand updates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .periodic import Periodic
 
 CHECK_SECONDS = 60.0
 LEAST_FREE_BYTES = 4 << 20
-"""Minimum free bytes for a return to the system; the C library soon needs smaller amounts again."""
+"""Minimum free bytes that are returned to the system; the C library soon needs smaller amounts again."""
 _FIELDS = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
     *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
@@ -45,7 +45,7 @@ class NativeMemory(NamedTuple):
 
 
 def native_memory() -> NativeMemory | None:
-    """Return the allocator's current figures; None if the C library has none (glibc before 2.33, musl)."""
+    """Return the C library's bytes in use and free; None if it reports none (glibc before 2.33, musl)."""
     if _MALLINFO is None:
         return None
     found = _MALLINFO()
@@ -62,17 +62,17 @@ def return_freed(least: int = LEAST_FREE_BYTES) -> bool:
 
 
 class FreedMemory:
-    """While started, returns freed memory to the system once a minute."""
+    """Upkeep that, while started, returns the C library's freed memory to the system once a minute."""
 
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
-        """Create the upkeep, started by `start`; ``seconds`` is the time between two checks."""
+        """Create the upkeep without starting it; ``seconds`` is the time between two checks."""
         self._thread = Periodic("quadrill-freed", return_freed, lambda: seconds)
 
     def start(self) -> None:
-        """Start the thread, if the C library can return memory."""
+        """Start the thread that returns freed memory, if the C library can return memory."""
         if _MALLINFO is not None and _TRIM is not None:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread that returns freed memory to the system."""
         self._thread.stop()

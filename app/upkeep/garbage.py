@@ -6,13 +6,13 @@ objects that survive a collection of the two young generations, so that collecti
 Frozen cyclic garbage (dropped queries, closed connections) is found by the full collection every ten
 minutes.
 
-Python starts a collection when allocations exceed deallocations by a threshold. A window that loses as many
-rows as it receives rarely reaches the threshold, and then each collection scans tens of thousands of new
-objects. So young objects are also collected periodically, a few thousand at a time, and less often while
-the server is idle and few objects are new.
+Python starts a garbage collection when allocations exceed deallocations by a threshold. A window that loses
+as many rows as it receives rarely reaches the threshold, and then each collection scans tens of thousands of
+new objects. So this module also collects young objects periodically, a few thousand at a time, and less often
+while the server is idle and few objects are new.
 
 Most computations create no cycles. While the last young collections found no garbage, three of four are
-replaced by freezing the young objects without a scan: a full collection finds their cycles.
+replaced by freezing the young objects without a scan: a full collection finds the cycles among these objects.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ import time
 FULL_SECONDS = 600.0
 YOUNG_SECONDS = 0.02
 IDLE_TIMES = 8
-"""Factor by which the pause between young collections is longer while the server is idle."""
+"""Factor by which the pause between collections of young objects is longer while the server is idle."""
 _IDLE_SECONDS = 0.001
 SAMPLED = 4
-"""After this many young collections without garbage, only one of this many collections is run."""
+"""After this number of young collections without garbage, only one in this number is run."""
 _THRESHOLDS = (700, 2, 10)
 
 
 class CollectionSchedule:
-    """While started, runs young collections of this process often, and full collections rarely."""
+    """Schedule that, while started, collects young Python objects often, and all objects rarely."""
 
     def __init__(self, interval_s: float = FULL_SECONDS, young_s: float = YOUNG_SECONDS) -> None:
-        """``interval_s``: seconds between full collections, ``young_s``: between young collections."""
+        """Create a stopped schedule with the seconds between full (``interval_s``) and young collections."""
         self._interval_s = interval_s
         self._young_s = young_s
         self._before: tuple[int, int, int] | None = None
-        # Young collections since the last one with garbage, and skipped collections since the last run.
+        # Number of young collections since the last one that found garbage, and of skipped young collections
+        # since the last run.
         self._clean = self._unseen = 0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Freeze all present objects and start the schedule; a second call does nothing."""
+        """Freeze all present objects and start the garbage collections; a second call does nothing."""
         if self._before is not None:
             return
         self._before = gc.get_threshold()
@@ -57,7 +58,7 @@ class CollectionSchedule:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the schedule and restore the former state of Python's collector."""
+        """Stop the scheduled collections and restore the former state of Python's garbage collector."""
         if self._before is None or self._thread is None:
             return
         self._stopping.set()
@@ -68,7 +69,7 @@ class CollectionSchedule:
         self._before = None
 
     def collect_young(self) -> None:
-        """Collect recently created objects, or freeze them if recent collections found no garbage."""
+        """Collect recently created objects, or only freeze them if recent collections found no garbage."""
         if self._clean >= SAMPLED and self._unseen < SAMPLED - 1:
             gc.freeze()
             self._unseen += 1
@@ -77,12 +78,12 @@ class CollectionSchedule:
             self._unseen = 0
 
     def collect_all(self) -> int:
-        """Run a full collection, frozen objects included; return the number of garbage objects."""
+        """Run a full garbage collection, frozen objects included; return the number of garbage objects."""
         gc.unfreeze()
         return gc.collect()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        """Record a collection; Python calls this function before and after each one, in any thread."""
+        """Record whether a garbage collection found garbage; Python calls this function in any thread."""
         if phase == "stop" and info["generation"]:
             gc.freeze()
             self._clean = 0 if info["collected"] else self._clean + 1

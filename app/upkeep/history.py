@@ -1,4 +1,4 @@
-"""History of queries and streams over the last hour: a point of their counters every 10 s."""
+"""History of queries and streams over the last hour: the growth of their counters in every 10 s."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .rings import EXACT, POINTS, UNKNOWN, Rings, code_of
 
 EVERY_MS = 10_000
 MOST_RINGS = 23_000
-"""Maximum number of rings (some 17 MB); further series with non-zero values are reported as unknown."""
+"""Maximum number of ring buffers (some 17 MB); values of further series are reported as unknown."""
 _OF_QUERY = ("elements", "late", "events", "rows", "state_size", "evaluation_us")
 _OF_STREAM = ("elements", "late")
 _NEVER = -(1 << 63)
 
 
 class _QueryHistory(Rings):
-    """Rings of a query's series, and its counters at the newest point."""
+    """Ring buffers of the series of a query's history, and the query's counters at the newest point."""
 
     __slots__ = ("last",)
 
@@ -36,7 +36,7 @@ class _QueryHistory(Rings):
 
 
 class _StreamHistory(Rings):
-    """Rings of a stream's series, its watermarks, and its counters at the newest point."""
+    """Ring buffers of a stream's history, its watermarks, and its counters at the newest point."""
 
     __slots__ = ("accepted", "dropped", "watermarks")
 
@@ -47,7 +47,7 @@ class _StreamHistory(Rings):
 
 
 class History:
-    """History of all queries and streams, recorded by a separate thread."""
+    """History of the counters of all queries and streams, recorded by a separate thread."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class History:
         every_ms: int = EVERY_MS,
         most_rings: int = MOST_RINGS,
     ) -> None:
-        """Create an empty history; ``now_ms`` returns the time of day, ``every_ms`` separates points."""
+        """Create an empty history; ``now_ms`` returns the time of day, ``every_ms`` is the points' period."""
         self.every_ms = every_ms
         self._engine = engine
         self._now_ms = now_ms
         self._room = most_rings
-        # Number of the newest point, which ends at this multiple of ``every_ms``.
+        # Number of the newest point of the history; the point ends at this multiple of ``every_ms``.
         self._newest: int | None = None
         self._queries: dict[str, _QueryHistory] = {}
         self._streams: dict[str, _StreamHistory] = {}
@@ -70,19 +70,19 @@ class History:
         self._thread = Periodic("quadrill-history", self.take, self._until_next)
 
     def start(self) -> None:
-        """Start the thread that records points."""
+        """Start the thread that records a point of each query and stream every 10 seconds."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop recording points."""
+        """Stop the thread that records the history."""
         self._thread.stop()
 
     def _until_next(self) -> float:
-        """Return the seconds until the current point ends; 0 before the first point."""
+        """Return the seconds until the current period of the history ends; 0 before the first point."""
         return 0.0 if self._newest is None else (self.every_ms - self._now_ms() % self.every_ms) / 1000
 
     def take(self) -> None:
-        """Record the point that ends now, unless it was recorded already."""
+        """Record the counters of all queries and streams at the current point, unless it has them."""
         point = self._now_ms() // self.every_ms
         if self._newest is not None and point <= self._newest:
             return
@@ -90,7 +90,8 @@ class History:
             list(self._engine.queries.inspect_all(partial(loads_of, self._engine.parts.streams.find))),
             list(self._engine.parts.streams),
         )
-        # Missed points, for instance while the machine slept, are unknown; the next point has their counts.
+        # Points missed while, for instance, the machine slept are unknown; the next recorded point has their
+        # counts.
         missed = range(point if self._newest is None else max(self._newest + 1, point - POINTS), point)
         with self._lock:
             self._take_queries(loads, point, missed)
@@ -102,7 +103,7 @@ class History:
         for name, load in loads:
             kept = before.pop(name, None)
             if kept is None:
-                # Counts from before the first recorded point do not belong to that point.
+                # What a query counted before the history's first point does not belong to that point.
                 began = load if self._newest is None else QueryLoad(0, load.late, 0, 0, 0, 0, None)
                 kept = _QueryHistory(point, began)
             for each in missed:
@@ -143,7 +144,7 @@ class History:
     # --- reading the history ----------------------------------------------------------------------------
 
     def query(self, name: str) -> dict[str, Any]:
-        """Return the history of a query: a list for each series, the oldest point first.
+        """Return the history of a query: a list of values for each of its counters, oldest value first.
 
         Raises:
             NotFoundError: no query has the name.
@@ -157,10 +158,10 @@ class History:
         return document
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:
-        """Return the history of a stream, as `query`; ``lag_ms`` is the time of day minus the watermark.
+        """Return a stream's history, a list per counter; ``lag_ms`` is the time of day minus the watermark.
 
         Raises:
-            NotFoundError: there is no such stream.
+            NotFoundError: no stream has the name or IRI.
         """
         iri = describe_stream(self._engine, name_or_iri)["iri"]
         with self._lock:
@@ -177,7 +178,7 @@ class History:
         return document
 
     def _points(self, rings: Rings | None) -> tuple[range, dict[str, Any]]:
-        """Return the range of stored points of some rings, and the document with period and start time."""
+        """Return the numbers of a history's stored points, and a JSON object with its period and start."""
         newest = self._newest
         if rings is None or newest is None:
             return range(0), {"every_ms": self.every_ms, "from": None}
@@ -186,12 +187,12 @@ class History:
 
 
 def _growth(now: int, before: int) -> int:
-    """Return the growth of a counter; a counter below its former value has restarted from zero."""
+    """Return the growth of a counter since the last point; a counter that fell has restarted from zero."""
     return now - before if now >= before else now
 
 
 def _codes(load: QueryLoad, last: QueryLoad) -> tuple[int, ...]:
-    """Return the codes of a query's point, in the order of its series."""
+    """Return the 16-bit codes of a query's counters at one point, in the order of its series."""
     elements, late, events, rows, state_size, steps, mean = load
     elements_before, late_before, events_before, rows_before, _, steps_before, _ = last
     taken = 0 if steps is None or steps_before is None else steps - steps_before
@@ -201,7 +202,8 @@ def _codes(load: QueryLoad, last: QueryLoad) -> tuple[int, ...]:
         events - events_before,
         rows - rows_before,
         state_size,
-        # Computed as the number of transactions times the CPU time of one.
+        # Evaluation time is computed as the number of transactions times the mean CPU time of one
+        # transaction.
         taken if not taken or mean is None else round(taken * mean),
     )
     known = steps is not None and (mean is not None or not taken)

@@ -2,10 +2,11 @@
 
 Tables of millions of rows are accessed at random, and the processor caches the addresses of some 1,500 pages.
 Python allocates memory in pieces of 1 MB, for which the kernel provides pages of 4 KB. A thread asks the
-kernel to combine used memory, 2 MB at a time (``MADV_COLLAPSE``, Linux 6.1), and then sleeps four times as
-long as the kernel worked. Already combined pages cost almost nothing. A fork for a checkpoint is faster,
-too, because the kernel copies one page table entry in place of 512. The thread does nothing in a small
-process, while memory is short, if the administrator has disabled huge pages, and on other systems.
+kernel to combine used memory into huge pages, 2 MB at a time (``MADV_COLLAPSE``, Linux 6.1), and then sleeps
+four times as long as the kernel worked. A request for memory that is a huge page already costs almost
+nothing. Huge pages also make the fork for a checkpoint faster, because the kernel copies one page table entry
+in place of 512. The thread that makes huge pages does nothing in a small process, while memory is short, if
+the administrator has disabled huge pages, and on systems other than Linux.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from pathlib import Path
 from .periodic import Periodic
 
 LEAST_BYTES = 256 << 20
-"""Minimum bytes of a process; measurements showed no gain for smaller processes."""
+"""Minimum bytes of a process for huge pages; measurements showed no gain for smaller processes."""
 PASS_SECONDS = 30.0
 PAUSE_RATIO = 4.0
-"""Ratio of the thread's pause to the time that the kernel worked."""
+"""Ratio of the thread's pause to the time for which the kernel worked to combine pages."""
 _PAGE = 2 << 20
 _MOST_HOLES = 16
-"""At most 1/16 of a 2 MB range may be unused, because combining makes the unused part resident."""
+"""At most 1/16 of a 2 MB range may be unused, because a huge page makes the unused part resident."""
 _SPENT_SECONDS = 0.005
 _COLLAPSE = 25
 _KERNEL = Path("/sys/kernel/mm/transparent_hugepage")
@@ -35,14 +36,14 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") el
 
 
 class HugePages:
-    """While started, combines memory of this process into huge pages every half minute.
+    """Upkeep that, while started, combines memory of this process into huge pages every half minute.
 
     Attributes:
-        held: bytes in huge pages after the last pass.
+        held: bytes that were in huge pages after the last pass over the process's memory.
     """
 
     def __init__(self, *, wanted: bool = True, least: int = LEAST_BYTES, rests: float = PAUSE_RATIO) -> None:
-        """Create the upkeep, disabled unless ``wanted``; ``least`` is the minimum process size in bytes."""
+        """Create the upkeep, off unless ``wanted``; huge pages need a process of ``least`` bytes."""
         self.held = 0
         self._wanted = wanted
         self._least = least
@@ -50,12 +51,12 @@ class HugePages:
         self._thread = Periodic("quadrill-pages", self.combine, lambda: PASS_SECONDS)
 
     def start(self) -> None:
-        """Start the thread, if the system has huge pages."""
+        """Start the thread that combines memory, if the system has huge pages."""
         if self._wanted and available():
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread; combined pages stay combined."""
+        """Stop the thread that combines memory; existing huge pages stay."""
         self._thread.stop()
 
     def combine(self) -> int:
@@ -69,7 +70,7 @@ class HugePages:
                     errno.ENOMEM,
                     errno.EBUSY,
                     errno.EPERM,
-                ):  # no free huge page, or memory limit reached
+                ):  # the system has no free huge page, or the process reached its memory limit
                     break
                 held += 0 if fault else _PAGE
                 spent += time.monotonic() - began
@@ -102,7 +103,7 @@ def _places(maps: str) -> Iterator[int]:
 
 
 def _collapse(place: int) -> int:
-    """Combine the 2 MB at an address into one page, if 15/16 are in use; return 0 or the error number."""
+    """Make one huge page of the 2 MB at an address, if 15/16 are in use; return 0 or the error number."""
     assert _LIBC is not None
     pages = _PAGE // os.sysconf("SC_PAGE_SIZE")
     used = (ctypes.c_char * pages)()

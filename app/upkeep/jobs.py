@@ -1,6 +1,6 @@
 """Queue of background jobs: loads, restores, compaction, mirrors and PUTs of rule sets.
 
-The jobs run one at a time; the registry stores their progress.
+Background jobs run one at a time; the registry stores the progress of each job.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ class JobQueue:
         self._end_leftovers()
 
     def submit_load(self, request: Mapping[str, Any]) -> JobRecord:
-        """Queue a load of ``source`` into ``graph``.
+        """Queue a bulk load of RDF files into the store, with the members of ``POST /loads``.
 
         Raises:
             HttpError: 400 for invalid members, 403 for a source outside the load folders, 404 for a missing
                 one.
-            UnsupportedError: the load engine is not available.
+            UnsupportedError: the load engine that the request names is not installed.
         """
         return self._submit(LOAD, checked_load(request, self._settings))
 
     def submit_optimize(self) -> JobRecord:
-        """Queue a compaction of the database files."""
+        """Queue a job that compacts the database files of the store."""
         return self._submit(OPTIMIZE, {})
 
     def submit_mirror(self, *, compact: bool = False) -> JobRecord:
-        """Queue the creation of the mirror at the store's current version, or its compaction.
+        """Queue a job that makes the Parquet mirror of the store's current version, or compacts the mirror.
 
         Raises:
             UnsupportedError: the store is in memory, or Spark is not available.
@@ -85,7 +85,7 @@ class JobQueue:
         return self._submit(MIRROR, {"compact": compact, "automatic": False})
 
     def has_mirror(self) -> bool:
-        """True if the data folder has a mirror."""
+        """Return True if the data folder has a mirror, a copy of the store in Parquet files."""
         folder = self._settings.data_folder
         return folder is not None and (folder / MIRROR_FOLDER / "meta.json").exists()
 
@@ -102,12 +102,12 @@ class JobQueue:
     def submit_restore(self, folder: object) -> JobRecord:
         """Queue the replacement of the dataset by the backup's dataset in ``folder``, as one commit.
 
-        The registry stays as it is: a running server keeps its streams, queries and tokens.
+        A restore in a running server leaves the registry as it is: streams, queries and tokens stay.
 
         Raises:
-            HttpError: 400 for an invalid folder name, 403 for a folder elsewhere, 404 for a folder without a
-                backup.
-            UnsupportedError: the store is in memory.
+            HttpError: 400 for an invalid folder name, 403 for a folder outside of the configured one, 404 for
+                a folder without a backup.
+            UnsupportedError: the store is in memory and has no data folder.
         """
         path = backup.checked_folder(folder, self._settings, "restore")
         try:
@@ -138,7 +138,7 @@ class JobQueue:
         return record
 
     def get(self, job_id: str) -> JobRecord:
-        """Return the description of one job.
+        """Return the record of one background job.
 
         Raises: NotFoundError.
         """
@@ -148,15 +148,15 @@ class JobQueue:
         return record
 
     def list(self) -> list[JobRecord]:
-        """Return the descriptions of all jobs."""
+        """Return the records of all background jobs."""
         return self._registry.jobs.all()
 
     def cancel(self, job_id: str) -> JobRecord:
-        """Cancel a load; a load that has reached its commit still completes.
+        """Cancel a bulk load; a load that has reached its commit still completes.
 
         Raises:
-            NotFoundError: no such job.
-            ConflictError: the job has ended, or is no load.
+            NotFoundError: no job has the id.
+            ConflictError: the job to cancel has ended, or is no bulk load.
         """
         record = self.get(job_id)
         if record.state not in ("queued", "running"):
@@ -167,12 +167,12 @@ class JobQueue:
         return record
 
     def wait_for_change(self, seconds: float) -> None:
-        """Wait until any job changes, for at most ``seconds``."""
+        """Wait until the state or progress of any job changes, for at most ``seconds``."""
         with self._changed:
             self._changed.wait(seconds)
 
     def close(self) -> None:
-        """Stop the thread after the running job."""
+        """Stop the thread that runs background jobs after its current job."""
         self._stopping = True
         if self._mirror is not None:
             self._mirror.close()
@@ -211,14 +211,14 @@ class JobQueue:
             self._update(job_id, state="failed", error="unexpected error in the server")
 
     def _ask_for_mirror(self) -> None:
-        """Queue a check whether the mirror is due, after the waiting jobs; called in a writer's thread."""
+        """Queue a check whether the mirror needs a compaction; called in the thread of a writer."""
         self._start()
         self._queue.put(self._bring_mirror_up)
 
     def _bring_mirror_up(self) -> None:
         assert self._mirror is not None
         if any(each.kind == MIRROR and each.state == "queued" for each in self._registry.jobs.all()):
-            return  # several commits may have requested the check
+            return  # several commits may have requested this check of the mirror
         if self._mirror.is_due():
             self._submit(MIRROR, {"compact": True, "automatic": True})
 
@@ -309,7 +309,7 @@ class JobQueue:
 
 
 def describe(record: JobRecord) -> dict[str, Any]:
-    """Return a job as the HTTP API shows it."""
+    """Return a background job as the HTTP API shows it."""
     shown: dict[str, Any] = {
         "id": record.id,
         "kind": record.kind,

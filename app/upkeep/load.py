@@ -13,12 +13,13 @@ from quadrill.continuous.windows.timeline import QueryTimeline
 
 
 class QueryLoad(NamedTuple):
-    """Counters of a query since its start; ``late`` includes elements that its streams dropped earlier.
+    """Counters of a query since its start; ``late`` includes elements dropped earlier by its streams.
 
     Attributes:
-        state_size: current number of quads in the query's windows and waiting elements.
-        steps: number of transactions of the plan; None if the answer is recomputed.
-        step_us: mean CPU time of a measured transaction in microseconds; None before the first measurement.
+        state_size: current number of quads in the query's windows and in elements that wait for it.
+        steps: number of transactions that the query's plan executed; None if the answer is recomputed each
+            time.
+        step_us: mean CPU time of the plan's measured transactions in microseconds; None before the first one.
     """
 
     elements: int

@@ -1,4 +1,4 @@
-"""Validation of ``POST /loads``: checks members, and restricts sources to the load folders."""
+"""Validation of ``POST /loads``, a bulk load: checks members, and restricts sources to the load folders."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MEMBERS = {"source", "format", "graph", "engine", "strict", "max_bad", "mirror"
 
 
 def checked_load(request: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the validated request of a load as its job stores it, with the list of its files.
+    """Return the validated request of a bulk load as its job stores it, with the list of its files.
 
     Raises:
         HttpError: 400 for invalid members, 403 for a source outside the load folders, 404 for a missing one.
-        UnsupportedError: the load engine is not available.
+        UnsupportedError: the load engine that the request names is not installed.
     """
     unknown = sorted(set(request) - _MEMBERS)
     if unknown:
@@ -58,7 +58,7 @@ def checked_load(request: Mapping[str, Any], settings: Settings) -> dict[str, An
 
 
 def load_options(asked: Mapping[str, Any], settings: Settings) -> LoadOptions:
-    """Return the options of a validated load."""
+    """Return the options of the bulk loader for a validated request."""
     return LoadOptions(
         sources=tuple(asked["files"]),
         kind=rdf_format(asked["format"]) if asked["format"] else None,
@@ -73,13 +73,13 @@ def load_options(asked: Mapping[str, Any], settings: Settings) -> LoadOptions:
 
 
 def kept_loads(settings: Settings) -> RetentionLimits:
-    """Return the limits from the settings on stored files of ended and abandoned loads."""
+    """Return the limits that the settings put on stored files of ended and abandoned bulk loads."""
     age_ms = duration_ms(settings.load_kept_age, "the setting load_kept_age")
     return RetentionLimits(age_ms / 1000, settings.load_kept_bytes)
 
 
 def shown(progress: LoadProgress) -> dict[str, Any]:
-    """Return the progress of a load in the form of a job's member."""
+    """Return the progress of a bulk load as the ``progress`` member of its job."""
     return {
         "stage": progress.stage,
         "rows": progress.rows,
@@ -93,7 +93,7 @@ def shown(progress: LoadProgress) -> dict[str, Any]:
 
 
 def _files(request: Mapping[str, Any], kind: RdfType | None, settings: Settings) -> list[str]:
-    """Return the files of a source; the real path of each must lie below a load folder."""
+    """Return the files that a bulk load's ``source`` names; their real paths must be in a load folder."""
     given = request.get("source")
     if not isinstance(given, str) or not given or "\0" in given:
         raise HttpError(400, "the load does not say its source", code="member")

@@ -1,4 +1,4 @@
-"""Upkeep of the mirror: measures its lag behind the store and decides when to refresh it."""
+"""Upkeep of the Parquet mirror of the store: measures its lag and decides when to refresh it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ log = logging.getLogger("quadrill.jobs")
 
 
 class MirrorUpkeep:
-    """Upkeep of the mirror of a data folder.
+    """Upkeep of the Parquet mirror of a data folder's store.
 
-    A commit only increments a counter. After enough commits that a refresh may be due, or after a commit
-    that the mirror cannot follow, ``ask`` is called, which schedules the slower check `is_due` in another
-    thread.
+    A commit only increments the mirror's counter of changed quads. After enough changes that a refresh of the
+    mirror may be due, or after a commit that the mirror cannot follow, ``ask`` schedules the slower check
+    `is_due` in another thread.
     """
 
     def __init__(self, store: QuadStore, folder: Path, ratio: float, ask: Callable[[], None]) -> None:
@@ -29,9 +29,9 @@ class MirrorUpkeep:
 
         Args:
             store: the store that the mirror copies.
-            folder: the mirror's folder.
+            folder: the folder with the Parquet files of the mirror.
             ratio: the share of the mirror's quads that may change before a compaction; 0 disables refreshes.
-            ask: called in the thread of a writer; must not block.
+            ask: schedules a check of the mirror; called in the thread of a writer, so it must not block.
         """
         self._store = store
         self._folder = folder
@@ -41,7 +41,7 @@ class MirrorUpkeep:
         self._stop = store.subscribers.subscribe(self._committed) if ratio else None
 
     def close(self) -> None:
-        """Stop counting commits."""
+        """Stop counting the store's changes for the mirror."""
         if self._stop is not None:
             self._stop()
 
@@ -64,7 +64,7 @@ class MirrorUpkeep:
 
 
 def describe_mirror(store: QuadStore, folder: Path, ratio: float) -> dict[str, Any]:
-    """Return a mirror as the HTTP API shows it; ``ratio`` is the share of its quads that may change.
+    """Return a Parquet mirror as the HTTP API shows it; ``ratio`` is the share of its quads that may change.
 
     Raises: NotFoundError.
     """

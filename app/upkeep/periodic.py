@@ -1,4 +1,4 @@
-"""Thread that runs a piece of upkeep periodically."""
+"""Thread that periodically runs a piece of the server's upkeep, such as returning freed memory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ log = logging.getLogger("quadrill.app")
 
 
 class Periodic:
-    """Calls a function after each pause until it is stopped; an error of the function is logged."""
+    """A thread that calls a function after each pause until the thread is stopped; errors are logged."""
 
     def __init__(self, name: str, work: Callable[[], object], pause_s: Callable[[], float]) -> None:
-        """Create the thread, started by `start`.
+        """Create a thread that calls ``work`` periodically, without starting it.
 
         Args:
-            name: name of the thread.
-            work: the function to call; it may call `rest`.
-            pause_s: returns the seconds before the next call, the first call included.
+            name: name of the thread that calls ``work``.
+            work: the function to call periodically; it may call `rest` to sleep.
+            pause_s: returns the seconds before the next call of ``work``, the first call included.
         """
         self._name = name
         self._work = work
@@ -28,16 +28,16 @@ class Periodic:
 
     @property
     def lives(self) -> bool:
-        """True while the thread is running."""
+        """True while the thread that calls ``work`` is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Start the thread, which does not keep the process alive."""
+        """Start the thread that calls ``work``; as a daemon it does not keep the process alive."""
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread, if it was started, and wait for its end."""
+        """Stop the thread that calls ``work``, if it was started, and wait for its end."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()

@@ -41,16 +41,16 @@ from .check import Findings, check
 LOST = b'{"kind":"lost"}\n'
 """Journal record that replaces an unreadable record."""
 _ELEMENT_BYTES = 16
-"""Minimum bytes of a pushed element in a record, which bounds the number of seqs lost with some bytes."""
+"""Minimum bytes of an element in a journal record, which bounds the number of elements in lost bytes."""
 _UNKNOWN_BYTES = 1 << 24
-"""Assumed bytes of lost records whose size is unknown."""
+"""Assumed bytes of lost journal records whose size is unknown."""
 
 
 class Repair:
     """One repair of a data folder that no process uses.
 
     Attributes:
-        report: sentences on the repairs and losses.
+        report: sentences for users on what was repaired and what is lost.
     """
 
     def __init__(self, folder: Path, registry_url: str) -> None:
@@ -87,7 +87,7 @@ class Repair:
         return check(self._folder, self._registry_url)
 
     def _move_away(self, *files: str) -> None:
-        """Move files into the folder of this repair, under their relative paths."""
+        """Move damaged files into this repair's folder below `damaged/`, under their relative paths."""
         for file in files:
             path = self._folder / file
             if path.exists():
@@ -116,7 +116,8 @@ class Repair:
                 lost_bytes += damaged_bytes
                 end = max([following - 1, *kept])
                 missing = [number for number in range(expected, end + 1) if number not in kept]
-                if missing and end not in kept:  # cut off: the lost records had more bytes than remain
+                # the file was cut off, so the lost records had more bytes than it has
+                if missing and end not in kept:
                     lost_bytes += _UNKNOWN_BYTES
                 if missing or damaged_bytes:
                     self._move_away(path.relative_to(self._folder).as_posix())
@@ -138,7 +139,7 @@ class Repair:
             mark.note(expected - 1)
 
     def _skip_seqs(self, path: Path, number: int, figures: dict[str, list[Any]], skipped: int) -> int:
-        """Write records that move each stream's next seq above all seqs of possibly lost elements."""
+        """Write records that raise each stream's next sequence number above those of lost elements."""
         notes = {}
         for place, (stream, each) in enumerate(sorted(figures.items())):
             ahead = [*each[:3], each[3] + skipped, *each[4:]]
@@ -157,7 +158,7 @@ class Repair:
         return 0
 
     def _newest(self, checkpoint: EngineSnapshot | None) -> int:
-        """Return the newest store version that any file mentions."""
+        """Return the newest store version that any file of the data folder mentions."""
         path = self._folder / "changes.sqlite"
         versions = [self._version(), 0 if checkpoint is None else checkpoint.version]
         with closing(LogMark(LogMark.mark_path(path), write=False)) as mark:
@@ -227,7 +228,7 @@ class Repair:
 
 
 def _readable(path: Path) -> tuple[dict[int, bytes], int]:
-    """Return the readable records of a file by number, and the number of unreadable bytes."""
+    """Return the readable records of a journal file by number, and the number of unreadable bytes."""
     kept = {number: payload for number, payload, _ in records(path)}
     offset, last = whole_part(path)
     data = path.read_bytes()
@@ -247,7 +248,7 @@ def _journal_of(folder: Path) -> Iterable[dict[str, Any]]:
 def _take_figures(
     figures: dict[str, list[Any]], payload: bytes, *, found_at: int, checkpoint: EngineSnapshot | None
 ) -> None:
-    """Update the newest figures of streams from one record."""
+    """Update the newest counters of a stream from one journal record."""
     if checkpoint is None or found_at > checkpoint.last:
         with suppress(ValueError):
             members = json.loads(payload.partition(b"\n")[0])
@@ -256,7 +257,7 @@ def _take_figures(
 
 
 def _registered(folder: Path, checkpoint: EngineSnapshot | None) -> list[dict[str, Any]]:
-    """Return the queries registered last, according to checkpoint and journal."""
+    """Return the registrations of the queries that exist according to checkpoint and journal."""
     known = {} if checkpoint is None else {each.name: each.members for each in checkpoint.queries}
     for members in _journal_of(folder):
         match members["kind"]:
@@ -268,7 +269,7 @@ def _registered(folder: Path, checkpoint: EngineSnapshot | None) -> list[dict[st
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Format numbers as ranges: 3 to 5, 9."""
+    """Format record numbers as ranges, for instance "3 to 5, 9"."""
     parts: list[list[int]] = []
     for number in sorted(numbers):
         if parts and parts[-1][1] == number - 1:
@@ -281,7 +282,7 @@ def _ranges(numbers: list[int]) -> str:
 def repair(folder: Path, registry_url: str = "") -> tuple[Findings, list[str]]:
     """Drop the damaged parts; return the results of a check afterwards, and sentences on the repairs.
 
-    ``registry_url`` is the setting of that name: a registry elsewhere is not changed.
+    ``registry_url`` is the setting of that name; a repair changes no registry outside of the data folder.
 
     Raises:
         StoreFormatError: the folder has damage that only a backup can repair.

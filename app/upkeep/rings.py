@@ -1,4 +1,4 @@
-"""Ring buffers of the newest numbers of series, with two bytes per number to save memory."""
+"""Ring buffers for the newest numbers of the history's series, with two bytes per number to save memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 POINTS = 360
 UNKNOWN = 0xFFFF
-"""Code of an unknown number."""
+"""The 16-bit code of an unknown number in a ring buffer."""
 _EXACT_BITS = 12
 EXACT = 1 << _EXACT_BITS
 _ZEROS, _NO_ROOM = -1, -2
 
 
 def code_of(number: int) -> int:
-    """Encode a number from 0 to 134 million in 16 bits: exact below 4,096, else its first 12 bits."""
+    """Encode a number from 0 to 134 million in 16 bits: exact below 4,096, else to 12 significant bits."""
     shift = number.bit_length() - _EXACT_BITS
     if shift <= 0:
         return number
@@ -22,7 +22,7 @@ def code_of(number: int) -> int:
 
 
 def number_of(code: int) -> int | None:
-    """Return the number of a code."""
+    """Return the number that a 16-bit code stands for; None for an unknown number."""
     shift, kept = code >> _EXACT_BITS, code & 0xFFF
     return None if code == UNKNOWN else kept << shift
 
@@ -30,10 +30,10 @@ def number_of(code: int) -> int | None:
 class Rings:
     """Series of the newest `POINTS` numbers, indexed by point; numbers are zero by default.
 
-    A series of zeros takes no memory: its ring is allocated with the first other number.
+    A series of zeros takes no memory: its ring buffer is allocated with the first non-zero number.
 
     Attributes:
-        begun: number of the first point.
+        begun: number of the first point of the series.
     """
 
     __slots__ = ("_codes", "_places", "begun")
@@ -41,16 +41,16 @@ class Rings:
     def __init__(self, series: int, begun: int) -> None:
         self.begun = begun
         self._codes = array("H")
-        # For each series, the start of its ring among the codes.
+        # For each series, the index of its ring buffer's first code; negative without a ring buffer.
         self._places = array("l", [_ZEROS] * series)
 
     @property
     def made(self) -> int:
-        """Number of allocated rings."""
+        """Number of allocated ring buffers."""
         return len(self._codes) // POINTS
 
     def put(self, point: int, codes: Sequence[int], room: int) -> None:
-        """Store a point, one code per series; after ``room`` new rings, further series become unknown."""
+        """Store a point, one code per series; after ``room`` new ring buffers, more series become unknown."""
         at = point % POINTS
         kept = self._codes
         for series, place in enumerate(self._places):
@@ -66,14 +66,14 @@ class Rings:
                 kept[place + at] = codes[series]
 
     def miss(self, point: int) -> None:
-        """Mark the numbers of a point as unknown; series without a ring stay zero or unknown as a whole."""
+        """Mark the numbers of a point as unknown, except in series without a ring buffer."""
         at = point % POINTS
         for place in self._places:
             if place >= 0:
                 self._codes[place + at] = UNKNOWN
 
     def read(self, series: int, points: range) -> Iterator[int | None]:
-        """Return the numbers of a series."""
+        """Return the numbers of a series at a range of points; None for unknown numbers."""
         place = self._places[series]
         if place < 0:
             nothing = 0 if place == _ZEROS else None

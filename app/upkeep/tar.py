@@ -35,11 +35,11 @@ def tar_of(folder: Path, last: str) -> Iterator[bytes]:
 
 
 def unpack(pieces: Iterable[bytes], folder: Path) -> None:
-    """Write the files of an archive into a folder.
+    """Write the files of a tar archive into a folder.
 
     Raises:
-        ArchiveError: the input is no archive, is cut off, or names a path outside of the folder.
-        OSError: the folder cannot be written.
+        ArchiveError: the input is no tar archive, is cut off, or names a path outside of the folder.
+        OSError: the folder for the archive's files cannot be written.
     """
     try:
         with tarfile.open(fileobj=cast(BinaryIO, _Pieces(pieces)), mode="r|") as archive:
@@ -59,7 +59,7 @@ def unpack(pieces: Iterable[bytes], folder: Path) -> None:
 
 
 class _Pieces:
-    """A file object over pieces of bytes, which can be read once."""
+    """A file object that reads the pieces of an archive, once."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)

@@ -1,8 +1,9 @@
 """Estimate of the rows that Oxigraph buffers for a pattern, as a power of the number of quads.
 
 Oxigraph buffers rows where it sorts, groups, removes duplicates or subtracts, and for joins other than joins
-of patterns that share variables. A triple pattern has at most as many rows as the store has quads. So an
-operator that buffers the rows of k triple patterns buffers at most the k-th power of the number of quads.
+of patterns that share variables. A triple pattern has at most as many rows as the store has quads. An
+operator that buffers the joined rows of k triple patterns therefore buffers at most the k-th power of the
+number of quads in the store.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from .variables import Names, in_scope
 
 
 class _Rows(NamedTuple):
-    """Size of a result, counted in triple patterns.
+    """Size of a pattern's result, counted in triple patterns.
 
     Attributes:
         pattern_count: the triple patterns that the rows of the result come from.
         buffered: the triple patterns whose rows are buffered together to compute the result.
-        streams: the result can be joined row by row, without a buffer.
+        streams: True if the result can be joined row by row, without a buffer.
     """
 
     pattern_count: int
@@ -31,7 +32,7 @@ class _Rows(NamedTuple):
 
 
 def count_buffered_patterns(pattern: Algebra) -> int:
-    """Return the largest number of triple patterns whose rows are buffered together, 0 if none are.
+    """Return the largest number of triple patterns whose rows are buffered together; 0 if none are.
 
     >>> from pyoxigraph import NamedNode
     >>> from .nodes import Bgp, Distinct, TriplePattern, Var
@@ -106,7 +107,7 @@ def _streaming(pattern_count: int, names: list[Names]) -> _Rows:
 
 
 def _steps(path: PathExpr) -> int:
-    """Return how many triple patterns a path counts as; a closure, which pairs nodes, counts as two."""
+    """Return how many triple patterns a path counts as; a closure (pairs of nodes) counts as two."""
     match path:
         case n.Sequence(left, right):
             return _steps(left) + _steps(right)

@@ -1,4 +1,4 @@
-"""Constructors of algebra nodes that omit identities, and functions that walk and rebuild the algebra."""
+"""Constructors of algebra nodes without identity operands; functions that walk and rebuild the algebra."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ NOTHING = Values((), ())
 
 
 def join(*parts: Algebra) -> Algebra:
-    """Return the left-deep Join of the parts without units; adjacent basic graph patterns are merged.
+    """Return the left-deep Join of the parts without empty patterns.
 
-    >>> from pyoxigraph import NamedNode
-    >>> join(UNIT, Values((), ()), UNIT) == Values((), ())
-    True
+    Adjacent basic graph patterns are merged. >>> from pyoxigraph import NamedNode >>> join(UNIT, Values((),
+    ()), UNIT) == Values((), ()) True
     """
     result: Algebra = UNIT
     for part in parts:
@@ -78,7 +77,8 @@ def conjuncts(node: Algebra) -> list[Algebra]:
 def conditions_of(expr: Expr) -> list[Expr]:
     """Return the operands of a conjunction, which a FILTER treats as separate conditions.
 
-    An error in an operand has the effect of false, because a FILTER drops the row in both cases.
+    An error in an operand of a condition has the effect of false, because a FILTER drops the row in both
+    cases.
     """
     if isinstance(expr, Call) and expr.name == "&&":
         return [each for arg in expr.args for each in conditions_of(arg)]
@@ -95,7 +95,7 @@ def children(node: Algebra) -> tuple[Algebra, ...]:
 
 
 def with_children(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
-    """Return the node with its `children` replaced; the same object if no child changed."""
+    """Return a node with its `children` (operands) replaced; the same object if no child changed."""
     match node:
         case Join():
             return join(*changed)
@@ -133,7 +133,7 @@ def expressions(node: Algebra) -> Iterator[Expr]:
 
 
 def with_expressions(node: Algebra, changed: Sequence[Expr]) -> Algebra:
-    """Return the node with its `expressions` replaced; the same object if no expression changed."""
+    """Return a node with its `expressions` replaced; the same object if no expression changed."""
     if all(map(is_, changed, expressions(node))):
         return node
     match node:
@@ -171,7 +171,7 @@ _WITH_EXPRESSIONS = (Filter, LeftJoin, Extend, OrderBy, Group)
 
 
 def with_operands(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
-    """Return the node with its `operands` replaced; rewrites recurse through this function.
+    """Return a node with its `operands` replaced; rewrites of the algebra recurse through this function.
 
     >>> from .nodes import Var
     >>> def without_filters(node: Algebra) -> Algebra:
@@ -195,7 +195,7 @@ def with_patterns(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
 
 
 def sub_expressions(expr: Expr) -> list[Expr]:
-    """Return the expression and its sub-expressions in pre-order, without those in EXISTS patterns."""
+    """Return an expression and its sub-expressions in pre-order, without those in EXISTS patterns."""
     found: list[Expr] = []
     waiting = [expr]
     while waiting:
@@ -207,7 +207,7 @@ def sub_expressions(expr: Expr) -> list[Expr]:
 
 
 def map_expression(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """Replace sub-expressions top down; where ``change`` returns None, the arguments are visited."""
+    """Replace sub-expressions top down; where ``change`` returns None, the arguments are visited, too."""
     new = change(expr)
     if new is not None:
         return new
@@ -229,7 +229,7 @@ def patterns_of(expr: Expr) -> list[Algebra]:
 
 
 def put_patterns(expr: Expr, changed: Iterator[Algebra]) -> Expr:
-    """Return the expression with the patterns of its EXISTS, as `patterns_of` lists them, replaced."""
+    """Return the expression with its EXISTS patterns, which `patterns_of` lists, replaced."""
     if isinstance(expr, Exists):
         return Exists(next(changed), expr.negated)
     if isinstance(expr, (Call, FunctionCall)):
@@ -256,18 +256,21 @@ def is_plain(root: Algebra) -> bool:
 
 
 def is_modifier(node: Algebra) -> bool:
-    """Return True for a node that SPARQL text expresses as a SELECT."""
+    """Return True for an algebra node that SPARQL text can express only as a SELECT."""
     return isinstance(node, (Project, Distinct, Slice, OrderBy, Group))
 
 
 CHAIN = 32
-"""Maximum number of operands that are combined left to right; longer runs become a balanced tree."""
+"""Maximum number of operands that an associative operator combines left to right.
+
+Longer runs of operands become a balanced tree.
+"""
 
 T = TypeVar("T")
 
 
 def fold(combine: Callable[[T, T], T], parts: Sequence[T]) -> T:
-    """Combine the parts in pairs from the left; long runs of an associative operator become a balanced tree.
+    """Combine the parts left to right; a long run of an associative operator becomes a balanced tree.
 
     A left-deep tree of a very long text would exhaust the stack of every recursive function that walks the
     tree.

@@ -1,21 +1,22 @@
 """Canonical forms of static patterns, lifting of constants to columns, restriction to given values.
 
-Variables are distinguished by colour refinement: the colour of a variable describes the positions of triple
-patterns and expressions where the variable occurs, and each further round adds the colours of the variables
-next to it. Then the operands of joins, unions and basic graph patterns are sorted and the variables numbered.
-Two patterns with equal canonical texts are equal up to variable names. A few very symmetric patterns that are
-equal up to names get different texts; the engine then keeps two tables for them.
+The variables of a pattern are distinguished by colour refinement: the colour of a variable describes the
+positions of triple patterns and expressions where the variable occurs, and each further round adds the
+colours of the variables next to it. After the colour refinement, the operands of joins, unions and basic
+graph patterns are sorted and the variables numbered. Two patterns with equal canonical texts are equal up to
+variable names. A few very symmetric patterns that are equal up to names get different texts; the engine then
+keeps two tables for them.
 
-A constant can become one more column:
+A constant of a static pattern can become one more column of the pattern's rows:
 
     Bgp(?x foaf:name "A" . ?x :knows ?y)   ->   Bgp(?x foaf:name ?k0 . ?x :knows ?y),  "A"
 
-The rows of the first pattern are the rows of the second pattern with ?k0 = "A", with equal multiplicities. A
-constant is lifted only if every operator above the constant computes its rows from one input row (or one
-group) at a time and keeps the new column, the same condition as for `restrict`. Constants that can be lifted
-are subjects and objects of triple patterns and of paths of a fixed length, and IRIs or plain strings that a
-FILTER compares by ``=`` with a bound variable. Constants below UNION, on the right side of OPTIONAL and
-MINUS, in EXISTS and below LIMIT are not lifted.
+The rows of the pattern with the constant are the rows of the lifted pattern with ?k0 = "A", with equal
+multiplicities. A constant is lifted only if every operator above the constant computes its rows from one
+input row (or one group) at a time and keeps the new column, the same condition as for `restrict`. Constants
+that can be lifted are subjects and objects of triple patterns and of paths of a fixed length, and IRIs or
+plain strings that a FILTER compares by ``=`` with a bound variable. Constants below UNION, on the right side
+of OPTIONAL and MINUS, in EXISTS and below LIMIT are not lifted.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ _MEMBERS: dict[type[Any], tuple[str, ...]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """A pattern under canonical variable names.
+    """A pattern under canonical variable names, with the text by which equal patterns are found.
 
-    ``text`` is equal for patterns that are equal up to names. ``pattern`` keeps the original order of
-    operands, on which the store's plan may depend; ``ordered`` has the operands in the order of ``text``.
-    ``columns`` are in the order of their canonical names. ``names`` maps the original variable names to the
-    canonical names.
+    The canonical ``text`` is equal for patterns that are equal up to variable names. ``pattern`` keeps the
+    original order of operands, on which the store's plan may depend; ``ordered`` has the operands in the
+    order of ``text``. The ``columns`` of a canonical pattern are in the order of their canonical names.
+    ``names`` maps the original variable names of a pattern to the canonical names.
     """
 
     text: str
@@ -99,8 +100,9 @@ def canonical(pattern: Algebra, columns: Sequence[Var]) -> Canonical:
 class Arranged:
     """A static part with its columns in canonical order, so that equal parts can share one table.
 
-    ``part`` has its columns in the order that all equal parts have. ``form`` is the canonical form, or None
-    if commits cannot update the part's table. ``permutation`` gives the new position of each original column.
+    ``part`` is the static part with its columns in the order that all equal parts have. ``form`` is the
+    canonical form of the static part, or None if commits cannot update the part's table. ``permutation``
+    gives the new position of each original column of the static part.
     """
 
     part: StaticPattern
@@ -109,12 +111,12 @@ class Arranged:
 
 
 def without_canonical_form(part: StaticPattern) -> Arranged:
-    """Return a part with its columns unchanged, for a part whose table is not updated commit by commit."""
+    """Return a static part with unchanged columns, if its table is not updated commit by commit."""
     return Arranged(part, None, tuple(range(len(part.vars))))
 
 
 def arranged(part: StaticPattern) -> Arranged:
-    """Return a part in canonical column order if commits can update its table, else the unchanged part."""
+    """Return a static part in canonical column order if commits can update its table, else unchanged."""
     if triggers(part.pattern) is None:
         return without_canonical_form(part)
     form = canonical(part.pattern, part.vars)
@@ -125,7 +127,7 @@ def arranged(part: StaticPattern) -> Arranged:
 
 
 def rename(value: T, names: Mapping[str, str]) -> T:
-    """Return the pattern or expression with variables renamed by ``names``; other variables stay."""
+    """Return a pattern or expression with variables renamed by ``names``; other variables stay."""
     return cast(T, _rename(value, names))
 
 
@@ -170,7 +172,7 @@ def _colours(pattern: Algebra, shown: set[str]) -> dict[str, str]:
 
 
 def _places(pattern: Algebra) -> Iterator[Any]:
-    """Yield the triple patterns, and for every other node its fields without its operands."""
+    """Yield where variables occur: the triple patterns, and each other node's fields without its operands."""
     for node in all_nodes(pattern):
         if isinstance(node, Bgp):
             yield from node.patterns
@@ -202,7 +204,7 @@ def _branches(node: Algebra) -> list[Algebra]:
 
 
 def _variables(value: Any) -> Iterator[Var]:
-    """Yield every occurrence of a variable, in the order of the text."""
+    """Yield every occurrence of a variable in a pattern, in the order of the text."""
     if isinstance(value, Var):
         yield value
     elif isinstance(value, tuple):
@@ -221,9 +223,9 @@ def restrict(node: Algebra, values: Values) -> Algebra:
         restrict(Bgp(?x :p ?y . ?y :q ?z), (?x), [[:a]])   =   Join(Values(?x, :a), Bgp(...))
 
     The values are placed as deep as possible, where they turn scans into look-ups: below OPTIONAL (on its
-    left side), MINUS, GROUP BY, FILTER and sub-queries, and in both branches of UNION. They may be placed
-    below an operator that computes its rows from one input row (or one group) at a time and keeps the values
-    of the variables.
+    left side), MINUS, GROUP BY, FILTER and sub-queries, and in both branches of UNION. The values may be
+    placed below an operator that computes its rows from one input row (or one group) at a time and keeps the
+    values of the variables.
     """
     names = frozenset(each.name for each in values.vars)
     return _restrict(node, values, names)
@@ -256,12 +258,12 @@ def _restrict(node: Algebra, values: Values, names: Names) -> Algebra:
 
 
 def _restrict_join(node: Algebra, values: Values, names: Names) -> Algebra:
-    """Restrict one operand of a join that binds all variables; triple patterns are joined instead."""
+    """Restrict one operand of a join if it binds all variables of the values; otherwise join the values."""
     operands = conjuncts(node)
     for place, operand in enumerate(operands):
         if names <= certain(operand) and not isinstance(operand, n.Bgp | n.Path):
             operands[place] = _restrict(operand, values, names)
-            # The restricted operand comes first, so that its rows restrict the other operands.
+            # The restricted operand of the join comes first, so that its rows restrict the other operands.
             operands.insert(0, operands.pop(place))
             return join(*operands)
     return join(values, *operands)
@@ -317,7 +319,7 @@ def lifted(form: Canonical) -> CanonicalPattern | None:
 
 
 def _lift(node: Algebra, names: PlaceNames) -> Algebra:
-    """Return the pattern with the constants of ``names`` replaced by variables, which are new columns."""
+    """Return a pattern with the constants of ``names`` replaced by variables, which are new columns."""
     match node:
         case n.Bgp(patterns):
             return n.Bgp(tuple([_lift_triple(each, names) for each in patterns]))
@@ -355,7 +357,7 @@ def _lift_filter(condition: Expr, inner: Algebra, names: PlaceNames) -> Algebra:
 
 
 def _columns(inner: Algebra, names: PlaceNames) -> tuple[Var, ...]:
-    """Return the columns of the lifted constants that occur in a pattern."""
+    """Return the columns that replace the lifted constants of a pattern."""
     found: dict[Place, str] = {}
     _collect(inner, found)
     return tuple(Var(name) for place, name in names.items() if place in found)
@@ -406,7 +408,7 @@ def _lift_term(term: TermPattern, names: PlaceNames) -> TermPattern:
 
 
 def _equality(expr: Expr, inner: Algebra) -> Place | None:
-    """Return the variable and constant of an equality that only identical terms satisfy, else None."""
+    """Return variable and constant of an equality that only identical terms satisfy, else None."""
     match expr:
         case Call("=", (Var(name), Constant(term))) | Call("=", (Constant(term), Var(name))):
             exact = isinstance(term, NamedNode) or (

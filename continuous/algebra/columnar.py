@@ -21,12 +21,12 @@ from .nodes import Algebra, Term, Var
 Row: TypeAlias = tuple[Term | None, ...]
 """The values of a static part's columns; None for an unbound variable."""
 ENGINES = ("oxigraph", "spark")
-"""Names of the engines that can evaluate a static part."""
+"""Names of the engines that can evaluate a static part: the store, Spark and others."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """The engine chosen for a pattern: ``engine`` is one of `ENGINES`, ``reason`` is shown by EXPLAIN."""
+    """The engine chosen for a static part: ``engine`` is one of `ENGINES`; EXPLAIN shows ``reason``."""
 
     engine: str
     reason: str
@@ -50,7 +50,7 @@ class Graphs:
         default: Sequence[NamedNode | DefaultGraph] | None,
         named: Sequence[NamedNode | BlankNode] | None,
     ) -> Graphs:
-        """Return the graphs of a dataset clause; None stands for the graphs of a query without the clause."""
+        """Return a dataset clause's graphs as N-Triples texts; None stands for a query without the clause."""
         if default is None:
             chosen: tuple[str | None, ...] = (None,)
         else:
@@ -62,7 +62,7 @@ class ColumnarEngine(Protocol):
     """An engine that evaluates static parts on a copy of the store in columns."""
 
     def choose(self, pattern: Algebra, wish: str | None) -> EngineChoice:
-        """Choose the engine that evaluates a pattern; ``wish`` is the engine that the query names."""
+        """Choose the engine that evaluates a static pattern; ``wish`` is the engine that the query names."""
         ...
 
     def rows(
@@ -74,7 +74,7 @@ class ColumnarEngine(Protocol):
         graphs: Graphs,
         base_iri: str | None,
     ) -> list[Row]:
-        """Return the rows of a pattern at a version of the store, in any order.
+        """Return the rows of a static pattern at a version of the store, in any order.
 
         Raises:
             ReportedError: the engine cannot evaluate the pattern or lacks the version, or the evaluation
@@ -84,10 +84,10 @@ class ColumnarEngine(Protocol):
 
 
 ColumnarFactory: TypeAlias = Callable[[Path, str | None, str, float], ColumnarEngine]
-"""Creates an engine over the mirror in a folder; the folder may be created later.
+"""A function that creates a columnar engine over the mirror in a folder; the folder may be created later.
 
-The other arguments are the address of a cluster (None: the local machine), the engine's memory in the format
-of the setting ``spark_memory``, and the time limit for one pattern in seconds.
+The other arguments of an engine's factory are the address of a cluster (None: the local machine), the
+engine's memory in the format of the setting ``spark_memory``, and the time limit for one pattern in seconds.
 """
 
 _FACTORIES: dict[str, ColumnarFactory] = {}
@@ -117,7 +117,7 @@ class BoundedEngine(Protocol):
         ...
 
     def within(self, seconds: float) -> BoundedEngine:
-        """Return the engine with a shorter time limit per part, in seconds."""
+        """Return the bounded engine with a shorter time limit per static part, in seconds."""
         ...
 
     def rows(
@@ -128,10 +128,11 @@ class BoundedEngine(Protocol):
         dataset: Dataset,
         check: Callable[[], None],
     ) -> Generator[Row]:
-        """Yield the rows of a pattern in the pattern's order, over the state of the store at the call.
+        """Yield the rows of a static pattern in the pattern's order, over the state of the store at the call.
 
-        The engine calls ``check`` repeatedly during the evaluation, and ``check`` may raise to stop it.
-        Raises ReportedError, at the first row, for a part that exceeds its limits.
+        The bounded engine calls the function ``check`` repeatedly during the evaluation, and ``check`` may
+        raise to stop it. Raises ReportedError, at the first row, for a static part that exceeds the engine's
+        limits.
         """
         ...
 

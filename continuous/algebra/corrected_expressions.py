@@ -22,8 +22,7 @@ ADD = NamedNode("urn:quadrill:corrected:add")
 PATTERN = NamedNode("urn:quadrill:corrected:pattern")
 REPLACEMENT = NamedNode("urn:quadrill:corrected:replacement")
 CORRECTING = frozenset((ADD, PATTERN, REPLACEMENT))
-"""Custom functions that corrected texts call: a sum, and conversions of regular expressions and
-replacements."""
+"""Custom functions that corrected texts call: a sum, and conversions of patterns and replacements."""
 
 _LARGEST_OPERAND = 4
 """Largest operand, in nodes, of a sum that is rewritten inline, because the rewriting repeats each operand
@@ -50,7 +49,7 @@ _TEMPORAL_TYPES = frozenset(
 
 
 class Calls(NamedTuple):
-    """The kinds of calls that are corrected.
+    """The kinds of calls that are corrected for Oxigraph.
 
     Attributes:
         languages: the variables that hold language tags.
@@ -66,7 +65,7 @@ class Calls(NamedTuple):
 
 
 def corrected_call(expr: Expr, calls: Calls) -> Expr | None:
-    """Return the correction of a call whose arguments are corrected already; None if the call is correct."""
+    """Return the correction of a call whose arguments are corrected already; None if it needs none."""
     match expr:
         case Call("+", (left, right)) if calls.sums:
             return _sum(left, right)
@@ -103,14 +102,14 @@ def is_language(expr: Expr, languages: frozenset[str]) -> bool:
             return False
 
 
-# --- sums of moments and durations: XPath and XQuery Functions and Operators 3.1, section 9.7
+# --- sums of dates and durations: XPath and XQuery Functions and Operators 3.1, section 9.7
 
 
 def _sum(left: Expr, right: Expr) -> Expr | None:
     """Return a sum as COALESCE over the operand orders that XPath defines; None for a sum of numbers.
 
-    Oxigraph reorders the operands of ``+`` and does not add a date-time to a duration. It does not reorder
-    subtractions, so subtracting the negated duration gives the sum.
+    Oxigraph reorders the operands of ``+`` and does not add a date-time to a duration. Oxigraph does not
+    reorder subtractions, so subtracting the negated duration gives the sum.
     """
     if not (_may_be_temporal(left) and _may_be_temporal(right)):
         return None
@@ -147,7 +146,7 @@ def _size(expr: Expr) -> int:
     return 1 + sum(map(_size, args))
 
 
-# --- regular expressions: the same, section 5.6
+# --- regular expressions: XPath and XQuery Functions and Operators 3.1, section 5.6
 
 
 def _with_pattern(
@@ -170,8 +169,8 @@ def _with_pattern(
     if new_pattern is pattern and new_replacement is replacement:
         return None
     if replacement is None and isinstance(new_pattern, FunctionCall):
-        # The original pattern is valid for most rows, so the corrected pattern is computed only after an
-        # error.
+        # The original regular expression is valid for most rows, so the corrected one is computed only after
+        # an error.
         return Call("COALESCE", (expr, Call("REGEX", (text, new_pattern, *flags))))
     replaced = () if new_replacement is None else (new_replacement,)
     return Call(expr.name, (text, new_pattern, *replaced, *flags))
@@ -191,7 +190,7 @@ def _literal(old: Expr, text: str) -> Expr:
     return old if old.term.value == text else Constant(Literal(text))  # type: ignore[union-attr]
 
 
-# --- language tags: RDF 1.2 Concepts 3.4, compared without case; they are stored in lower case
+# --- language tags: RDF 1.2 Concepts 3.4, compared without case; the store keeps tags in lower case
 
 
 _COMPARING = frozenset(("=", "!=", "IN", "NOT IN", "SAMETERM", "STRSTARTS", "STRENDS", "CONTAINS"))
@@ -231,11 +230,11 @@ def lower_text(term: n.Term | None) -> n.Term | None:
     return Literal(term.value.lower())
 
 
-# --- datatypes of language strings: RDF 1.2 Concepts 3.4, no literal without a tag has one
+# --- datatypes of language strings: no literal without a tag has one (RDF 1.2 Concepts 3.4)
 
 
 def _typed(text: Expr, datatype: Expr) -> Expr | None:
-    """Return STRDT so that it fails for a datatype that needs a language tag; None if it is correct."""
+    """Return STRDT so that it fails for a datatype that needs a language tag; None if the call is correct."""
     error = _error(text)
     if isinstance(datatype, Constant):
         return error if datatype in _TAGGED else None
@@ -248,7 +247,7 @@ def _error(text: Expr) -> Expr:
 
 
 def rewritten(expr: Expr, calls: Calls, pattern: Callable[[n.Algebra], n.Algebra]) -> Expr:
-    """Return the expression with every call corrected, inside out; the same object if none changed."""
+    """Return an expression with every call corrected, inside out; the same object if none changed."""
     match expr:
         case n.Exists(inner, _):
             new = pattern(inner)

@@ -20,12 +20,15 @@ from .nodes import Algebra, Call, Expr, TermPattern, Var
 from .variables import certain, in_scope, mentioned
 
 IsNode = Callable[[n.Term, TermPattern | None], bool]
-"""Tells whether a term is known to be a node of a graph; None as the graph stands for the default graph."""
+"""A function that tells whether a graph is known to contain a term as a node.
+
+None as the graph stands for the default graph.
+"""
 
 
 @dataclass(slots=True)
 class Corrections:
-    """One correction pass over a query.
+    """One pass over a query that corrects the patterns which Oxigraph evaluates incorrectly.
 
     Attributes:
         is_node: tells which constants occur in the graph, so that a zero-length path from them needs no
@@ -45,7 +48,7 @@ class Corrections:
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def rewrite(self, node: Algebra, graph: TermPattern | None = None) -> Algebra:
-        """Return the corrected pattern, evaluated in ``graph``; None is the default graph."""
+        """Return the pattern corrected for Oxigraph; ``graph`` is the GRAPH block around it, None without."""
         match node:
             case n.Path():
                 return self._path(node, graph)
@@ -55,7 +58,9 @@ class Corrections:
                     return self.rewrite(scoped, graph)
                 return with_children(node, [self.rewrite(node.input, name)])
             case n.Service(name, _) if name != n.LATERAL:
-                return node  # a remote endpoint evaluates the call
+                # The remote endpoint, not Oxigraph, evaluates the pattern of a SERVICE call, so it needs no
+                # correction.
+                return node
             case n.Service():
                 return self._lateral(node, frozenset(), graph)
             case n.Group():
@@ -80,7 +85,7 @@ class Corrections:
             left, right = below
             if left is new.left and right is new.right:
                 return new
-            # A zero-length path from a constant has few rows, so it is joined first.
+            # A zero-length path from a constant has few rows, so the path is joined first.
             return join(right, left) if _is_zero(right) and not _is_zero(left) else join(left, right)
         return with_children(new, below)
 
@@ -96,21 +101,23 @@ class Corrections:
         """Return a new variable whose name no query text can contain."""
         return Var(f"_:corrected {next(self._numbers)}")
 
-    # --- GRAPH: patterns in its block do not see its variable (18.6)
+    # --- GRAPH ?g: patterns in the block do not see the variable ?g (SPARQL 1.1, section 18.6)
 
     def _scoped(self, node: n.Graph) -> Algebra:
         name, inner = node.name, node.input
         if not isinstance(name, Var) or name.name not in mentioned(inner) or _binds_plainly(inner, name.name):
             return node
         if any(isinstance(each, n.TableNode) for each in all_nodes(inner)):
-            return node  # rows of a static part belong to no graph
+            # The rows of a static part belong to no graph, so a GRAPH block with a static part is not
+            # changed.
+            return node
         own = self.hidden()
         inside = rename(inner, {name.name: own.name})
         if name.name not in in_scope(inner):
             return replace(node, input=inside)
         if any(isinstance(each, _UNNAMED) for each in all_nodes(inner)):
             return node  # Oxigraph does not say in which graph a sub-query was evaluated
-        # The block may leave the variable unbound, so the graph name is joined by a condition, as SPARQL
+        # The block of GRAPH ?g may leave ?g unbound, so the graph name is joined by a condition, as SPARQL
         # defines.
         graph = self.hidden()
         same = Call("||", (Call("!", (Call("BOUND", (own,)),)), Call("SAMETERM", (own, graph))))
@@ -121,7 +128,7 @@ class Corrections:
     def _minus(self, node: n.Minus) -> Algebra:
         """Rewrite MINUS in the block of GRAPH ?g, where Oxigraph takes ?g for a shared variable.
 
-        SPARQL removes only solutions that share another bound variable with the right side.
+        In SPARQL, MINUS removes only solutions that share another bound variable with the right side.
         """
         left, right = node.left, node.right
         shared = in_scope(left) & in_scope(right)
@@ -233,7 +240,7 @@ def languages_of(root: Algebra) -> frozenset[str]:
 
 
 def _with_lower_tags(node: n.Join) -> n.Join:
-    """Return the join with strings of VALUES in lower case where the other side binds language tags."""
+    """Return a join with VALUES strings in lower case where the other side binds language tags."""
     left = _lower_values(node.left, node.right)
     right = _lower_values(node.right, node.left)
     return node if left is node.left and right is node.right else n.Join(left, right)
@@ -255,7 +262,7 @@ def _lower_values(node: Algebra, other: Algebra) -> Algebra:
 
 
 def _binds_plainly(inner: Algebra, name: str) -> bool:
-    """Return True for triple patterns, with or without FILTERs, that bind a name in every solution."""
+    """Return True for triple patterns, perhaps in FILTERs, that bind ``name`` in every solution."""
     while isinstance(inner, n.Filter):
         inner = inner.input
     return isinstance(inner, n.Bgp) and name in certain(inner)

@@ -1,8 +1,8 @@
-"""The list of constructs that Oxigraph evaluates differently from SPARQL, and how to find them.
+"""The list of SPARQL constructs that Oxigraph evaluates differently from the standard, and how to find them.
 
-`corrected` rewrites a pattern so that Oxigraph returns SPARQL's solutions. Each `Correction` gives the
-section of the standard, a regular expression that finds the construct in a text, and the test that covers the
-correction.
+`corrected` rewrites a pattern so that Oxigraph returns SPARQL's solutions. Each `Correction` of an Oxigraph
+departure gives the section of the SPARQL standard, a regular expression that finds the construct in a text,
+and the test that covers the correction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Correction(NamedTuple):
     """One departure of Oxigraph from SPARQL.
 
     Attributes:
-        name: the construct.
+        name: the SPARQL construct.
         section: the section of SPARQL 1.1 Query, or of a standard that SPARQL refers to.
         mark: matches every text with the construct, and possibly other texts.
         test: the function of tests/continuous/analysis/test_corrections.py that covers the construct.
@@ -96,11 +96,14 @@ CORRECTIONS = (
 
 
 ANY_MARK = re.compile("|".join(f"(?:{each.mark.pattern})" for each in CORRECTIONS), re.IGNORECASE)
-"""Matches every text that contains a construct of the list, and possibly other texts."""
+"""A regular expression that matches every query text with a construct of the corrections.
+
+The regular expression of the corrections may match other query texts, too.
+"""
 
 
 def may_need(text: str) -> bool:
-    """Return True for a text that may contain a construct of the list."""
+    """Return True for a query text that may contain a construct of the list of corrections."""
     return ANY_MARK.search(text) is not None
 
 

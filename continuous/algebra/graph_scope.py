@@ -27,7 +27,7 @@ class _GraphScopes:
         """Return the pattern with graph variables renamed.
 
         ``outer`` are variables that enclosing groups bind and that a FILTER of the pattern may move to;
-        ``given`` are the variables that an enclosing EXISTS substitutes.
+        ``given`` are the variables of the pattern that an enclosing EXISTS substitutes.
         """
         tested = given.union(*map(in_scope, children(node)))
         found = [self.rewrite(each, NO_NAMES, tested) for each in _patterns(node)]

@@ -62,7 +62,7 @@ from .variables import certain, mentioned
 def evaluates_by_graph(inner: Algebra, variable: Var | None) -> bool:
     """Return True if Oxigraph's result of ``GRAPH ?variable { inner }`` is the union over the graphs.
 
-    ``variable`` None stands for a variable that does not occur in ``inner``.
+    If ``variable`` is None, it stands for a variable that does not occur in ``inner``.
     """
     if variable is not None and variable.name in mentioned(inner) and not only_matches(inner):
         return False
@@ -70,14 +70,16 @@ def evaluates_by_graph(inner: Algebra, variable: Var | None) -> bool:
 
 
 def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
-    """Return the pattern with GRAPH ?g as a union over ``graphs`` where Oxigraph would be incorrect.
+    """Return the pattern with each GRAPH ?g that Oxigraph gets wrong as a union over ``graphs``.
 
     Before ``Graph(?g, Project(...))``; after ``Union(Join(Graph(<g1>, ...), Values(?g, <g1>)), ...)``.
 
-    Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. The result is the union over
-    the graphs (SPARQL 1.1 section 18.6) if every solution of P comes from at least one quad pattern and
-    nothing in P hides or aggregates over ?g. Other blocks are expanded: sub-queries, inline data alone, MINUS
-    without a common variable that both sides always bind, and OPTIONAL or FILTER over ?g itself.
+    Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. The result of GRAPH ?g is
+    the union over the graphs (SPARQL 1.1 section 18.6) if every solution of the block P comes from at least
+    one quad pattern and nothing in P hides or aggregates over ?g. GRAPH ?g is expanded to a union over the
+    graphs for other
+    blocks: sub-queries, inline data alone, MINUS without a common variable that both sides always bind, and
+    OPTIONAL or FILTER over ?g itself.
     """
     return _expanded(node, graphs) if any(isinstance(each, Graph) for each in all_nodes(node)) else node
 
@@ -94,7 +96,7 @@ def _expanded(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algeb
 
 
 def only_matches(node: Algebra) -> bool:
-    """Return True for joins of triple patterns and paths alone, which may bind ?g in any order."""
+    """Return True for a block of only triple patterns and paths, which may bind ?g in any order."""
     match node:
         case Bgp() | Path():
             return True
@@ -105,7 +107,7 @@ def only_matches(node: Algebra) -> bool:
 
 
 def _pure(node: Algebra) -> bool:
-    """Return True if no operator of the pattern would mix rows of different graphs."""
+    """Return True if no operator of a GRAPH ?g block would mix rows of different graphs."""
     match node:
         case Project() | Group() | Distinct() | Slice() | OrderBy() | Window() | TableNode():
             return False
@@ -121,9 +123,10 @@ def _pure(node: Algebra) -> bool:
 
 
 def touches_graph(node: Algebra, *, zero: bool = False) -> bool:
-    """Return True if every solution comes from a quad of the graph, so that an absent graph has no solutions.
+    """Return True if every solution of a block needs a quad of the graph, which therefore exists.
 
-    With ``zero``, the empty pattern and paths of length zero count as quad patterns, as they do in Oxigraph.
+    With the argument ``zero``, the empty pattern and paths of length zero count as quad patterns, as they do
+    in Oxigraph.
     """
     match node:
         case Bgp(patterns):
@@ -142,7 +145,7 @@ def touches_graph(node: Algebra, *, zero: bool = False) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GraphsRead:
-    """Graphs that a pattern reads: the default graph, all named graphs (``GRAPH ?g``), single graphs."""
+    """The graphs that a pattern reads: the default graph, all named graphs, or single graphs."""
 
     default: bool
     every: bool
@@ -188,7 +191,7 @@ def _reads(node: Algebra, graph: TermPattern | None) -> Iterator[TermPattern | N
 
 
 def may_change(pattern: Algebra, commits: Iterable[Commit]) -> bool:
-    """Return True if one of the commits may change the rows of a pattern."""
+    """Return True if one of the given commits may change the rows of a pattern."""
     nodes = list(all_nodes(pattern))
     # A GRAPH block that has rows even in an empty graph depends on which graphs exist, whatever their quads
     # are.
@@ -200,12 +203,15 @@ def may_change(pattern: Algebra, commits: Iterable[Commit]) -> bool:
 
 
 def _has_rows_over_nothing(node: Algebra) -> bool:
-    """Return True for a unit, VALUES or an aggregate without GROUP BY, which have rows over no quads."""
+    """Return True for an algebra node that has rows over no quads.
+
+    Algebra nodes with rows over no quads are the empty pattern, VALUES, and an aggregate without GROUP BY.
+    """
     return node == UNIT or isinstance(node, Values) or (isinstance(node, Group) and not node.keys)
 
 
 def predicates_of(nodes: Iterable[Algebra]) -> frozenset[NamedNode] | None:
-    """Return the predicates of the nodes' triple patterns and paths; None if any predicate may match."""
+    """Return the predicates that triple patterns and paths of algebra nodes match; None for any predicate."""
     found: set[NamedNode] = set()
     for node in nodes:
         if isinstance(node, Bgp):
@@ -224,7 +230,7 @@ def predicates_of(nodes: Iterable[Algebra]) -> frozenset[NamedNode] | None:
 
 
 def _links(path: PathExpr) -> frozenset[NamedNode] | None:
-    """Return the predicates of a path; None if the path may match any node or any predicate."""
+    """Return the predicates of a property path; None if it may match any node or any predicate."""
     match path:
         case Link(iri):
             return frozenset((iri,))
@@ -247,7 +253,7 @@ EVERY_GRAPH: Flow = ("graph", "*")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The graphs of one evaluation; both fields None stand for the whole dataset of the store."""
+    """The graphs that one evaluation reads; both fields None stand for the whole dataset of the store."""
 
     default: tuple[NamedNode | DefaultGraph, ...] | None
     named: tuple[NamedNode | BlankNode, ...] | None
@@ -272,7 +278,7 @@ class Reads:
 
 
 def is_lenient(query: ContinuousQuery, *, strict: bool) -> bool:
-    """Return True if the dataset clause follows CQELS-QL's own rule instead of SPARQL's (section 13.2).
+    """Return True if FROM follows CQELS-QL's own rule instead of SPARQL's (section 13.2).
 
     By the rule of CQELS-QL, FROM NAMED without FROM keeps the default graph, and FROM without FROM NAMED
     keeps the named graphs.

@@ -37,11 +37,11 @@ from .variables import Names, certain, expression_variables, in_scope
 
 
 def may_be_lateral(left: Algebra, right: Algebra) -> bool:
-    """Return True if evaluating the right side once per row of the left side gives the rows of the join.
+    """Return True if evaluating a join's right side per row of the left side gives the join's rows.
 
     LATERAL (SPARQL-dev SEP-0006) substitutes each row of the left side L into the right side R before R is
-    evaluated. The result is the join unless an expression, OPTIONAL or sub-query of R would see a variable of
-    L that SPARQL hides from it.
+    evaluated. The result of LATERAL is the join unless an expression, OPTIONAL or sub-query of R would see a
+    variable of L that SPARQL hides from it.
     """
     return _same(right, in_scope(left))
 
@@ -53,7 +53,7 @@ def _same(node: Algebra, outer: Names) -> bool:
         case Path(_, path, _):
             return not _matches_nothing(path)
         case Values(variables, _):
-            # SEP-0006 forbids inline data, like BIND, for a variable that the left side binds.
+            # SEP-0006 (LATERAL) forbids inline data, like BIND, for a variable that the left side binds.
             return not outer & {var.name for var in variables}
         case Join(left, right) | Union(left, right):
             return _same(left, outer) and _same(right, outer)
@@ -84,7 +84,7 @@ def _sees_the_same(expr: Expr, outer: Names, bound: Names) -> bool:
 
 
 def _matches_nothing(path: PathExpr) -> bool:
-    """Return True for a path of length zero, which matches a substituted term absent from the graph."""
+    """Return True for a path of length zero, which matches a term even if the graph lacks the term."""
     match path:
         case ZeroOrMore() | ZeroOrOne():
             return True
@@ -102,14 +102,14 @@ _UNKNOWN = 1e6
 
 
 class JoinOrder:
-    """Orders the joins of one query by the sizes of its ``windows`` and the ``rows`` of its static tables."""
+    """Orders the joins of one query by the sizes of its windows and of its static tables."""
 
     def __init__(self, windows: Mapping[NamedNode, float], rows: Mapping[str, int]) -> None:
         self._windows = windows
         self._rows = rows
 
     def order(self, node: Algebra) -> Algebra:
-        """Return the query with the operands of each join group in the order of evaluation."""
+        """Return the query with the operands of each group of joins in the order of evaluation."""
         if isinstance(node, Window):
             return node
         if isinstance(node, Join):
@@ -118,7 +118,7 @@ class JoinOrder:
         return _as_exists(node) if isinstance(node, Minus) else node
 
     def _greedy(self, operands: list[Algebra]) -> list[Algebra]:
-        """Start with the smallest operand, then prefer the smallest that shares a variable."""
+        """Return the order of joins: first the smallest operand, then the smallest that shares a variable."""
         waiting = list(operands)
         ordered: list[Algebra] = []
         bound: frozenset[str] = frozenset()
@@ -156,8 +156,8 @@ class JoinOrder:
 def _as_exists(node: Minus) -> Algebra:
     """Return MINUS as NOT EXISTS if both are equal, because Oxigraph scans the right side of MINUS.
 
-    Both are equal if the sides share a variable and both sides always bind all shared variables (SPARQL 1.1
-    section 8.3).
+    MINUS and NOT EXISTS are equal if the sides share a variable and both sides always bind all shared
+    variables (SPARQL 1.1 section 8.3).
     """
     shared = in_scope(node.left) & in_scope(node.right)
     sure = shared and shared <= certain(node.left) & certain(node.right)

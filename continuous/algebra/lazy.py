@@ -1,8 +1,8 @@
 """Deferred BINDs: a BIND that no join needs is evaluated after the joins of its group.
 
-The paper of 2021 (section 4.1) computes a value only when the value is used. A BIND in a window's block whose
-variable no join, filter or key uses is evaluated after the last join, for the rows that are emitted or read.
-Before:
+The CQELS paper of 2021 (section 4.1) computes the value of a BIND only when the value is used. A BIND in a
+window's block whose variable no join, filter or key uses is evaluated after the last join, for the rows that
+are emitted or read. Before:
 
     Join(Window(w, Extend(Bgp(?x :value ?v), ?d, ?v * 2)), Table(0))
 
@@ -14,8 +14,8 @@ A BIND is not moved if its value could differ at the new place: if it calls NOW,
 contains EXISTS, or reads a variable that another operand of the join may bind. No BIND moves out of the right
 side of OPTIONAL or MINUS, a branch of UNION, EXISTS or a sub-query.
 
-With late filters (heuristic H4 of the same paper), conditions of a FILTER that call uncertainty functions
-move by the same rules, together with the BINDs that only these conditions read.
+With late filters (heuristic H4 of the CQELS paper of 2021), conditions of a FILTER that call uncertainty
+functions move by the same rules, together with the BINDs that only these conditions read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .variables import NO_NAMES, Names, certain, expression_variables, in_scope
 
 @dataclass(frozen=True, slots=True)
 class _Moving:
-    """A BIND that moves out of its block, or a FILTER if ``var`` is None."""
+    """A BIND, or a FILTER if ``var`` is None, that moves behind the joins of its group."""
 
     var: Var | None
     expr: Expr
@@ -54,7 +54,8 @@ class _Moving:
 def defer_binds(root: Algebra, *, late_filters: bool = False) -> Algebra:
     """Return the query with each BIND after the joins of its group, unless the joins need its variable.
 
-    With ``late_filters``, conditions that call uncertainty functions are also evaluated after these joins.
+    With ``late_filters``, conditions that call uncertainty functions are also evaluated after the joins of
+    their group.
     """
     used = NO_NAMES
     for node in all_nodes(root):
@@ -78,18 +79,19 @@ class _Mover:
     late_filters: bool
 
     def visit(self, node: Algebra, used: Names) -> Algebra:
-        """Return the node with BINDs moved after its joins, except those whose variable is in ``used``."""
+        """Return a node with BINDs moved after its joins, except BINDs of a variable in ``used``."""
         if isinstance(node, Join):
             return _with_moved(*self._split(node, used))
         return with_children(node, [self.visit(each, used) for each in children(node)])
 
     def _split(self, node: Algebra, used: Names) -> tuple[Algebra, list[_Moving]]:
-        """Return an operand of a join without its movable BINDs and FILTERs, and these in their order."""
+        """Return a join operand without its movable BINDs and FILTERs, and a list of these in order."""
         match node:
             case Join(left, right):
                 used |= in_scope(left) & in_scope(right)
                 first, second = self._split(left, used), self._split(right, used)
-                # A moved BIND or FILTER must not see variables that only the other side binds.
+                # A BIND or FILTER that moves must not see variables that only the other side of the join
+                # binds.
                 kept = [_split_movable(*first, in_scope(right)), _split_movable(*second, in_scope(left))]
                 return join(kept[0][0], kept[1][0]), [*kept[0][1], *kept[1][1]]
             case LeftJoin(left, right, _) | Minus(left, right):
@@ -120,14 +122,14 @@ class _Mover:
 
 
 def _divided(condition: Expr) -> tuple[list[Expr], list[Expr]]:
-    """Split a condition into the conditions that stay and the uncertain conditions that move."""
+    """Split a FILTER condition into the conditions that stay and the uncertain conditions that move."""
     early, late = divided(condition)
     stays = not late or has_exists(condition) or is_volatile(condition)
     return ([condition], []) if stays else (early, late)
 
 
 def _split_movable(node: Algebra, moving: list[_Moving], others: Names) -> tuple[Algebra, list[_Moving]]:
-    """Put back each BIND or FILTER that would see a variable of ``others``, and the BINDs that it reads."""
+    """Put back each moved BIND or FILTER that would see a variable of ``others``, and BINDs it reads."""
     sure = certain(node)
     back: list[_Moving] = []
     read = NO_NAMES

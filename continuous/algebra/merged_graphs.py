@@ -1,8 +1,9 @@
 """Evaluates patterns over a default graph that is the merge of several graphs, as a set of triples.
 
-Oxigraph returns a solution once for each graph that contains the triple. The solutions of a basic graph
-pattern over a set of triples differ in at least one variable or blank node of the pattern, so DISTINCT over
-all of these gives each solution once. Source: SPARQL 1.1 Query 13.2.1 (the RDF merge), Update 3.1.3 (USING).
+For a merged default graph, Oxigraph returns a solution once for each graph that contains the triple. The
+solutions of a basic graph pattern over a set of triples differ in at least one variable or blank node of the
+pattern, so DISTINCT over all of these variables gives each solution once. Source: SPARQL 1.1 Query 13.2.1
+(the RDF merge), Update 3.1.3 (USING).
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class _Merged:
 
     def rewrite(self, node: Algebra, counts: bool) -> Algebra:
         if counts and not isinstance(node, n.Bgp) and _is_a_set(node):
-            # DISTINCT is put around the whole group, so that Oxigraph can still look up rows of one pattern
-            # in the others.
+            # DISTINCT is put around the whole group of patterns, so that Oxigraph can still look up rows of
+            # one pattern in the others.
             return _distinct(self.rewrite(node, False))
         match node:
             case n.Bgp(patterns):
@@ -92,7 +93,8 @@ class _Merged:
 def _is_a_set(node: Algebra) -> bool:
     """Return True for a group of basic graph patterns whose solutions over a set of triples are distinct.
 
-    Each solution binds all variables of the patterns that it comes from, so no two solutions are equal.
+    Each solution of such a group binds all variables of the patterns that it comes from, so no two solutions
+    are equal.
     """
     match node:
         case n.Bgp(patterns):

@@ -1,7 +1,7 @@
 """The algebra: SPARQL 1.1 section 18.2 with windows, as a closed union of frozen dataclasses.
 
-The parsers of all dialects produce these nodes, and all engines start from them. Variables are plain names
-without the question mark; RDF terms are pyoxigraph's. Source: SPARQL 1.1 Query Language,
+The parsers of all dialects produce algebra nodes, and all engines start from them. Variables of the algebra
+are plain names without the question mark; RDF terms are pyoxigraph's. Source: SPARQL 1.1 Query Language,
 https://www.w3.org/TR/sparql11-query/#sparqlAlgebra. `Window` is WINDOW of Definition 8 of the RSP-QL* paper;
 STREAM blocks of CQELS-QL (ISWC 2011, section 4.1) become the same node.
 """
@@ -37,7 +37,7 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class TripleTerm:
-    """An RDF 1.2 triple term pattern ``<<( s p o )>>``; it may hold variables at any depth."""
+    """An RDF 1.2 triple term pattern ``<<( s p o )>>``; it may contain variables at any depth."""
 
     subject: TermPattern
     predicate: NamedNode | Var
@@ -56,7 +56,7 @@ class TriplePattern:
     object: TermPattern
 
 
-# --- property path expressions (section 9) ----------------------------------------------------
+# --- property path expressions (SPARQL 1.1, section 9) ----------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class ZeroOrOne:
 
 @dataclass(frozen=True, slots=True)
 class NegatedSet:
-    """``!(iri | ^iri | ...)``: forward and inverse IRIs that do not match."""
+    """Negated property set ``!(iri | ^iri | ...)``: forward and inverse IRIs that do not match."""
 
     forward: tuple[NamedNode, ...]
     inverse: tuple[NamedNode, ...]
@@ -128,18 +128,19 @@ PathExpr: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal, an IRI or a ground triple term."""
+    """A constant in an expression: a literal, an IRI or a ground triple term."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator or built-in by its SPARQL name in upper case.
+    """An operator or built-in function in an expression, by its SPARQL name in upper case.
 
-    Operators: ``||  &&  !  =  !=  <  >  <=  >=  +  -  *  /  UNARY-  UNARY+  IN  NOT IN`` (for the last
-    two the first argument is the left side). Built-ins: ``STR``, ``LANG``, ``IF``, ``COALESCE``,
-    ``BOUND``, ``NOW``, ``TRIPLE`` ... A triple term with variables in an expression is ``TRIPLE(s,p,o)``.
+    Operators of expressions: ``|| && ! = != < > <= >= + - * / UNARY- UNARY+ IN NOT IN`` (for the last two the
+    first argument is the left side). Built-in functions of expressions: ``STR``, ``LANG``, ``IF``,
+    ``COALESCE``, ``BOUND``, ``NOW``, ``TRIPLE`` ... A triple term with variables in an expression is
+    ``TRIPLE(s,p,o)``.
     """
 
     name: str
@@ -148,7 +149,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call of an extension function or a cast by IRI; aggregates with an IRI are `Aggregate` nodes."""
+    """A call of an extension function or a cast by IRI; calls of aggregates by IRI are `Aggregate` nodes."""
 
     iri: NamedNode
     args: tuple[Expr, ...]
@@ -169,10 +170,10 @@ Expr: TypeAlias = Var | Constant | Call | FunctionCall | Exists
 class Aggregate:
     """A set function (section 18.5.1) or one of Quadrill's extension aggregates.
 
-    ``name`` in upper case: COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT MEDIAN STDDEV VARIANCE PERCENTILE. An
-    aggregate of an extension has its IRI in angle brackets as name. ``expr`` is None for ``COUNT(*)``.
-    ``separator`` belongs to GROUP_CONCAT, ``parameter`` to PERCENTILE (the requested percentile, a constant
-    between 0 and 100).
+    ``name`` is the aggregate's name in upper case: COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT MEDIAN STDDEV
+    VARIANCE PERCENTILE. An aggregate of an extension has its IRI in angle brackets as name. ``expr``, the
+    aggregated expression, is None for ``COUNT(*)``. The field ``separator`` belongs to GROUP_CONCAT,
+    ``parameter`` to PERCENTILE (the requested percentile, a constant between 0 and 100).
     """
 
     name: str
@@ -187,14 +188,14 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Bgp:
-    """A basic graph pattern; the empty pattern is the unit, with one solution that binds nothing."""
+    """A basic graph pattern; if it is empty, it has one solution that binds nothing."""
 
     patterns: tuple[TriplePattern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A property path pattern that is not a plain triple pattern."""
+    """A property path pattern that cannot be written as a plain triple pattern."""
 
     subject: TermPattern
     path: PathExpr
@@ -254,9 +255,10 @@ class Graph:
 class Window:
     """The dataset of one window: ``WINDOW <w> {}``, ``WINDOW ?w {}``, ``STREAM <s> [..] {}``.
 
-    ``name`` is the `WindowDeclaration.name` of the query, or a variable that ranges over the names of all
+    ``name`` is the name of a window that the query declares, or a variable that ranges over the names of all
     declared windows and is bound to them (RSP-QL*, Definition 16.6). ``stream`` is the variable of a ``STREAM
-    ?s`` block, which the block binds, too; `rewrites.bind_streams` sets ``stream`` from the declarations.
+    ?s`` block, which the block binds to the stream's IRI; `rewrites.bind_streams` sets ``stream`` from the
+    declarations.
     """
 
     name: NamedNode | Var
@@ -273,8 +275,8 @@ LATERAL = NamedNode("urn:quadrill:lateral")
 class Service:
     """SERVICE [SILENT] name { input }; only static parts contain SERVICE calls.
 
-    ``block`` is the number of equal calls earlier in the text: each call has a separate answer with separate
-    blank nodes.
+    ``block`` is the number of equal SERVICE calls earlier in the text: each call has a separate answer with
+    separate blank nodes.
     """
 
     name: NamedNode | Var
@@ -294,7 +296,7 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Inline data: one tuple of terms per row, None for UNDEF."""
+    """Inline data (VALUES): one tuple of terms per row, None for UNDEF."""
 
     vars: tuple[Var, ...]
     rows: tuple[tuple[Term | None, ...], ...]
@@ -302,10 +304,11 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """GROUP BY keys with aggregates.
+    """Group(input, keys, aggregates) of the SPARQL algebra: GROUP BY with aggregates.
 
-    ``keys`` are variables (grouping expressions are `Extend`-ed below). Each aggregate binds its variable.
-    Without keys there is exactly one group, also over an empty input (section 18.5).
+    ``keys`` of a GROUP BY are variables; grouping expressions are computed by `Extend` below. Each aggregate
+    of a GROUP BY binds its result to its variable. A GROUP BY without keys has exactly one group, also over
+    an empty input (section 18.5).
     """
 
     input: Algebra
@@ -357,7 +360,7 @@ class Slice:
 class TableNode:
     """The rows of a static part; `static.split_static` replaces the part's pattern by this node.
 
-    ``certain`` are the names of the columns that every row binds.
+    ``certain`` are the names of the columns that every row of the static part binds.
     """
 
     name: str

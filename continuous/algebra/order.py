@@ -1,11 +1,11 @@
 """Term order: SPARQL's ORDER BY order made total, so that every engine computes the same answer.
 
 SPARQL 1.1 section 15.1 orders unbound < blank node < IRI < literal (RDF 1.2 adds < triple term) and compares
-literals by ``<`` where that is defined. This module fixes the cases that SPARQL leaves open: literals of
+literals by ``<`` where that is defined. The term order fixes the cases that SPARQL leaves open: literals of
 kinds that do not compare are ordered by kind (numbers, dates and times, durations, booleans, strings,
 language-tagged strings, all others), and terms of equal value by their N-Triples texts.
 
-There are two sort keys: under `value_key`, equal values tie (``1`` and ``1.0``), as the conditions of ORDER
+A term has two sort keys: under `value_key`, equal values tie (``1`` and ``1.0``), as the conditions of ORDER
 BY, MIN and MAX require; under `total_key`, only identical terms tie.
 """
 
@@ -112,7 +112,7 @@ def _literal_key(literal: Literal) -> Key:
 def numeric_key(text: str, datatype: str) -> tuple[int, Decimal] | None:
     """Return the key of a numeric literal (NaN after every number); None if the text is not a number.
 
-    Values are multiplied by 10^18, so that most decimals become whole numbers.
+    Values of numeric sort keys are multiplied by 10^18, so that most decimals become whole numbers.
     """
     if datatype in FLOAT_TYPES:
         special = {
@@ -162,7 +162,7 @@ def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
 
 
 class LazySortKey:
-    """A sort key that is computed at the first comparison that needs the key."""
+    """A sort key of a term that is computed only at the first comparison that needs it."""
 
     __slots__ = ("_given", "_key", "_make")
 
@@ -172,7 +172,7 @@ class LazySortKey:
 
     @property
     def key(self) -> Any:
-        """The computed sort key."""
+        """The sort key, which is computed on first access."""
         if self._key is None:
             self._key = self._make(self._given)
         return self._key
@@ -190,9 +190,9 @@ class LazySortKey:
 
 
 def descending_key(key: Key) -> Key:
-    """Return a key that sorts in descending order; numbers are negated, so they compare without Python code.
+    """Return a sort key for descending order; numbers are negated, so they compare without Python code.
 
-    No key is a prefix of another key, because keys differ in length only after a part in which they differ.
+    No sort key is a prefix of another, because keys differ in length only after a part in which they differ.
 
     >>> sorted([(3, "a"), (3, "b"), (1, "c")], key=descending_key)
     [(3, 'b'), (3, 'a'), (1, 'c')]
@@ -209,14 +209,14 @@ def _opposite(part: Any) -> Any:
     if isinstance(part, tuple):
         return descending_key(part)
     if isinstance(part, Decimal):
-        # The sign is changed by copy_negate, because the unary minus would round the number.
+        # The number's sign is changed by copy_negate, because the unary minus would round the number.
         return part.copy_negate()
     return -part if isinstance(part, int) else _descending(part)
 
 
 @lru_cache(maxsize=4096)
 def _descending(text: str) -> Descending:
-    """Return one shared object for equal texts, which makes comparing equal datatype names fast."""
+    """Return one shared object for equal texts, so that equal datatype names compare fast."""
     return Descending(text)
 
 
@@ -239,7 +239,7 @@ class Descending:
         return hash(self.key)
 
 
-# --- the same orders as text, for engines that sort strings -----------------------------------
+# --- the sort orders of terms as text, for engines that sort strings ---------------------------
 
 
 def value_text(term: Term) -> str:
@@ -253,7 +253,7 @@ def total_text(term: Term) -> str:
 
 
 def _key_text(key: Key) -> str:
-    """Return a key as text; parts are escaped and end with U+0000, so prefixes sort first."""
+    """Return a sort key as text; its parts are escaped and end with U+0000, so prefixes sort first."""
     return "".join(_part_text(part) for part in key)
 
 
@@ -268,9 +268,10 @@ def _part_text(part: Any) -> str:
 
 
 def _decimal_text(number: Decimal) -> str:
-    """Return a number as sign, biased exponent and digits.
+    """Return a number as sortable text: sign, biased exponent and digits.
 
-    Negative numbers are written in nines' complement with a high terminator, so that their order is reversed.
+    Negative numbers in sortable text are written in nines' complement with a high terminator, so that their
+    order is reversed.
     """
     if not number:
         return "1"

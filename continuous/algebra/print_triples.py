@@ -48,16 +48,16 @@ class TermPrinter:
         free: bool = False,
         placeholders: bool = False,
     ) -> None:
-        """Take the prefixes; with ``prefixes``, terms are abbreviated: prefixed names, ``a``, bare numbers.
+        """Create a printer of terms; with ``prefixes``, terms are abbreviated as in Turtle.
 
-        ``nodes`` are the algebra nodes of the text. A hidden variable is printed as a blank node, or as
-        ``[]`` if it occurs once; with ``free`` it is printed as a variable ``?_1``, for texts in which hidden
-        variables may span groups. With ``placeholders``, a string that looks like a parameter is printed with
-        its datatype.
+        ``nodes`` are the algebra nodes of the text to print. A hidden variable (of a blank node) is printed
+        as a blank node, or as ``[]`` if it occurs once; with ``free`` it is printed as a variable ``?_1``,
+        for texts in which hidden variables may span groups. With ``placeholders``, a string that looks like a
+        query parameter is printed with its datatype.
         """
         self._nodes = nodes
         self.used: set[str] = set()
-        """The prefixes that stand in the text."""
+        """The prefixes that the printed text uses."""
         self.abbreviates = prefixes is not None
         self._prefixes = sorted((prefixes or {}).items(), key=lambda item: -len(item[1]))
         self._iris: dict[NamedNode, str] = {}
@@ -67,7 +67,7 @@ class TermPrinter:
 
     @cached_property
     def names(self) -> Counter[str]:
-        """The number of occurrences of each variable in the text."""
+        """The number of occurrences of each variable in the printed text."""
         return Counter([each.name for each in parts_of(self._nodes) if isinstance(each, Var)])
 
     def term(self, term: TermPattern | Term) -> str:
@@ -131,7 +131,7 @@ class TermPrinter:
         return f"{Literal(literal.value)}^^{self.iri(literal.datatype)}"
 
     def verb(self, term: NamedNode | Var) -> str:
-        """Return the text of a predicate."""
+        """Return the text of a predicate in a triple pattern."""
         return "a" if self.abbreviates and term == _RDF_TYPE else self.term(term)
 
     # --- property paths
@@ -162,9 +162,10 @@ class TermPrinter:
     def chain(
         self, node: T, operands: Callable[[T], tuple[T, T] | None], combine: Callable[[T, T], T]
     ) -> list[T]:
-        """Return the operands that, written one after the other, are parsed as ``node`` (`build.fold`).
+        """Return the operands of a chain that, when printed in a row, are parsed as ``node`` again.
 
-        Oxigraph's parser does not balance long chains, so its operands are those of the left-deep tree.
+        Oxigraph's parser does not balance long chains of an operator, so the chain's operands are those of
+        the left-deep tree.
         """
         spine: list[T] = []
         rest = node
@@ -196,7 +197,7 @@ class TermPrinter:
 def parts_of(node: object) -> list[object]:
     """Return all nodes, expressions, variables and terms inside algebra nodes, in no particular order.
 
-    The terms of inline data are left out, because there may be many.
+    The terms of inline data (VALUES) are left out, because there may be many.
     """
     found: list[object] = []
     stack = [node]
@@ -216,7 +217,7 @@ _MODULES = (n.__name__, TemplateQuad.__module__)
 
 
 def bracketed(text: str, own: int, level: int) -> str:
-    """Return a text of binding strength ``own``, in brackets if ``level`` binds more strongly."""
+    """Return the text of an expression, in brackets if its strength ``own`` is below ``level``."""
     return f"({text})" if own < level else text
 
 
@@ -245,15 +246,15 @@ def triple_lines(terms: TermPrinter, run: Sequence[Pattern]) -> list[str]:
 class _Run:
     """A run of triple patterns, printed with ``<< >>`` where possible.
 
-    A *unit* is the reifying triple of a ``<< >>``, preceded by the units nested inside it.
+    A *unit* of such a run is the reifying triple of a ``<< >>``, preceded by the units nested inside it.
     """
 
     def __init__(self, terms: TermPrinter, run: Sequence[Pattern]) -> None:
         self._terms = terms
         self._count = terms.names
         self._run = run
-        # Hidden reifiers with the index of their rdf:reifies triple. A reifier of two triples cannot be
-        # written as ``<< >>``.
+        # The hidden reifiers of the run with the index of their rdf:reifies triple. A reifier of two triples
+        # cannot be written as ``<< >>``.
         self._own: dict[str, int] = {}
         twice: set[str] = set()
         for place, item in enumerate(run):
@@ -275,10 +276,11 @@ class _Run:
         )
 
     def lines(self) -> list[str]:
-        """Return the lines of all statements."""
+        """Return the lines of all statements of the run."""
         lines: list[str] = []
         place = 0
-        starts = {self._start(own): own for own in sorted(self._own.values())}  # the outermost unit wins
+        # The outermost of nested ``<< >>`` is printed.
+        starts = {self._start(own): own for own in sorted(self._own.values())}
         while place < len(self._run):
             own = starts.get(place)
             statement = None if own is None else self._reified_statement(own)
@@ -291,7 +293,7 @@ class _Run:
         return lines
 
     def _reified_statement(self, own: int) -> tuple[str, list[str], int] | None:
-        """Return ``<< s p o >> p2 o2 ; …`` as subject, properties, end; None if the reifier is used again."""
+        """Return ``<< s p o >> p2 o2`` as subject, properties, end; None if the reifier is used elsewhere."""
         subject = self._run[own].subject
         assert isinstance(subject, Var)
         properties, end = self._properties(subject, own + 1)
@@ -301,7 +303,7 @@ class _Run:
         return self._reified(own), properties, end
 
     def _properties(self, subject: TermPattern, place: int) -> tuple[list[str], int]:
-        """Return the properties from an index on that have the given subject, and the index after them."""
+        """Return the properties of a subject from an index of the run on, and the index after them."""
         found: list[str] = []
         last: object = None
         while place < len(self._run) and self._run[place].subject == subject:
@@ -325,18 +327,18 @@ class _Run:
     # --- << >>
 
     def _object_unit(self, var: Var, place: int) -> int | None:
-        """Return the unit of a variable, if the unit starts right after a triple with that object."""
+        """Return the ``<< >>`` unit of a variable if it starts right after a triple with this object."""
         own = self._inner(var)
         return own if own is not None and self._start(own) == place else None
 
     def _inner(self, term: TermPattern) -> int | None:
-        """Return the index of a term's reifying triple, if the term occurs in exactly one other place."""
+        """Return the index of a reifier's rdf:reifies triple if the reifier occurs in one other place."""
         if not isinstance(term, Var) or self._count[term.name] != 2:
             return None
         return self._own.get(term.name)
 
     def _parts(self, own: int) -> tuple[int | None, int | None, int]:
-        """Return the units nested as subject and object of a unit, and the index where the whole starts."""
+        """Return the units nested in a ``<< >>`` unit as subject and object, and where the whole starts."""
         start = own
         term = self._run[own].object
         if not isinstance(term, TripleTerm):

@@ -1,8 +1,9 @@
 """Prints graph patterns, expressions and SELECTs as text, for Oxigraph and in all dialects.
 
-Parsing the text returns the same algebra. For this, a FILTER is printed at the end of a separate group, and
-the condition of a LeftJoin is printed separately from a Filter on its right side. Further inputs of a text
-are parameters: its prefixes, the names of windows (`BlockNames`), and which joins are evaluated row by row.
+Parsing the printed text of a pattern returns the same algebra. So that a printed text is parsed as the same
+algebra, a FILTER is printed at the end of a separate group, and the condition of a LeftJoin is printed
+separately from a Filter on its right side. The printer has further parameters: the prefixes of the text, the
+names of windows (`BlockNames`), and which joins are evaluated row by row.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _PRIMARY = 7
 
 @dataclass(slots=True)
 class BlockNames:
-    """How the windows of one text are printed.
+    """How the windows of one printed query text are written.
 
     ``clauses`` are the windows that are printed as graphs, with the names of the graphs. ``declared`` are the
     windows that STREAM blocks declare, with their window brackets, in the order of declaration. ``order`` is
-    the order in which the blocks of the printed text declare them. Any other window is printed as WINDOW with
-    its name.
+    the order in which the STREAM blocks of the printed text declare their windows. A window that is neither
+    printed as a graph nor as a STREAM block is printed as WINDOW with its name.
     """
 
     clauses: Mapping[NamedNode, str] = field(default_factory=dict)
@@ -48,14 +49,14 @@ class BlockNames:
 
 @dataclass(slots=True)
 class GroupItem:
-    """A member of a group: a run of triples, a block, or with ``last`` the right operand of a node."""
+    """A part of a printed group: a run of triples, a block, or with ``last`` a node's right operand."""
 
     node: Algebra
     run: list[Pattern] | None = None
     last: bool = False
 
     def parts(self) -> object:
-        """Return the algebra that is printed for the member."""
+        """Return the algebra that is printed for this part of a group."""
         match self.node:
             case n.LeftJoin(_, right, condition) if self.last:
                 return right, condition
@@ -66,7 +67,7 @@ class GroupItem:
 
 
 class Printer:
-    """Prints one text.
+    """Prints the patterns and expressions of one query text.
 
     ``by_row`` decides which joins outside GRAPH are printed as LATERAL; inside GRAPH, Oxigraph's own join
     order is better.
@@ -97,12 +98,13 @@ class Printer:
             case n.Constant(term):
                 return self.terms.term(term)
             case n.Exists(pattern, negated):
-                # The lines of the group keep their own indentation.
+                # The lines of the EXISTS group keep their own indentation.
                 return "\n".join(self.enclosed(f"{'NOT ' if negated else ''}EXISTS", self.inside(pattern)))
             case n.FunctionCall(iri, args):
                 return self._call(self.terms.iri(iri), args)
             case Call("TIMESTAMP", args):
-                return self._call("timestamp", args)  # C-SPARQL writes this function in lower case
+                # C-SPARQL writes the function ``timestamp`` in lower case.
+                return self._call("timestamp", args)
             case Call(name, args):
                 own = _LEVELS.get(name, _PRIMARY)
                 return bracketed(self._operation(name, args, own), own, level)
@@ -133,7 +135,7 @@ class Printer:
         return f"{name}({', '.join(map(self.expression, args))})"
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        """Return the text of a set function; without a word in the dialect, it is printed by IRI."""
+        """Return the text of a set function; if the dialect has no keyword for it, the text has its IRI."""
         if self._dialect == "sparql" and aggregate.name in STATISTICAL:
             iri, parameter = aggregate_iri(aggregate)
             aggregate = replace(aggregate, name=str(iri), parameter=parameter)
@@ -148,7 +150,7 @@ class Printer:
     # --- groups
 
     def enclosed(self, head: str, lines: list[str]) -> list[str]:
-        """Return ``head {``, the indented lines and ``}`` as lines."""
+        """Return ``head {``, the indented lines and ``}`` as lines of a printed query."""
         start = f"{head} {{".lstrip()
         return [start, *[f"  {line}" for line in lines], "}"] if lines else [f"{start} }}"]
 
@@ -177,7 +179,7 @@ class Printer:
         return lines
 
     def _places(self, conditions: Sequence[Expr], members: Sequence[GroupItem]) -> list[int]:
-        """Return the places of FILTERs: last, or before the first block with a later-declared window."""
+        """Return the places of FILTERs in a group: last, or before a block with a later-declared window."""
         limit = len(members)
         places: list[int] = []
         for condition in reversed(conditions):
@@ -190,7 +192,7 @@ class Printer:
         return places
 
     def _windows(self, node: object) -> frozenset[int]:
-        """Return the numbers of the windows that a node reads, if blocks declare windows."""
+        """Return the numbers of the windows that an algebra node reads, if STREAM blocks declare windows."""
         numbers = {name: number for number, name in enumerate(self.blocks.declared)}
         return frozenset(numbers.get(name, 0) for name in window_names(node)) if numbers else frozenset()
 
@@ -200,7 +202,7 @@ class Printer:
         return text if isinstance(expr, n.Exists) else f"({text})"
 
     def _members(self, node: Algebra) -> list[GroupItem]:
-        """Return the first members of a group that is parsed as ``node``."""
+        """Return the first parts of a printed group that is parsed as ``node``."""
         node = _unmerged(node)
         match node:
             case n.Bgp() | n.Path():
@@ -223,7 +225,7 @@ class Printer:
                 return [GroupItem(node)]
 
     def _followed(self, members: list[GroupItem], node: Algebra) -> list[GroupItem]:
-        """Return the members with a further one, unless it is the unit; triples extend the run before them.
+        """Return a printed group's parts with a further part; triples extend the run of triples before them.
 
         A second basic graph pattern is printed in braces, because the parser would merge it with the first.
         """
@@ -247,7 +249,7 @@ class Printer:
         return members
 
     def _added(self, member: GroupItem) -> list[str]:
-        """Return the lines of a member that is not a run of triples."""
+        """Return the lines of a part of a printed group that is not a run of triples."""
         node, terms = member.node, self.terms
         match node:
             case n.LeftJoin(_, right, condition) if member.last:
@@ -273,7 +275,8 @@ class Printer:
             case n.Service(name, inner, silent, block):
                 head = f"SERVICE {'SILENT ' if silent else ''}{terms.term(name)}"
                 lines = self.enclosed(head, self.inside(inner))
-                # The comment makes the texts of static parts differ if only the number of the call differs.
+                # The printed comment makes the texts of static parts differ if only the number of the SERVICE
+                # call differs.
                 return [f"# answer {block + 1} of this call", *lines] if block else lines
             case n.Window(name, inner, stream):
                 return self.enclosed(self._window(name, stream), self.inside(inner))
@@ -292,7 +295,7 @@ class Printer:
         return [" ".join([head, "{", *map(row_text, values.rows), "}"])]
 
     def _window(self, name: NamedNode | Var, stream: Var | None) -> str:
-        """Return the head of a window's block, which may declare the window."""
+        """Return the head of a window's block in the printed text, which may declare the window."""
         blocks = self.blocks
         if not isinstance(name, Var) and name in blocks.clauses:
             return f"GRAPH {blocks.clauses[name]}"
@@ -306,7 +309,10 @@ class Printer:
     # --- queries
 
     def head(self, query: ContinuousQuery, terms: TermPrinter) -> list[str] | None:
-        """Return the lines before the dataset; None for a SELECT. ``terms`` prints the template."""
+        """Return the lines of a printed query before its dataset clause; None for a SELECT.
+
+        The printer ``terms`` prints the CONSTRUCT template.
+        """
         match query.form:
             case "select":
                 return None
@@ -326,15 +332,15 @@ class Printer:
     def select(
         self, parts: SelectParts, head: Sequence[str] | None = None, clauses: Sequence[str] = ()
     ) -> list[str]:
-        """Return the lines of a query or sub-query.
+        """Return the lines of a printed query or sub-query.
 
         The WHERE clause is printed first, because its blocks declare their windows before the blocks of
-        expressions. ``head`` replaces SELECT and its columns; ``clauses`` are lines before WHERE.
+        expressions. The text ``head`` replaces SELECT and its columns; ``clauses`` are lines before WHERE.
         """
         var, write = self.terms.var, self.expression
         where = self.enclosed("WHERE", self.inside(parts.pattern))
-        # A computed key that is a hidden variable gets a name only if hidden variables are printed as
-        # variables.
+        # A computed GROUP BY key that is a hidden variable gets a name only if hidden variables are printed
+        # as variables.
         named = {key for key, _ in parts.keys if not (key.hidden and self.terms.abbreviates)}
         keys = [
             var(key) if expr is None else f"({write(expr)}{f' AS {var(key)}' if key in named else ''})"

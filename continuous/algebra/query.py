@@ -21,9 +21,10 @@ MATCH = NamedNode("urn:quadrill:match")
 
 @dataclass(frozen=True, slots=True)
 class SequenceElement:
-    """One step of SEQ: a pattern that matches one element of a stream.
+    """One step of a SEQ block: a pattern that matches one element of a stream.
 
-    ``at`` is bound to the element's time. ``conditions`` can use the variables of earlier steps, too.
+    The variable ``at`` of a SEQ step is bound to the element's time. The ``conditions`` of a SEQ step can use
+    the variables of earlier steps, too.
     """
 
     stream: NamedNode
@@ -35,15 +36,15 @@ class SequenceElement:
 
     @property
     def variables(self) -> Names:
-        """The variables of a match of the step, without blank nodes, which may differ in each element."""
+        """The variables of a SEQ step's pattern, without those of blank nodes, which differ by element."""
         return frozenset(name for name in in_scope(self.pattern) if not Var(name).hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class SequencePattern:
-    """SEQ: steps that elements match one after the other.
+    """A SEQ block: steps that elements match one after the other.
 
-    ``skip``: an element belongs to at most one match per key.
+    With ``skip``, an element belongs to at most one match of the SEQ block per key.
     """
 
     steps: tuple[SequenceElement, ...]
@@ -53,31 +54,28 @@ class SequencePattern:
 
     @property
     def streams(self) -> tuple[NamedNode, ...]:
-        """The streams of the steps in the order of the text, without duplicates."""
+        """The streams of a SEQ block's steps in the order of the text, without duplicates."""
         return tuple(dict.fromkeys(step.stream for step in self.steps))
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """A window as section 3 of docs/language.md lists them. Times are milliseconds.
+    """The specification of a window of docs/semantics.md, section 3.
 
-    kind       text                          members used
-    now        [NOW]                         -
-    range      [RANGE w] (CQELS-QL)          width_ms
-    past       [RANGE w TO p]                width_ms, past_ms
-    grid       [RANGE w SLIDE|STEP s]        width_ms, slide_ms, t0_ms; with TO p past_ms
-    session    [SESSION g PARTITION BY ?v …] width_ms, keys, pattern
-    latest     [LATEST n BY ?v … WITHIN d]   count, width_ms (0 without WITHIN), keys, pattern
-    triples    [TRIPLES n]                   count
-    batch      [RANGE TRIPLES n]             count
-    elements   [ELEMENTS n STEP m]           count, step
-    all        [ALL]                         -
-    sequence   SEQ {…} WITHIN w              sequence: on its first stream; the window holds matches
-    step       -                             count, feeds: what another stream gives that sequence
+    Window times are milliseconds of event time. kind       text                          members used now
+    [NOW]                         - range      [RANGE w] (CQELS-QL)          width_ms past       [RANGE w TO
+    p]                width_ms, past_ms grid       [RANGE w SLIDE|STEP s]        width_ms, slide_ms, t0_ms;
+    with TO p past_ms session    [SESSION g PARTITION BY ?v …] width_ms, keys, pattern latest     [LATEST n BY
+    ?v … WITHIN d]   count, width_ms (0 without WITHIN), keys, pattern triples    [TRIPLES n]
+    count batch      [RANGE TRIPLES n]             count elements   [ELEMENTS n STEP m]           count, step
+    all        [ALL]                         - sequence   SEQ {…} WITHIN w              sequence: on its first
+    stream; the window holds matches step       -                             count, feeds: what another
+    stream gives that sequence
 
-    ``keys`` are variables of the ``pattern``, that of the window's block.
+    ``keys`` are variables by which the window groups elements; ``pattern`` is the pattern of the window's
+    block.
 
-    Kinds from outside (docs/extending.md) use ``count`` and ``step`` for the numbers of their text.
+    Window kinds of extensions (docs/extending.md) use ``count`` and ``step`` for the numbers of their text.
     """
 
     kind: str
@@ -129,12 +127,12 @@ class TemplateQuad:
 
     @property
     def terms(self) -> tuple[TermPattern | None, ...]:
-        """Subject, predicate, object and graph; None stands for the default graph."""
+        """A quad of a template: subject, predicate, object and graph; None stands for the default graph."""
         return self.triple.subject, self.triple.predicate, self.triple.object, self.graph
 
     @property
     def variables(self) -> frozenset[Var]:
-        """The variables of the quad, including those inside triple terms."""
+        """The variables of the template quad, including those inside triple terms."""
         found, terms = set(), list(self.terms)
         while terms:
             match terms.pop():
@@ -147,9 +145,9 @@ class TemplateQuad:
 
 @dataclass(frozen=True, slots=True)
 class OncePer:
-    """ONCE PER: a row is emitted unless a row with the same key was emitted within ``every_ms``.
+    """The ONCE PER clause: a row is emitted unless a row with the same key was emitted within ``every_ms``.
 
-    ``every_ms`` None stands for all time: each key is emitted once.
+    If ``every_ms`` is None, ONCE PER emits each key only once for all time.
     """
 
     variables: tuple[Var, ...]
@@ -160,7 +158,7 @@ class OncePer:
 class ResultDeclaration:
     """The kind and name that a REGISTER clause gives the result; all None in a text without the clause.
 
-    ``name`` is the bare name that C-SPARQL has in place of an IRI.
+    ``name`` is the bare name of the result that C-SPARQL has in place of an IRI.
     """
 
     kind: OneOf["query", "stream"] | None = None
@@ -173,12 +171,12 @@ class EmissionClauses:
     """The clauses of a text that say when its answers are reported and which rows are emitted.
 
     Attributes:
-        computed_every_ms: COMPUTED EVERY.
+        computed_every_ms: the period of COMPUTED EVERY in milliseconds.
         t0_ms: STARTING AT of the REGISTER clause, in milliseconds since 1970.
         report: Kolibrie's REPORT words as the text has them.
         emit: EMIT as the registration's ``report`` has it: a word or milliseconds.
-        after_ms: AFTER.
-        once_per: ONCE PER.
+        after_ms: the duration of AFTER in milliseconds.
+        once_per: the clause ONCE PER.
     """
 
     computed_every_ms: int | None = None
@@ -193,12 +191,13 @@ class EmissionClauses:
 class ContinuousQuery:
     """A parsed continuous query: one algebra for all dialects.
 
-    ``root`` includes the solution modifiers; for SELECT its outermost Project gives the columns, also
-    listed in ``columns``. ``output`` is None where the text does not say (the profile then decides).
-    ``describe`` lists DESCRIBE's terms. ``refresh_every_ms`` is REFRESH EVERY of static parts and
-    ``into_graph`` INTO GRAPH. ``parameters`` are the placeholder names in the text (bound ones
-    included), ``named_aliases`` the SELECT aliases that HAVING uses, although not in scope there.
-    ``warnings`` are sentences for the user.
+    The algebra ``root`` of a query includes the solution modifiers; for SELECT its outermost Project gives
+    the columns, also listed in ``columns``. ``output`` (istream, dstream, ...) is None if the query text does
+    not say; the profile then decides. ``describe`` lists the terms of a DESCRIBE query. ``refresh_every_ms``
+    is the period of REFRESH EVERY for static parts and ``into_graph`` INTO GRAPH. ``parameters`` are the
+    names of the placeholders in the query text, including those with a value, ``named_aliases`` the SELECT
+    aliases that HAVING uses, although not in scope there. ``warnings`` are sentences on the query for the
+    user.
     """
 
     text: str
@@ -223,7 +222,7 @@ class ContinuousQuery:
 
     @property
     def makes_blank_nodes(self) -> bool:
-        """True if the template has blank nodes."""
+        """True if the CONSTRUCT template has blank nodes."""
         return any(
             isinstance(term, Var) and term.hidden
             for quad in self.template

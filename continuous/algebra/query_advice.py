@@ -17,9 +17,12 @@ from .query import ContinuousQuery
 from .variables import expression_variables, in_scope, term_variables, triple_variables
 
 _ALIKE = 0.75
-"""Minimum similarity, between 0 and 1, of two names of which one may be a misspelling of the other."""
+"""Minimum similarity, between 0 and 1, of variable names that may be misspellings of each other."""
 _LEAST_LETTERS = 3
-"""Minimum length of a name that is compared; shorter names are similar by accident."""
+"""Minimum length of a variable name that is compared for misspellings.
+
+Names of variables that are shorter than this are similar by accident.
+"""
 
 
 def variable_advice(query: ContinuousQuery) -> list[str]:
@@ -59,7 +62,7 @@ def variable_advice(query: ContinuousQuery) -> list[str]:
 
 
 def _bound_by(node: Algebra) -> Iterable[str]:
-    """Return the variables that a node itself binds, without those of its operands."""
+    """Return the variables that an algebra node itself binds, without those of its operands."""
     match node:
         case Bgp() | Path() | Values():
             return in_scope(node)
@@ -84,9 +87,10 @@ def _meant(name: str, names: list[str]) -> str | None:
 def predicates_named(
     node: Algebra, window: NamedNode | None = None
 ) -> Iterator[tuple[NamedNode | None, NamedNode]]:
-    """Yield the predicates of the patterns, each with the window that is read; None stands for the store.
+    """Yield the predicates of a query's patterns, each with the window that is read; None is the store.
 
-    Patterns inside SERVICE calls and inside windows with a variable name are left out.
+    For the advice on predicates, patterns inside SERVICE calls and inside windows with a variable name are
+    left out.
     """
     match node:
         case Bgp(patterns):

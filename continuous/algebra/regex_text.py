@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 BACK_REFERENCE = "a back-reference in a regular expression"
-"""The rejected construct: Oxigraph's matcher does not backtrack, so it cannot match back-references."""
+"""The name of a construct that is rejected, because Oxigraph's matcher does not backtrack."""
 _START = (
     r":A-Z_a-z\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{2FF}\x{370}-\x{37D}\x{37F}-\x{1FFF}\x{200C}-\x{200D}"
     r"\x{2070}-\x{218F}\x{2C00}-\x{2FEF}\x{3001}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFFD}\x{10000}-\x{EFFFF}"
@@ -25,7 +25,7 @@ _REFERENCE = re.compile(r"\\([\\$])|\$([0-9]{1,6})")
 
 
 def has_back_reference(pattern: str, flags: str = "") -> bool:
-    r"""Return True for a pattern with a reference to the text that one of its groups matched.
+    r"""Return True for a regular expression with a reference to the text that one of its groups matched.
 
     >>> has_back_reference(r"(a)\1"), has_back_reference(r"\\1"), has_back_reference(r"(a)\1", "q")
     (True, False, False)
@@ -34,7 +34,7 @@ def has_back_reference(pattern: str, flags: str = "") -> bool:
 
 
 def pattern_text(pattern: str, flags: str = "") -> str:
-    r"""Return the pattern with the character classes of XML names written out.
+    r"""Return a regular expression with the character classes of XML names written out.
 
     >>> pattern_text("\\d+"), pattern_text("\\i\\c*").startswith("[:A-Z_a-z"), pattern_text("\\i", "q")
     ('\\d+', True, '\\i')
@@ -45,7 +45,7 @@ def pattern_text(pattern: str, flags: str = "") -> str:
 
 
 def groups_of(pattern: str) -> int:
-    """Return the number of groups of a pattern."""
+    """Return the number of groups of a regular expression."""
     return len(_GROUP.findall(_NO_GROUP.sub("", pattern)))
 
 
@@ -57,7 +57,7 @@ def digits_of_group(digits: str, groups: int) -> str:
 
 
 class Replacement(NamedTuple):
-    """A replacement in Oxigraph's syntax, with the counts of its ``fixed`` characters and ``groups``."""
+    """A replacement of REPLACE in Oxigraph's syntax, with its counts of fixed characters and groups."""
 
     text: str
     fixed: int
@@ -65,11 +65,11 @@ class Replacement(NamedTuple):
 
 
 def read_replacement(replacement: str, pattern: str, flags: str = "") -> Replacement | None:
-    r"""Translate a replacement of XPath; return None for an invalid replacement.
+    r"""Translate a replacement string of XPath's REPLACE; return None for an invalid replacement.
 
-    A ``\`` or ``$`` that neither escapes a character nor names a group is invalid. With the flag ``q``, the
-    replacement is taken literally. Groups are written in braces, so that a digit after a group is not read as
-    part of its number.
+    In a replacement of REPLACE, a ``\`` or ``$`` that neither escapes a character nor names a group is
+    invalid. With the flag ``q`` of REPLACE, the replacement is taken literally. Group references of a
+    replacement are written in braces, so that a following digit is not read as part of the number.
     """
     if "q" in flags:
         return Replacement(replacement.replace("$", "$$"), len(replacement), 0)
@@ -96,7 +96,7 @@ def read_replacement(replacement: str, pattern: str, flags: str = "") -> Replace
 
 
 def replacement_text(replacement: str, pattern: str, flags: str = "") -> str | None:
-    r"""Return a replacement in Oxigraph's syntax; None for an invalid replacement.
+    r"""Return a replacement of XPath's REPLACE in Oxigraph's syntax; None for an invalid replacement.
 
     >>> replacement_text("$10", "(a)"), replacement_text("$2T$1", "(a)(b)"), replacement_text("\\$1", "a")
     ('${1}0', '${2}T${1}', '$$1')

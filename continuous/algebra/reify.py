@@ -1,9 +1,10 @@
 """Canonical reifiers: the reifier of ``<< s p o >>`` in a window is a function of the graph and the triple.
 
 RDF 1.2 gives every ``<< >>`` of a document a new blank node as its reifier. In the windows of RSP-QL*, equal
-annotated triples are one triple, and several annotations of one triple join. So a blank node that reifies
-exactly one triple in exactly one graph of the window gets a name derived from both; nested reifiers are
-renamed from the inside out. Named reifiers, and blank nodes that reify several triples, keep their names.
+annotated triples are one triple, and several annotations of one triple join. A blank node that therefore
+reifies exactly one triple in exactly one graph of the window gets a name derived from the triple and the
+graph; nested reifiers are renamed from the inside out. Named reifiers, and blank nodes that reify several
+triples, keep their names in windows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def has_reifiers(content: Iterable[Quad]) -> bool:
 
 
 def canonical_content(content: Mapping[Quad, int]) -> dict[Quad, int]:
-    """Return the content with canonical reifiers; equal quads are merged, with the greatest event time."""
+    """Return a window's content with canonical reifiers.
+
+    Equal quads are merged, with the greatest event time.
+    """
     stated: dict[BlankNode, set[Statement]] = {}
     for quad in content:
         if states(quad):
@@ -42,7 +46,7 @@ def canonical_content(content: Mapping[Quad, int]) -> dict[Quad, int]:
 
 
 def assert_quoted(content: Mapping[Quad, int]) -> dict[Quad, int]:
-    """Return the content with reified triples asserted in their graphs (option ``quoted_asserted``)."""
+    """Return a window's content with reified triples asserted in their graphs (``quoted_asserted``)."""
     result = dict(content)
     for quad, time in content.items():
         if quad.predicate == REIFIES and isinstance(quad.object, Triple):
@@ -64,16 +68,16 @@ class CanonicalNames:
     """Renames blank reifiers to canonical names, which are cached until `forget`."""
 
     def __init__(self, about: Callable[[BlankNode], Statement | None]) -> None:
-        """Take ``about``, which returns the only statement of a blank node; None if none or several."""
+        """Create a renamer; ``about`` returns the only reifies statement of a blank node, or None."""
         self._about = about
         self._names: dict[BlankNode, BlankNode] = {}
 
     def forget(self, node: BlankNode) -> None:
-        """Drop a node's cached name, because the triple that the node reifies has changed."""
+        """Drop a blank node's cached canonical name, because the triple that it reifies has changed."""
         self._names.pop(node, None)
 
     def quad(self, quad: Quad) -> Quad:
-        """Return the quad with canonical reifiers; the same object if nothing is renamed."""
+        """Return a quad with canonical reifiers; the same object if no reifier is renamed."""
         subject, object_, graph = self._term(quad.subject), self._term(quad.object), quad.graph_name
         if isinstance(graph, BlankNode):
             graph = self._blank(graph)
@@ -106,9 +110,9 @@ class CanonicalNames:
 class CanonicalReifiers:
     """Translates changes of a set of quads into changes of quads with canonical reifiers.
 
-    With ``asserts``, each reified triple counts as asserted in its graph, too. Invariant: the running sum of
-    the output changes has the quads that `canonical_content` (after `assert_quoted`) gives for the running
-    sum of the input changes.
+    With ``asserts``, each reified triple counts as asserted in its graph, too. Invariant of the translation
+    to canonical reifiers: the running sum of the output changes has the quads that `canonical_content` (after
+    `assert_quoted`) gives for the running sum of the input changes.
 
     When the statements about a reifier change, the live quads that mention it, or mention a reifier of a
     triple that mentions it, are renamed. In nearly all elements, a reifier and all quads that mention it
@@ -116,7 +120,7 @@ class CanonicalReifiers:
     """
 
     def __init__(self, asserts: bool, live: Iterable[Quad] = ()) -> None:
-        """Take ``live``: quads without reifiers that are in the set already, in their original form."""
+        """Create a translator; ``live`` are quads in the set already, all without reifiers."""
         self._asserts = asserts
         self._statements: dict[BlankNode, set[Statement]] = {}
         self._mentions: dict[BlankNode, set[Quad]] = {}
@@ -148,7 +152,7 @@ class CanonicalReifiers:
         return {quad: weight for quad, weight in occurrences.items() if weight}
 
     def _affected(self, statements: Iterable[Quad]) -> set[BlankNode]:
-        """Return the reifiers of the statements and, transitively, reifiers of triples that mention them."""
+        """Return the reifiers of statements and, transitively, the reifiers of triples that mention them."""
         waiting = [quad.subject for quad in statements]
         found: set[BlankNode] = set()
         while waiting:

@@ -20,11 +20,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The policy for when a query is evaluated.
+    """The report policy of a query: it says when the query is evaluated.
 
     Attributes:
         every_ms: the period of the kind ``periodic``, to which ``strict`` belongs, too.
-        non_empty: suppress reports while every window is empty.
+        non_empty: True if reports are suppressed while every window is empty.
         after_ms: milliseconds after the first instant during which the query is not evaluated.
     """
 
@@ -37,11 +37,12 @@ class Report:
 
 
 class Evaluation(NamedTuple):
-    """A request to evaluate the query at instant ``at`` over the current contents of the timeline's windows.
+    """A timeline's request to evaluate the query at instant ``at`` over the windows' current contents.
 
     ``window`` holds the bounds of the window that closed at ``at``, the first such window in text order.
-    ``revises``: late elements changed contents that the last evaluation used. ``skipped``: the report belongs
-    to a run of empty reports whose `EmptyReportRun` follows, so only rows that leave the answer are emitted.
+    ``revises`` says that late elements changed window contents that the last evaluation used. ``skipped``
+    says that the report belongs to a run of empty reports whose `EmptyReportRun` follows, so only rows that
+    leave the answer are emitted.
     """
 
     at: int
@@ -52,7 +53,7 @@ class Evaluation(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The instant ``at``, under the name that the other kinds of steps use."""
+        """The instant ``at`` of the evaluation, under the name that the other kinds of steps use."""
         return self.at
 
 
@@ -69,7 +70,7 @@ class EmptyReportRun:
 class UnchangedRun:
     """A run of evaluations over unchanged contents, which are skipped because they would emit nothing.
 
-    ``number`` is the number of evaluations; the last is at or before ``end``.
+    ``number`` is the number of skipped evaluations; the last is at or before ``end``.
     """
 
     end: int

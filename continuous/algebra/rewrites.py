@@ -1,4 +1,4 @@
-"""The rewrites of a query before its static parts are split off, in their order."""
+"""The rewrites of a query's algebra, in their order, before its static parts are split off."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ def move_outward(root: Algebra) -> Algebra:
     Raises QueryTextError for a BIND that would have to move although its block uses its variable.
 
     The queries of the RSP-QL* paper filter inside ``WINDOW <w> { GRAPH ?g { ... } }`` by variables that only
-    patterns outside the block bind, so that SPARQL would see them unbound. Such a FILTER or BIND moves to the
-    nearest enclosing group that binds the variables (docs/semantics.md, section 5). Before:
+    patterns outside the block bind, so that SPARQL would see them unbound. A FILTER or BIND whose variables
+    are bound only outside of its block moves to the nearest enclosing group that binds the variables
+    (docs/semantics.md, section 5). Before:
 
         Join(Bgp(?x :limit ?l), Window(w, Filter(?v > ?l, Bgp(?x :value ?v))))
 
@@ -73,16 +74,16 @@ def move_outward(root: Algebra) -> Algebra:
 
         Filter(?v > ?l, Join(Bgp(?x :limit ?l), Window(w, Bgp(?x :value ?v))))
 
-    A FILTER inside OPTIONAL becomes a condition of the left join. Nothing moves out of EXISTS, MINUS, UNION
-    branches or sub-queries. If no such group binds a variable, the FILTER or BIND stays, and the variable is
-    unbound.
+    A FILTER that moves but stands inside OPTIONAL becomes a condition of the left join. No FILTER or BIND
+    moves out of EXISTS, MINUS, UNION branches or sub-queries. If no enclosing group binds a variable of a
+    FILTER or BIND, the clause stays, and the variable is unbound.
     """
     return _GroupParts(in_scope(root), NO_NAMES, NO_NAMES).rewrite(root)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A FILTER (``var`` None) or BIND that may move; ``needs`` are its variables that outer groups bind."""
+    """A FILTER (``var`` None) or BIND that may move; ``needs`` are its variables from outer groups."""
 
     var: Var | None
     expr: Expr
@@ -90,12 +91,12 @@ class _Moved:
 
 
 class _GroupParts:
-    """One group: the operands of its joins, its BINDs and FILTERs, and the blocks inside it.
+    """One group of a query's pattern: its joined operands, BINDs and FILTERs, and the blocks inside it.
 
     ``bound`` are the variables that the group binds, ``outer`` the variables of enclosing groups to which a
     FILTER may move, and ``substituted`` the variables that EXISTS substitutes. A FILTER or BIND moves only
-    out of a ``block``; a block nested in another block can also use the ``outer`` variables of the enclosing
-    block.
+    out of a GRAPH or window ``block``; a block nested in another block can also use the ``outer`` variables
+    of the enclosing block.
     """
 
     def __init__(self, bound: Names, outer: Names, substituted: Names, *, block: bool = False) -> None:
@@ -107,7 +108,7 @@ class _GroupParts:
         self.leaving: list[_Moved] = []
 
     def rewrite(self, node: Algebra) -> Algebra:
-        """Return the group with FILTERs and BINDs placed; `leaving` holds those that move further out."""
+        """Return the group with FILTERs and BINDs placed; `leaving` has those that move further out."""
         node = self._walk(node)
         node = self._place_binds(node)
         for moved in sorted(self._pending, key=lambda each: each.var is None):
@@ -196,8 +197,8 @@ class _GroupParts:
         binds = [moved for moved in optional.leaving if moved.var is not None]
         if not binds:
             return LeftJoin(left, right, _conjunction(conditions))
-        # A BIND that needs the left side is evaluated above the left join, only for rows that the right side
-        # extended.
+        # A BIND inside OPTIONAL that needs the left side is evaluated above the left join, only for rows that
+        # the right side extended.
         matched = Var(f"_:matched.{binds[0].var.name}" if binds[0].var else "_:matched")
         result: Algebra = LeftJoin(left, Extend(right, matched, Constant(_TRUE)), _conjunction(conditions))
         for bind in binds:
@@ -213,7 +214,7 @@ class _GroupParts:
         return result
 
     def _place_binds(self, node: Algebra) -> Algebra:
-        """Put each pending BIND on the first operand that binds its variables, below users of its value."""
+        """Put each moved BIND above the first operand that binds its variables, below users of its value."""
         for moved in [each for each in self._pending if each.var is not None]:
             if not moved.needs <= in_scope(node):
                 continue
@@ -234,7 +235,7 @@ class _GroupParts:
 
 
 def _direct_variables(expr: Expr) -> Names:
-    """Return the variables of an expression, without those in EXISTS patterns."""
+    """Return the variables that an expression reads outside its EXISTS patterns."""
     match expr:
         case Var(name):
             return frozenset((name,))
@@ -265,14 +266,15 @@ def rename_subquery_variables(root: Algebra, kept: Names = NO_NAMES) -> Algebra:
     """Return the query with hidden variables of sub-queries in EXISTS renamed apart from the tested row.
 
     A variable that a sub-query does not select is local to the sub-query (SPARQL 1.1 section 12). Oxigraph's
-    optimizer confuses it with the row's variable of the same name, and takes the local variable to be bound
-    or not a number. The names in ``kept`` have a meaning outside the query text and are not renamed.
+    optimizer confuses a local variable of such a sub-query with the tested row's variable of the same name,
+    and takes the local variable to be bound or not a number. The names in ``kept`` have a meaning outside the
+    query text and are not renamed.
     """
     return _rename_subquery_variables(root, NO_NAMES, kept, set(mentioned(root)))
 
 
 def _rename_subquery_variables(node: Algebra, row: Names, kept: Names, taken: set[str]) -> Algebra:
-    """Rename below a node; ``row`` are the variables of the rows that an enclosing EXISTS is tested for."""
+    """Rename hidden variables below a node; ``row`` are the variables of rows that EXISTS tests."""
     if row and isinstance(node, Project | Group):
         names: dict[str, str] = {}
         for name in sorted((mentioned(node) - in_scope(node) - kept) & row):
@@ -294,8 +296,8 @@ def _rename_subquery_variables(node: Algebra, row: Names, kept: Names, taken: se
 def drop_idle_minus(node: Algebra) -> Algebra:
     """Return the query without every MINUS that cannot remove a row.
 
-    A MINUS whose sides share no variable removes nothing (SPARQL 1.1 section 8.3.3). Inside EXISTS, Oxigraph
-    would count the variables of the tested row as shared and remove rows.
+    A MINUS whose sides share no variable removes nothing (SPARQL 1.1 section 8.3.3). For a MINUS inside
+    EXISTS, Oxigraph would count the variables of the tested row as shared and remove rows.
     """
     if isinstance(node, Minus) and not in_scope(node.left) & in_scope(node.right):
         return drop_idle_minus(node.left)
@@ -314,7 +316,7 @@ def has_order(root: Algebra) -> bool:
 def prepare(query: ContinuousQuery) -> Algebra:
     """Return the algebra to evaluate, after all rewrites of docs/semantics.md, section 5."""
     streams = {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
-    # A query without a text may contain any construct of the list of corrections.
+    # A query that was not parsed from a text may contain any construct of the list of corrections.
     marked = not query.text or ANY_MARK.search(query.text)
     root = as_both_read(hide_graph_names(query.root)) if marked else query.root
     root = rename_subquery_variables(root, frozenset(each.name for each in streams.values()))
@@ -337,9 +339,9 @@ def bind_streams(node: Algebra, streams: dict[NamedNode, Var]) -> Algebra:
 def lift_modifiers(node: Algebra) -> Algebra:
     """Move projections and solution modifiers from inside a window to outside the window.
 
-    Before ``Window(w, Project(P, columns))``, which C-SPARQL's merged window around a whole query produces;
-    after ``Project(Window(w, P), columns)``. The move is safe because a window changes only the dataset of
-    patterns.
+    The rewrite turns ``Window(w, Project(P, columns))``, which C-SPARQL's merged window around a whole query
+    produces, into ``Project(Window(w, P), columns)``. Moving projections and modifiers out of a window is
+    safe, because a window changes only the dataset of patterns.
     """
     match node:
         case Window(NamedNode(), Project() | Distinct() | Slice() | OrderBy() as inner, None):
@@ -354,7 +356,7 @@ def lift_modifiers(node: Algebra) -> Algebra:
 
 
 def with_projection(node: Algebra) -> Algebra:
-    """Return the query with an explicit Project of its visible variables below its modifiers."""
+    """Return the query with an explicit Project of its visible variables below its LIMIT and DISTINCT."""
     if isinstance(node, (Slice, Distinct)):
         return with_children(node, [with_projection(each) for each in children(node)])
     if isinstance(node, Project):

@@ -30,8 +30,8 @@ class ScalarFunction:
     """A scalar function that expressions call by IRI.
 
     Attributes:
-        call: takes terms; a result of None is an error of the expression. It raises no exception but
-            MemoryError.
+        call: computes the result from terms; a result of None is an error of the expression. The function
+            ``call`` raises no exception but MemoryError.
         arities: the allowed numbers of arguments.
         is_deterministic: equal arguments always give equal results.
         is_costly: one call may take longer than a millisecond.
@@ -50,11 +50,11 @@ _CALLS: dict[NamedNode, Function] = {}
 _OUTSIDE: dict[NamedNode, ScalarFunction] = {}
 
 FUNCTIONS: Mapping[NamedNode, ScalarFunction] = MappingProxyType(_FUNCTIONS)
-"""All registered functions by IRI."""
+"""All registered scalar functions by IRI."""
 CALLS: Mapping[NamedNode, Function] = MappingProxyType(_CALLS)
-"""The callables of all functions by IRI, in the form of Oxigraph's ``custom_functions``."""
+"""The callables of all scalar functions by IRI, in the form of Oxigraph's ``custom_functions``."""
 EXTENSION_FUNCTIONS: Mapping[NamedNode, ScalarFunction] = MappingProxyType(_OUTSIDE)
-"""The functions by IRI that extensions have registered."""
+"""The scalar functions by IRI that extensions have registered."""
 
 
 def register(
@@ -69,13 +69,13 @@ def register(
 
     Args:
         iri: the IRI in query texts, as in ``BIND(<urn:example:double>(?x) AS ?y)``.
-        function: returns the result for RDF terms. A result of None and an exception are errors of the
-            expression.
+        function: returns the result for RDF terms. A result of None and an exception of the function are
+            errors of the expression.
         arity: the number of arguments, or all allowed numbers.
-        deterministic: equal arguments always give equal results. Continuous queries reject other functions,
-            because a replay could not repeat their answers.
-        costly: a call may take longer than a millisecond. Queries that call the function are evaluated in a
-            worker process, and conditions that call it may be evaluated after the joins
+        deterministic: equal arguments always give equal results. Continuous queries reject functions that are
+            not deterministic, because a replay could not repeat their answers.
+        costly: a call may take longer than a millisecond. Queries that call a costly function are evaluated
+            in a worker process, and conditions that call it may be evaluated after the joins
             (``uncertain_filters``).
 
     Raises:
@@ -91,7 +91,10 @@ def register(
 
 
 def add(iri: NamedNode, function: ScalarFunction) -> None:
-    """Register a function whose ``call`` checks its arguments and raises no errors; for built-in packages."""
+    """Register a scalar function whose ``call`` checks its arguments and raises no errors.
+
+    Only packages of Quadrill register functions in this way.
+    """
     _FUNCTIONS[iri] = function
     _CALLS[iri] = function.call
     if not function.is_built_in:
@@ -99,7 +102,7 @@ def add(iri: NamedNode, function: ScalarFunction) -> None:
 
 
 def unregister(iri: NamedNode) -> None:
-    """Remove a function; no query that calls the function may be running."""
+    """Remove a scalar function; no query that calls it may be running."""
     del _FUNCTIONS[iri], _CALLS[iri]
     _OUTSIDE.pop(iri, None)
 
@@ -122,8 +125,8 @@ _RESERVED = ("urn:quadrill:", "http://www.w3.org/2001/XMLSchema#")
 def guarded(what: str, iri: NamedNode, function: Function) -> Function:
     """Wrap an extension's callable so that its exceptions become errors of the expression.
 
-    The first exception is logged for the author of the function; NotNumericError is an ordinary error and is
-    not logged.
+    The first exception of a function is logged for the author of the function; NotNumericError is an ordinary
+    error and is not logged.
     """
     logged = False
 

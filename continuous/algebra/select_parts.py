@@ -11,7 +11,7 @@ from .variables import Scopes
 
 @dataclass(slots=True)
 class SelectParts:
-    """The clauses of a query or sub-query; ``columns`` is None without a projection (ASK, CONSTRUCT)."""
+    """The clauses of a query, split from its algebra; ``columns`` is None without a projection."""
 
     pattern: Algebra
     mode: str = ""
@@ -54,7 +54,7 @@ def select_parts(node: Algebra, *, projected: bool) -> SelectParts:
 
 
 def _group(parts: SelectParts, node: Algebra) -> bool:
-    """Split off HAVING, the trailing VALUES and GROUP BY; return False if there is no grouping."""
+    """Split off HAVING, the trailing VALUES and GROUP BY; return False if the query has no grouping."""
     values: n.Values | None = None
     match node:
         case n.Join(left, n.Values() as rows):
@@ -80,7 +80,7 @@ def _group(parts: SelectParts, node: Algebra) -> bool:
 
 
 def _expressions(parts: SelectParts, columns: tuple[Var, ...]) -> None:
-    """Split off the SELECT expressions: the outermost Extends, in the order of the columns."""
+    """Split off the SELECT expressions: the outermost Extend nodes, in the order of the columns."""
     places = {column: place for place, column in enumerate(columns)}
     last = len(columns)
     found: list[tuple[Var, Expr]] = []

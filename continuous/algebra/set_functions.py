@@ -1,15 +1,16 @@
 """The set functions of SPARQL 1.1 section 18.5.1 and statistical ones, each with one defined result.
 
 An error or an unbound value makes SUM, AVG, MIN, MAX, GROUP_CONCAT and the statistical functions an error
-(unbound); SAMPLE and COUNT pass over it. An empty group gives SUM and AVG 0, GROUP_CONCAT the empty
-string, the others no value. Sums of doubles are correctly rounded (`math.fsum`), those of integers and
-decimals exact, and a mean is the sum divided by the number of values; a quotient of decimals keeps 18 digits
-after the point and an integer 64 bits, as in the store. SAMPLE is the least term, GROUP_CONCAT works in term
-order. Numbers are written as the store writes them: shortest digits, never an exponent.
+(unbound); SAMPLE and COUNT pass over it. For an empty group, SUM and AVG are 0, GROUP_CONCAT is the empty
+string, and other set functions have no value. Sums of doubles are correctly rounded (`math.fsum`), those of
+integers and decimals exact, and a mean is the sum divided by the number of values; a quotient of decimals
+keeps 18 digits after the point and an integer 64 bits, as in the store. SAMPLE returns the least term, and
+GROUP_CONCAT concatenates in term order. Set functions write numbers as the store does: shortest digits, never
+an exponent.
 
 MEDIAN is the middle value in value order, or the mean of the two middle ones; PERCENTILE with parameter p
 interpolates linearly at rank p/100 * (n - 1), so that PERCENTILE 50 equals MEDIAN. VARIANCE and STDDEV
-are computed for a sample (divisor n - 1), as doubles; for a single value both are errors.
+are computed as those of a sample (divisor n - 1), as doubles; for a single value both are errors.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ def double_text(number: float) -> str:
     if number in (float("inf"), float("-inf")):
         return "INF" if number > 0 else "-INF"
     if 2.0**49 <= abs(number) < 2.0**51 and abs(number) % 0.5 == 0.25:
-        # Two texts are equally near and short; Rust prints the larger one, Python's repr the one with an even
-        # digit.
+        # If two decimal texts of a double are equally near and short, Rust prints the larger one and Python's
+        # repr the one with an even digit.
         return f"{int(number)}.{3 if abs(number) % 1 == 0.25 else 8}"
     return _without_exponent(repr(number))
 
 
 def single_text(number: float) -> str:
-    """Return a single-precision number as text as Oxigraph prints it: the nearest of the shortest texts."""
+    """Return a single-precision number as Oxigraph prints it: the nearest of the shortest decimal texts."""
     if not number or not math.isfinite(number):
         return double_text(float(number))
     size = Decimal(abs(float(number)))
@@ -75,18 +76,19 @@ NATIVE = frozenset(("COUNT",))
 """Set functions whose result SPARQL defines completely, so that the store's own implementation is used."""
 
 STATISTICAL = frozenset(("MEDIAN", "STDDEV", "VARIANCE", "PERCENTILE"))
-"""The set functions that SPARQL does not have."""
+"""The statistical set functions, which SPARQL does not have."""
 
 AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
 """Prefix of the IRIs of ``median``, ``stddev``, ``variance`` and ``percentile:<0 to 100>`` in plain
 SPARQL."""
 
-# ``…percentile:95(e)`` is PERCENTILE(e, 95), because custom aggregates of Oxigraph take one argument.
+# The call ``…percentile:95(e)`` in plain SPARQL is PERCENTILE(e, 95), because custom aggregates of Oxigraph
+# take one argument.
 PERCENTILE_IRI = re.compile(re.escape(AGGREGATE_NAMESPACE) + r"percentile:([0-9]+|[0-9]+\.[0-9]+)")
 
 
 def aggregate_iri(aggregate: Aggregate) -> tuple[NamedNode, Expr | None]:
-    """Return the IRI of a statistical function, and its parameter unless the IRI contains it."""
+    """Return the IRI of a statistical set function, and its parameter unless the IRI contains it."""
     match aggregate.parameter:
         case Constant(Literal() as number):
             iri = f"{AGGREGATE_NAMESPACE}percentile:{number.value}"
@@ -113,12 +115,12 @@ class NotNumericError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SetFunction:
-    """The definition of a set function.
+    """The definition of a set function (aggregate function).
 
     Attributes:
         value: computes the result over all bound values of a group, without duplicates for DISTINCT; None is
             an error. GROUP_CONCAT takes a ``separator``, PERCENTILE a ``parameter``.
-        passes_over_errors: an error among the values does not make the result an error.
+        passes_over_errors: True if an error among the values does not make the result an error.
     """
 
     value: Callable[..., Term | None]
@@ -134,8 +136,8 @@ def set_function(
 ) -> Term | None:
     """Return the result of a set function over a multiset of bound values; None for an error.
 
-    For DISTINCT, the caller has removed duplicates from ``values``. ``parameter`` is the percentile of
-    PERCENTILE.
+    For a set function with DISTINCT, the caller has removed duplicates from ``values``. The argument
+    ``parameter`` is the percentile of the set function PERCENTILE.
     """
     given = {"separator": separator, "parameter": parameter}
     try:
@@ -163,7 +165,7 @@ def numeric_value(term: Term) -> tuple[Number, NamedNode]:
 
 
 def _single(number: float) -> float:
-    """Return a number rounded to single precision, the value space of xsd:float."""
+    """Return a number rounded to single precision, as values of xsd:float are."""
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
     except OverflowError:
@@ -183,7 +185,7 @@ def promoted(values: Sequence[Term]) -> tuple[list[Number], NamedNode]:
 
 
 def number_literal(value: Number, datatype: NamedNode) -> Literal:
-    """Return the literal of a value in canonical form; raises NotNumericError if it is out of range."""
+    """Return a number's canonical literal; raise NotNumericError if it is out of its type's range."""
     if datatype == _INTEGER:
         if not -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER:
             raise NotNumericError(f"integer {value} is beyond 64 bits")
@@ -204,7 +206,10 @@ def _double(value: float) -> Literal:
 
 
 def float_sum(values: Sequence[float]) -> float:
-    """Return the correctly rounded sum; infinities and NaN as in IEEE 754, and an overflow is an infinity."""
+    """Return the correctly rounded sum of doubles; infinities and NaN are those of IEEE 754.
+
+    An overflow of the sum is an infinity.
+    """
     try:
         return math.fsum(values)
     except ValueError:
@@ -274,7 +279,7 @@ def _group_concat(values: Sequence[Term], separator: str = " ") -> Literal:
 
 
 def _percentile(values: Sequence[Term], parameter: float = 50.0) -> Term | None:
-    """Interpolate linearly between the two values next to the rank; a whole rank returns its value."""
+    """Interpolate linearly between the two values next to PERCENTILE's rank; a whole rank needs none."""
     if not values or not 0 <= parameter <= 100:
         return None
     promoted(values)
@@ -327,11 +332,11 @@ The name of an extension's aggregate is its IRI in angle brackets
 (`quadrill.continuous.expressions.aggregates`).
 """
 STANDARD = frozenset(FUNCTIONS)
-"""The names of the built-in set functions."""
+"""The names of the built-in set functions (aggregates)."""
 
 
 class CustomAccumulator:
-    """Accumulates the values of one group, with the two methods of pyoxigraph's custom aggregates."""
+    """Accumulates the values of one group for a set function, as Oxigraph's custom aggregates do."""
 
     def __init__(
         self,
@@ -343,7 +348,7 @@ class CustomAccumulator:
         skip: Term | None = None,
         take_text: Callable[[int], bool] | None = None,
     ) -> None:
-        """Take the set function; ``take_text`` gets the text length so far and returns False to stop."""
+        """Create an accumulator; ``take_text`` gets the text length so far and returns False to stop."""
         self._name = name
         self._distinct = distinct
         self._separator = separator
@@ -370,7 +375,7 @@ class CustomAccumulator:
         self._values.append(term)
 
     def finish(self) -> Term | None:
-        """Return the result of the group; Oxigraph calls this after the last value."""
+        """Return the set function's result for the group; Oxigraph calls this after the last value."""
         return set_function(self._name, self._values, separator=self._separator, parameter=self._parameter)
 
 

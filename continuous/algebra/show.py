@@ -1,8 +1,8 @@
 """Prints the algebra as S-expressions in the style of Apache Jena's SSE, for EXPLAIN and golden files.
 
 Each node is one line, with operands indented; variables have their question mark, terms are N-Triples. Hidden
-variables (blank nodes of the text) are printed as ``?_:name``. Other nodes are printed by the name of their
-class.
+variables (blank nodes of the text) are printed as ``?_:name``. Algebra nodes without a special form are
+printed by the name of their class.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEADS: dict[type, str] = {
 
 
 def show(node: Algebra) -> str:
-    """Return the pattern as an indented S-expression.
+    """Return a pattern as an indented S-expression.
 
     >>> print(show(n.Filter(n.Call("BOUND", (Var("x"),)), n.Bgp())))
     (filter (bound ?x)
@@ -112,7 +112,7 @@ def _words(parts: Iterable[object]) -> str:
 
 
 def _tree(head: str, *operands: list[str]) -> list[str]:
-    """Return the head, the indented lines of every operand, and the closing bracket on the last line."""
+    """Return a node's S-expression: head, indented lines of every operand, closing bracket at the end."""
     lines = [f"({head}"] + [_INDENT + line for operand in operands for line in operand]
     lines[-1] += ")"
     return lines

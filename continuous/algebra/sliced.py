@@ -1,7 +1,7 @@
 """Splits LIMIT over DISTINCT over projection over ORDER BY, so that columns are computed after LIMIT.
 
 A computed column is needed only for the rows of the result, since an expression is a function of its row. A
-condition of ORDER BY that uses a computed column computes the value itself, without a term id for it.
+condition of ORDER BY that uses a computed column computes the column's value itself, without a term id.
 
     slice(project(order(extend(extend(P, ?key, k), ?text, t), ?key), ?text), 10)
         ->  ?text = t of ten rows of P, in the order of k
@@ -19,7 +19,7 @@ from .variables import NO_NAMES, expression_variables, in_scope
 
 @dataclass(frozen=True, slots=True)
 class Sliced:
-    """Rows of ``input`` that are ordered and cut; ``late`` are columns that are computed afterwards."""
+    """A LIMIT split from its input; ``late`` are columns that are computed after LIMIT."""
 
     input: Algebra
     conditions: Sequence[OrderCondition]
@@ -30,7 +30,7 @@ class Sliced:
     late: Sequence[Extend] = ()
 
     def with_deferred_columns(self) -> Sliced:
-        """Return the same rows with columns computed after LIMIT, unless rows are compared by DISTINCT."""
+        """Return the same LIMIT with columns computed after it, unless DISTINCT compares rows."""
         if self.limit is None or self.distinct or any(has_exists(each.expr) for each in self.conditions):
             return self
         node, columns = self.input, []

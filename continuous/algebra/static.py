@@ -2,19 +2,19 @@
 
 A static part is a maximal sub-pattern without a window and without anything that changes from one
 evaluation to the next (NOW, RAND, ...). In a join group the static operands are gathered and split into
-components that share variables, so that no part is ever a cross product; each keeps the columns that the
-rest of the query mentions or ``COUNT(DISTINCT *)`` counts, and all its rows with their multiplicities. A
-SERVICE call is a separate part, since its rows change at other times than the rows of the store.
-Before:
+components that share variables, so that no static part is ever a cross product; each part keeps the columns
+that the rest of the query mentions or ``COUNT(DISTINCT *)`` counts, and all its rows with their
+multiplicities. A SERVICE call is a separate static part, since its rows change at other times than the rows
+of the store. Before:
 
     Join(Window(w, A), Join(Bgp(?x :p ?y . ?u :q ?v), Filter(e, B(?y))))
 
-after, when e mentions only ?y:
+The result, if the expression e mentions only ?y:
 
     Join(Window(w, A), Join(Table(0: Bgp(?x :p ?y), Filter(e, B)), Table(1: Bgp(?u :q ?v))))
 
-Inside EXISTS the variables of the group that is tested are substituted before evaluation (section 18.6), so
-there a part is only what gives the same rows with and without that substitution.
+Inside EXISTS the variables of the group that is tested are substituted before evaluation (section 18.6), so a
+static part inside EXISTS must have the same rows with and without that substitution.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ from .nodes import (
 from .variables import NO_NAMES, Names, certain, expression_variables, in_scope, mentioned
 
 VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
-"""Built-ins whose value depends on the evaluation."""
+"""Volatile built-in functions, whose value depends on the evaluation."""
 
 MERGED_PART = "merged"
-"""Name of the static part that holds the background of C-SPARQL's merged window."""
+"""Name of the static part that holds the background graphs of C-SPARQL's merged window."""
 
 VOLATILE_PREFIX = "urn:quadrill:function:"
-"""Namespace of the functions that replace the built-ins of `VOLATILE` after rewriting."""
+"""Namespace of the functions that replace calls of volatile built-ins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def is_static(node: Algebra) -> bool:
 def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPattern, ...]]:
     """Return the query with a `TableNode` in the place of each static part, and the parts.
 
-    ``keep`` are the variables that the caller reads from the solutions of the root. Raises UnsupportedError
+    ``keep`` are the variables that the caller reads from the solutions of the query. Raises UnsupportedError
     for a volatile function inside SERVICE or inside a sub-query in ``GRAPH ?g``, and for SERVICE inside GRAPH
     or inside an EXISTS that depends on the tested solution.
     """
@@ -135,7 +135,7 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
 
 
 def _counted_columns(root: Algebra) -> Names:
-    """Return the columns that ``COUNT(DISTINCT *)`` reads without naming them: all columns of its input."""
+    """Return the columns that ``COUNT(DISTINCT *)`` reads without naming them: all of its input."""
     return NO_NAMES.union(
         *(
             in_scope(each.input)
@@ -148,7 +148,7 @@ def _counted_columns(root: Algebra) -> Names:
 
 @dataclass(frozen=True, slots=True)
 class _SplitContext:
-    """The context of a node: the GRAPH around it, and the variables that an enclosing EXISTS substitutes."""
+    """The context of a node that is split: its GRAPH, and the variables that an outer EXISTS substitutes."""
 
     graph: NamedNode | Var | None = None
     substituted: Names = NO_NAMES
@@ -159,7 +159,7 @@ class _Splitter:
         self.parts: list[Algebra] = []
 
     def split(self, node: Algebra, at: _SplitContext) -> Algebra:
-        """Return the node with its static sub-patterns replaced by tables."""
+        """Return an algebra node with its static sub-patterns replaced by tables."""
         if isinstance(node, Join) or self._is_part(node, at):
             return self._split_group(node, [], at)
         match node:
@@ -193,7 +193,7 @@ class _Splitter:
                 return self._split_expressions(changed, in_scope(node.input), at)
 
     def _split_filter(self, node: Filter, at: _SplitContext) -> Algebra:
-        """Move conditions over one static component into it; other conditions stay above, in their order."""
+        """Move conditions over one static part into the part; other conditions stay above, in their order."""
         inner: Algebra = node
         conditions: list[Expr] = []
         while isinstance(inner, Filter):
@@ -205,7 +205,10 @@ class _Splitter:
         return result
 
     def _split_group(self, node: Algebra, conditions: list[Expr], at: _SplitContext) -> Algebra:
-        """Gather the static operands of a join group; conditions that a part takes leave ``conditions``."""
+        """Gather the static operands of a join group, and the conditions that belong to them.
+
+        Conditions that move into a static part leave ``conditions``.
+        """
         operands = conjuncts(node)
         static = [each for each in operands if self._is_part(each, at)]
         rest = [self.split(each, at) for each in operands if not self._is_part(each, at)]
@@ -251,7 +254,7 @@ class _Splitter:
 
 
 def _components(operands: Sequence[Algebra]) -> list[Algebra]:
-    """Join the operands into components that share no variable; each triple pattern counts separately."""
+    """Join operands into components that share no variable; each triple pattern is a separate operand."""
     groups: list[tuple[Names, list[Algebra]]] = []
     for operand in operands:
         pieces = [Bgp((each,)) for each in operand.patterns] if isinstance(operand, Bgp) else [operand]
@@ -278,7 +281,7 @@ def _distributes_over_graphs(node: Algebra) -> bool:
 
 
 def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
-    """Return True if substituting ``used`` into the pattern equals joining its rows with them."""
+    """Return True if substituting variables ``used`` in a pattern equals joining its rows with them."""
     if not used & mentioned(node):
         return True
     match node:
@@ -302,7 +305,7 @@ def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
 
 
 def _set_columns(node: Algebra, tables: dict[str, TableNode]) -> Algebra:
-    """Return the query with the columns of each table filled in."""
+    """Return the query with the columns of each static part's table filled in."""
     if isinstance(node, TableNode):
         return tables.get(node.name, node)
     return with_operands(node, [_set_columns(each, tables) for each in operands(node)])
@@ -329,12 +332,12 @@ def needed_tables(rest: Algebra) -> frozenset[str]:
 def correlation(node: Algebra, outer: Names) -> None:
     """Check that EXISTS equals a join with the tested row; raise UnsupportedError if it does not.
 
-    ``outer`` are the variables of the row for which EXISTS is tested.
+    ``outer`` are the variables of the row for which an EXISTS is tested.
 
     EXISTS substitutes the variables of the row into its pattern before the evaluation (SPARQL 1.1, section
     18.6). For patterns that only restrict (joins, unions, filters over variables that they bind), joining the
-    solutions of the pattern with the row gives the same result and can be maintained incrementally. Other
-    patterns are rejected.
+    solutions of the pattern with the row gives the same result and can be maintained incrementally. Patterns
+    in EXISTS that do more than restrict are rejected.
     """
     if outer & mentioned(node) and not _joins(node, outer):
         raise UnsupportedError(
@@ -380,9 +383,9 @@ def _joins(node: Algebra, outer: Names) -> bool:
 
 
 def merged_background(root: Algebra) -> StaticPattern:
-    """Return a part with the triples of the FROM graphs that C-SPARQL's merged window can match.
+    """Return a static part with those triples of the FROM graphs that C-SPARQL's merged window can match.
 
-    Without FROM, the triples are those of the default graph.
+    Without FROM, the triples of C-SPARQL's background are those of the default graph.
     """
     columns = (Var("o"), Var("p"), Var("s"))
     pattern: Algebra = Bgp((TriplePattern(Var("s"), Var("p"), Var("o")),))
@@ -398,7 +401,7 @@ def merged_background(root: Algebra) -> StaticPattern:
 
 
 def projected(node: Algebra) -> tuple[Var, ...]:
-    """Return the columns of a SELECT in its order; for other patterns, the visible variables by name."""
+    """Return the columns of a SELECT; for other patterns, the visible variables sorted by name."""
     while isinstance(node, (Distinct, Slice, OrderBy)):
         node = node.input
     if isinstance(node, Project):

@@ -1,20 +1,21 @@
 """Queries that differ only in constants as one pattern: their constants become columns of a table.
 
-Before, for two members:
+For example, the patterns of two member queries:
 
     Project(Join(Window(w, Bgp(?x :in :kitchen)), Table(0)), ?x)      member 1
     Project(Join(Window(w, Bgp(?x :in :hall)), Table(0)), ?x)         member 2
 
-after, with the rows (1, :kitchen) and (2, :hall) in the table ``template``:
+become one pattern, with the rows (1, :kitchen) and (2, :hall) in the table ``template``:
 
     Project(Join(Table(template: ?member ?c0), Window(w, Bgp(?x :in ?c0)), Table(0)), ?x ?member ?c0)
 
-The solutions of the common pattern with a member's number are the solutions of that member's query. This
-holds because every input of an operator that differs between members binds the member's number, so that
-operators never combine rows of two members. A constant is not replaced where this would fail: in EXISTS, on
-the right of MINUS, in paths, VALUES and GRAPH, below LIMIT, and below a GROUP BY without keys. At these
-places a static part must have the same rows for all members, unless the static part is the whole pattern of
-an EXISTS or MINUS. Inputs that are equal for all members are joined only once.
+The solutions of the common pattern with a member's number are the solutions of that member's query. The
+solutions of a shared plan's members stay separate because every input of an operator that differs between
+members binds the member's number, so that operators never combine rows of two members. A constant stays in
+the common pattern where members' rows would be mixed: in EXISTS, on the right of MINUS, in paths, VALUES and
+GRAPH, below LIMIT, and below a GROUP BY without keys. Where constants are not replaced, a static part must
+have the same rows for all members, unless the static part is the whole pattern of an EXISTS or MINUS.
+Operands that are equal for all members of a group are joined only once.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ PARAMETERS = "template"
 class Skeleton:
     """A query without its constants; queries with an equal ``digest`` can be members of one group.
 
-    ``constants`` are the removed constants in order. ``tables`` are the names of the static parts whose rows
-    may differ between members.
+    ``constants`` are the constants removed from the query, in order. ``tables`` are the names of the static
+    parts whose rows may differ between members.
     """
 
     digest: bytes
@@ -81,7 +82,7 @@ class Skeleton:
 
 @dataclass(frozen=True, slots=True)
 class MemberPattern:
-    """The common pattern of all members of a group.
+    """The common pattern of all member queries of a group.
 
     ``parameters`` are the columns of the members' table after the column `MEMBER`.
     """
@@ -136,8 +137,8 @@ class _Holes:
     The function ``change`` returns the variable for a constant, or None to keep the constant.
 
     Attributes:
-        tables: the number of occurrences of each static part where its rows may have the member's number as
-            an additional column.
+        tables: the number of occurrences of each static part at places where its rows may have the member's
+            number as an additional column.
     """
 
     def __init__(self, change: Callable[[Term], Var | None]) -> None:
@@ -205,7 +206,7 @@ class _Labels:
         self._members = TableNode(PARAMETERS, self._columns, frozenset(var.name for var in self._columns))
 
     def label(self, node: Algebra) -> Algebra:
-        """Return the pattern with `MEMBER` and the parameters bound in every solution."""
+        """Return the pattern with the variable `MEMBER` and the parameters bound in every solution."""
         if not self._differs(node):
             return join(self._members, node)
         match node:
@@ -228,8 +229,8 @@ class _Labels:
     def _join(self, operands: list[Algebra]) -> Algebra:
         """Join operands, and let them bind the member's number and the parameters.
 
-        Operands that match parameters like variables are joined with the table of members if necessary; other
-        operands that differ between members are rewritten by `label`.
+        Operands that match the members' constants like variables are joined with the table of members if
+        necessary; other operands that differ between members are rewritten by `label`.
         """
         labelled = whole = False
         joined: list[Algebra] = []
@@ -246,13 +247,14 @@ class _Labels:
             else:
                 whole = True
                 joined.append(self.label(each))
-        # A rewritten operand binds number and parameters; a static part that differs binds only the number.
+        # An operand rewritten for members binds the member's number and constants; a static part that differs
+        # binds only the number.
         if not whole and (self._parameters or not labelled):
             joined.insert(0, self._members)
         return join(*joined)
 
     def _differs(self, node: Algebra) -> bool:
-        """Return True if the pattern contains a parameter, or a static part that differs between members."""
+        """Return True if a pattern contains a member's parameter, or a static part that differs by member."""
         return any(self._differs_itself(each) for each in all_nodes(node))
 
     def _differs_itself(self, node: Algebra) -> bool:
@@ -268,7 +270,7 @@ class _Labels:
 
 
 def _is_open(node: Algebra) -> bool:
-    """Return True for a pattern in which parameters are ordinary variables of triple patterns."""
+    """Return True for a pattern whose member parameters are ordinary variables of triple patterns."""
     match node:
         case Bgp():
             return True

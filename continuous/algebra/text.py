@@ -1,12 +1,12 @@
 """Conversion of the algebra to SPARQL 1.2 text that Oxigraph parses to the same algebra.
 
 The algebra is first rewritten to nodes that SPARQL can express, and then printed. Rows of static parts become
-triple patterns, a left join whose right side is a Filter gets the condition ``true``, and each grouping
+triple patterns, a left join whose right side is a Filter gets the condition ``true``, and each GROUP BY
 becomes a sub-select. Blank nodes of patterns are printed as variables.
 
-With `FunctionNames` the result is determined even where SPARQL allows several results (docs/semantics.md,
-section 1). Set functions become custom aggregates, and ORDER BY sorts by a total order of terms, with all
-columns as further sort keys.
+With custom functions (`FunctionNames`) the result of the text is determined even where SPARQL allows several
+results (docs/semantics.md, section 1). In such a text, set functions become custom aggregates, and ORDER BY
+sorts by a total order of terms, with all columns as further sort keys.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _TRUE = n.Constant(Literal("true", datatype=NamedNode(XSD + "boolean")))
 
 
 class FunctionNames(Protocol):
-    """Names of the custom functions that a text calls; the evaluation registers them with Oxigraph."""
+    """Names of the custom functions that a SPARQL text calls; the evaluation registers them with Oxigraph."""
 
     def aggregate(self, aggregate: n.Aggregate) -> NamedNode | None:
-        """Return the custom aggregate for a set function; None if the store's own implementation is used."""
+        """Return the custom aggregate for a set function; None if the store's own function is used."""
         ...
 
     def skipped(self, aggregate: n.Aggregate) -> Term | None:
-        """Return the term that stands for an error which the aggregate ignores; None if errors count."""
+        """Return the term that stands for errors which the aggregate ignores; None if errors count."""
         ...
 
     @property
@@ -75,8 +75,9 @@ class FunctionNames(Protocol):
 TableText = Mapping[str, Sequence[Mapping[int, NamedNode]]]
 """A map from names of static parts to the encoding of their rows as quads in an evaluation store.
 
-Each set of bound columns has a map from columns to predicates. A row is a node with one quad per bound
-column. A row without bound columns is one quad whose predicate has the key -1.
+For the rows of a static part, each set of bound columns has a map from columns to predicates. A row of a
+static part in the store is a node with one quad per bound column. A row of a static part without bound
+columns is one quad whose predicate has the key -1.
 """
 
 
@@ -104,9 +105,10 @@ class SparqlText:
         self._printer = Printer(terms, by_row=None if tables is None else _by_row)
 
     def select(self, columns: Iterable[str] | None = None) -> str:
-        """Return the root as the text of a SELECT query.
+        """Return the algebra as the text of a SELECT query.
 
-        ``columns`` are the columns if the root has no projection; by default all visible variables.
+        ``columns`` are the columns of the SELECT if the algebra has no projection; by default all visible
+        variables.
 
         >>> pattern = n.TriplePattern(Var("s"), NamedNode("http://p"), Var("o"))
         >>> print(SparqlText(n.Bgp((pattern,))).select())
@@ -122,13 +124,13 @@ class SparqlText:
         return self._base + "\n".join(self._printer.select(parts))
 
     def ask(self) -> str:
-        """Return the root as the text of an ASK query."""
+        """Return the algebra as the text of an ASK query."""
         return self._base + "\n".join(
             self._printer.enclosed("ASK", self._printer.inside(self._rewrite(self._root)))
         )
 
     def query(self, query: ContinuousQuery) -> str:
-        """Return the text of a one-shot query of any form, with the root as its WHERE clause."""
+        """Return the text of a one-shot query of any form, with the algebra as its WHERE clause."""
         terms = TermPrinter((query.template, query.describe))
         dataset = [f"FROM {iri}" for iri in query.dataset.default]
         dataset += [f"FROM NAMED {iri}" for iri in query.dataset.named]
@@ -136,12 +138,13 @@ class SparqlText:
         lines = self._printer.select(parts, self._printer.head(query, terms), dataset)
         return self._base + "\n".join(lines)
 
-    # --- rewriting of nodes for Oxigraph -------------------------------------------------------
+    # --- rewriting of algebra nodes for Oxigraph ----------------------------------------------
 
     def _rewrite(self, node: Algebra) -> Algebra:
         match node:
             case n.Join(left, right):
-                # The function `with_children` is not used, because it would merge the patterns of two tables.
+                # The function `with_children` is not used, because it would merge the triple patterns of two
+                # static tables.
                 new = self._rewrite(left), self._rewrite(right)
                 return node if new[0] is left and new[1] is right else n.Join(*new)
             case n.Bgp(patterns):
@@ -163,7 +166,7 @@ class SparqlText:
                 return self._select(node)
             case n.LeftJoin(_, n.Filter(), None):
                 # Oxigraph moves the FILTER of an inner group to its outer group if that group has no other
-                # content. The condition ``true`` prevents this.
+                # content. The condition ``true`` prevents that Oxigraph moves the inner FILTER.
                 node = replace(node, condition=_TRUE)
         node = with_expressions(node, [self._expression(each) for each in expressions(node)])
         return with_children(node, [self._rewrite(each) for each in children(node)])
@@ -178,7 +181,7 @@ class SparqlText:
         )
 
     def _select(self, node: Algebra) -> Algebra:
-        """Return solution modifiers once each and in SPARQL's order, with at least one explicit column."""
+        """Return solution modifiers once each, in SPARQL's order, with at least one explicit column."""
         limits = distinct = conditions = None
         if isinstance(node, n.Slice):
             limits, node = node, node.input
@@ -212,7 +215,7 @@ class SparqlText:
         return tuple(keys)
 
     def _group(self, node: n.Group) -> Algebra:
-        """Return a grouping as a separate sub-select.
+        """Return a GROUP BY as a separate sub-select.
 
         In Oxigraph, an expression of a SELECT clause cannot use every other expression of the clause.
         """
@@ -223,7 +226,7 @@ class SparqlText:
         for place, (var, each) in enumerate(node.aggregates):
             if each.name == "COUNT" and each.expr is not None and not isinstance(each.expr, Var):
                 # If the expression of COUNT fails for one row, Oxigraph returns no count at all. A bound
-                # variable instead of the expression omits such rows from the count.
+                # variable instead of the expression of COUNT omits the rows with errors from the count.
                 counted = self._hidden()
                 inner = n.Extend(inner, counted, each.expr)
                 aggregates[place] = var, replace(each, expr=counted)
@@ -232,7 +235,7 @@ class SparqlText:
         return n.Join(UNIT, n.Group(self._rewrite(inner), node.keys, tuple(aggregates)))
 
     def _aggregate(self, aggregate: n.Aggregate) -> n.Aggregate:
-        """Return a set function, as a custom aggregate if SPARQL does not determine its result."""
+        """Return a set function's call, as a custom aggregate if SPARQL does not determine its result."""
         argument, choices = aggregate.expr, self._choices
         custom = choices.aggregate(aggregate) if choices is not None and argument is not None else None
         if argument is not None:
@@ -264,11 +267,12 @@ class SparqlText:
                 return None
 
     def _hidden(self) -> Var:
-        return Var(f"_:text {next(self._numbers)}")  # a variable of a query text never contains a space
+        # A generated variable name has a space, which no variable of a query text contains.
+        return Var(f"_:text {next(self._numbers)}")
 
 
 def _computed_keys(node: Algebra) -> Algebra:
-    """Return the input of a grouping with computed keys as calls.
+    """Return the input of a GROUP BY with computed keys as function calls.
 
     Oxigraph ignores the name ?a in ``GROUP BY (?b AS ?a)``, but keeps the name of a function call.
     """
@@ -297,8 +301,8 @@ def static_text(
 ) -> str:
     """Return the SPARQL text with which the store evaluates a static part.
 
-    With ``choices``, the text calls custom functions; without, the text is plain SPARQL. ``merged`` is True
-    if the default graph is merged from several graphs.
+    With ``choices``, the text of a static part calls custom functions; otherwise it is plain SPARQL.
+    ``merged`` is True if the default graph that the text reads is merged from several graphs.
     """
     if tuple(columns) != projected(pattern) or not isinstance(pattern, (n.Project, n.Distinct, n.Slice)):
         pattern = n.Project(pattern, tuple(columns))

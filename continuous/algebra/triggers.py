@@ -1,15 +1,17 @@
 """Triggers: the quads that can change the rows of a static pattern (docs/semantics.md, section 6).
 
-A trigger is a triple pattern within the static pattern, with variables. If a quad that matches the triple
-pattern is added or removed, every row that changes has the quad's values for these variables:
+A trigger is a triple pattern within a static pattern, with some of its variables. If a quad that matches a
+trigger's triple pattern is added or removed, every row that changes has the quad's values for the trigger's
+variables:
 
     Bgp(?x :p ?y . ?y :q ?z)   ->   (?x :p ?y) by (?x ?y),   (?y :q ?z) by (?y ?z)
 
 For instance, if ``:a :p :b`` is added or removed, only rows with ?x = :a and ?y = :b can appear or disappear.
-Every operator keeps this invariant: a row that the operator returns only before or only after a change of
-quads binds the variables of some trigger to the values of a changed quad. Variables that an operator hides
-(projection, aggregation) or may leave unbound (the right side of OPTIONAL) are removed from the triggers. A
-trigger without variables means that any row may have changed.
+Every operator of a static pattern keeps this invariant of triggers: a row that the operator returns only
+before or only after a change of quads binds the variables of some trigger to the values of a changed quad.
+Variables that an operator hides (projection, aggregation) or may leave unbound (the right side of OPTIONAL)
+are removed from the pattern's triggers. A trigger without variables means that any row of the static pattern
+may have changed.
 """
 
 from __future__ import annotations
@@ -28,17 +30,17 @@ Key = tuple[str, ...]
 """The names of the variables of a trigger, in alphabetical order."""
 
 _ANY = Var("")
-"""A variable that matches any term and binds nothing."""
+"""A variable in a trigger's pattern that matches any term and binds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """A triple pattern within a static pattern, with the variables that changed rows share with a quad.
 
-    A ``pattern`` of None stands for the creation and removal of graphs. A ``graph`` of None is the default
-    graph of the query's dataset; a variable stands for any named graph of the dataset. ``graph_key`` is the
-    variable that is bound to the graph's name in every changed row. ``names`` are the variables that are
-    bound to terms of the quad in every changed row.
+    A trigger whose ``pattern`` is None stands for the creation and removal of graphs. A trigger's ``graph``
+    None is the default graph of the query's dataset; a variable stands for any named graph of the dataset.
+    ``graph_key`` is the variable that is bound to the graph's name in every changed row. ``names`` are the
+    variables that are bound to terms of the quad in every changed row.
     """
 
     pattern: TriplePattern | None
@@ -48,7 +50,7 @@ class Trigger:
 
     @property
     def predicate(self) -> NamedNode | None:
-        """The predicate that a quad must have to match the trigger; None if any predicate matches."""
+        """The predicate that a quad must have to match the trigger; None if any predicate may match."""
         found = None if self.pattern is None else self.pattern.predicate
         return found if isinstance(found, NamedNode) else None
 
@@ -58,9 +60,9 @@ class Trigger:
         return tuple(sorted(self.names | ({self.graph_key} if self.graph_key else NO_NAMES)))
 
     def match(self, quad: Quad) -> dict[str, Term] | None:
-        """Return the values of the key variables if the quad matches; None if the quad does not match.
+        """Return the values of the trigger's key variables if a quad matches; None if it does not match.
 
-        Variables with blank nodes are omitted, because no query text can name a blank node.
+        Key variables with blank nodes are omitted, because no query text can name a blank node.
         """
         assert self.pattern is not None
         bound: dict[str, Term] = {}
@@ -82,7 +84,7 @@ def triggers(pattern: Algebra) -> tuple[Trigger, ...] | None:
         return None
     sure = certain(pattern)
     found = (_keep(each, sure) for each in _found(pattern, None))
-    # A trigger with fewer variables covers more rows, so removing variables that may be unbound is safe.
+    # A trigger with fewer key variables covers more rows, so removing variables that may be unbound is safe.
     return tuple(dict.fromkeys(found))
 
 
@@ -161,7 +163,7 @@ def _steps(
 ) -> Iterator[tuple[TriplePattern, Names]]:
     """Yield the triple patterns of a property path, each with its variables.
 
-    Only the first and last steps of the path contain the path's subject and object.
+    Only the first and last steps of a property path contain the path's subject and object.
     """
     match path:
         case n.Link(iri):
@@ -230,7 +232,7 @@ def _unify(pattern: TermPattern, term: Term, bound: dict[str, Term]) -> bool:
 
 
 def can_be_named(term: Term) -> bool:
-    """Return False for terms with blank nodes, which a query text cannot name, even in triple terms."""
+    """Return False for terms with blank nodes, even in triple terms, which a query text cannot name."""
     if isinstance(term, Triple):
         return can_be_named(term.subject) and can_be_named(term.object)
     return not isinstance(term, BlankNode | DefaultGraph)
@@ -239,7 +241,8 @@ def can_be_named(term: Term) -> bool:
 def unkeyed(pattern: Algebra) -> str | None:
     """Return the reason why the rows of a static pattern cannot be read by key; None if they can.
 
-    Rows can be read by key if a row does not depend on other rows, and if every trigger has variables.
+    The rows of a static pattern can be read by key if a row does not depend on other rows, and if every
+    trigger has variables.
     """
     for each in all_nodes(pattern):
         if isinstance(each, n.Slice | n.Group):

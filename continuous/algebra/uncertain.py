@@ -11,7 +11,7 @@ NAMESPACE = "http://w3id.org/rsp/rspu#"
 
 
 def is_uncertain(condition: Expr) -> bool:
-    """Return True when the condition itself calls an uncertainty function, or one registered as costly."""
+    """Return True if a condition itself calls an uncertainty function, or one registered as costly."""
     return any(
         isinstance(each, FunctionCall) and (each.iri.value.startswith(NAMESPACE) or is_costly(each.iri))
         for each in sub_expressions(condition)
@@ -19,11 +19,11 @@ def is_uncertain(condition: Expr) -> bool:
 
 
 def has_uncertain_filters(root: Algebra) -> bool:
-    """Return True when a FILTER of the query calls an uncertainty function."""
+    """Return True if a FILTER of the query calls an uncertainty function."""
     return any(isinstance(each, Filter) and is_uncertain(each.condition) for each in all_nodes(root))
 
 
 def divided(condition: Expr) -> tuple[list[Expr], list[Expr]]:
-    """Split a conjunction into the conditions without uncertainty functions and the other conditions."""
+    """Split a conjunction into conditions without uncertainty functions and the other conditions."""
     parts = conditions_of(condition)
     return [each for each in parts if not is_uncertain(each)], [each for each in parts if is_uncertain(each)]

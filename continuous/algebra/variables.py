@@ -53,7 +53,7 @@ def term_variables(term: TermPattern | NamedNode) -> Iterator[str]:
 
 
 def triple_variables(pattern: TriplePattern) -> Names:
-    """Return the variables of a triple pattern."""
+    """Return the variables of a triple pattern, including those inside triple terms."""
     names: list[str] = []
     for term in (pattern.subject, pattern.predicate, pattern.object):
         if isinstance(term, Var):
@@ -81,7 +81,7 @@ def _names(variables: tuple[Var, ...]) -> Names:
 
 
 def in_scope(node: Algebra) -> Names:
-    """Return the variables that are in scope outside the pattern: those that a solution may bind."""
+    """Return the variables in scope outside a pattern: those that a solution may bind."""
     match node:
         case Bgp(patterns):
             return frozenset().union(*map(triple_variables, patterns))
@@ -146,9 +146,10 @@ def certain(node: Algebra) -> Names:
 
 
 def bound_when_true(expr: Expr) -> Names:
-    """Return variables that are bound in every row for which the condition is true.
+    """Return variables that are bound in every row for which a condition is true.
 
-    ``?a > 1 && (?b < 2 || ?b > ?c)`` proves ?a and ?b. Joins use these variables as keys.
+    ``?a > 1 && (?b < 2 || ?b > ?c)`` proves ?a and ?b. Joins use variables that a condition proves to be
+    bound as keys.
     """
     match expr:
         case Call("&&", args):
@@ -165,7 +166,7 @@ def bound_when_true(expr: Expr) -> Names:
 
 
 def _needed(expr: Expr) -> Names:
-    """Return variables that the expression needs: if one of them is unbound, the expression is an error."""
+    """Return variables without which an expression is an error: those it cannot leave unbound."""
     match expr:
         case Var(name):
             return frozenset((name,))
@@ -195,7 +196,7 @@ def always_bound(expr: Expr) -> bool:
 
 
 def mentioned(node: Algebra) -> Names:
-    """Return every variable name that occurs in the pattern, including inner scopes and expressions."""
+    """Return every variable name that occurs in a pattern, including inner scopes and expressions."""
     names = set() if isinstance(node, _WITHOUT_OWN) else set(in_scope(node))
     if isinstance(node, Group):
         names |= _names(node.keys)
@@ -207,11 +208,11 @@ def mentioned(node: Algebra) -> Names:
 
 
 _WITHOUT_OWN = (Join, Union, LeftJoin, Minus, Filter, OrderBy, Distinct, Slice)
-"""Node classes whose variables are those of their operands and expressions."""
+"""Node classes whose variables are only those of their operands and expressions."""
 
 
 class Scopes:
-    """Computes in-scope variables for one translation and caches them, since groups grow step by step."""
+    """Computes and caches in-scope variables during one translation, as groups grow step by step."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Algebra, dict[Var, None]]] = {}
@@ -254,7 +255,7 @@ class Scopes:
 
 
 def variables_of(term: object) -> Iterator[Var]:
-    """The variables of a term or triple pattern, nested triple terms included."""
+    """Yield the variables of a term or triple pattern, nested triple terms included."""
     if isinstance(term, Var):
         yield term
     elif isinstance(term, (TripleTerm, TriplePattern)):

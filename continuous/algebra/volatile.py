@@ -52,15 +52,16 @@ from .static import VOLATILE, VOLATILE_PREFIX
 from .variables import NO_NAMES, Names, expression_variables, in_scope, triple_variables
 
 UNBOUND = Literal("", datatype=NamedNode("urn:quadrill:unbound"))
-"""Stands for an unbound variable in the arguments of a function that describes a row."""
+"""The term for an unbound variable in the arguments of a random function, which describe the row."""
 
 
 def tie_to_rows(root: Algebra) -> Algebra:
-    """The query with each call of RAND, UUID, STRUUID and BNODE tied to its row.
+    """Return the query with each call of RAND, UUID, STRUUID and BNODE tied to its row.
 
-    Before ``Extend(P, ?x, RAND())``; after ``Extend(P, ?x, <urn:quadrill:function:RAND>(1, COALESCE(?a,
-    unbound), ...))`` with a number for the place in the text and every variable of P. The functions derive
-    their value from these arguments, so a replay repeats it (docs/semantics.md, section 1).
+    The rewrite turns ``Extend(P, ?x, RAND())`` into ``Extend(P, ?x, <urn:quadrill:function:RAND>(1,
+    COALESCE(?a, unbound), ...))`` with a number for the place in the text and every variable of P. Functions
+    such as RAND derive their value from these arguments, so a replay repeats the value (docs/semantics.md,
+    section 1).
     """
     places = count(1)
 
@@ -97,7 +98,7 @@ def _may_change(expr: Expr) -> bool:
 
 
 def _base(node: Algebra) -> Algebra:
-    """Return the pattern whose rows an expression depends on; BINDs of a group share one pattern."""
+    """Return the pattern whose rows an expression depends on; the BINDs of a group share one pattern."""
     if isinstance(node, (Join, Union, LeftJoin)) or not hasattr(node, "input"):
         return node
     inner: Algebra = node.input
@@ -118,13 +119,13 @@ CLOCK = TableNode("clock", (Var(NOW),), frozenset((NOW,)))
 def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
     """Return the pattern with every NOW() read from the clock; the same pattern if it has no NOW().
 
-    The instant is a relation of one row that changes at every instant. Before ``Filter(?t > NOW(), P)``;
-    after ``Project(Filter(?t > ?_:now, Join(P, clock)), variables of P)``. An incremental join with the clock
-    evaluates the expression for all rows of P again only when the instant changes.
+    The current instant is a relation of one row that changes at every instant. The rewrite turns ``Filter(?t
+    > NOW(), P)`` into ``Project(Filter(?t > ?_:now, Join(P, clock)), variables of P)``. An incremental join
+    with the clock evaluates the expression for all rows of P again only when the instant changes.
 
     ``row`` are the variables of the rows for which an EXISTS around the pattern is tested. If an expression
-    of the pattern reads one of these variables, the pattern gets no Project, which would hide the variable.
-    EXISTS only tests whether the pattern has a row, and the instant is the same in all rows.
+    of the pattern reads a variable of the tested row, the pattern gets no Project, which would hide the
+    variable. An EXISTS only tests whether its pattern has a row, and the instant is the same in all rows.
     """
     below = children(node)
     inside = operands(node)[: -len(below) or None]
@@ -151,7 +152,7 @@ def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
 
 
 def _read_by_expressions(node: Algebra, row: Names) -> Names:
-    """Return the variables of the row that expressions of a pattern read, within the scope of sub-queries."""
+    """Return the variables of the tested row that expressions of a pattern read."""
     if isinstance(node, Project):
         row &= {var.name for var in node.vars}
     read = row.intersection(NO_NAMES.union(*map(expression_variables, expressions(node))))
@@ -197,10 +198,10 @@ def uses_timestamps(root: Algebra) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TimedPattern:
-    """A basic graph pattern of a window whose solutions get event times.
+    """A basic graph pattern of a window whose solutions get the event times of their triples.
 
-    ``marks`` are the variables of the times, innermost first, each with the triple patterns, as `triple_of`
-    writes them, of which it is the greatest event time.
+    ``marks`` are the variables of the event times, innermost first, each with the triple patterns whose
+    greatest event time the variable holds.
     """
 
     pattern: Bgp
@@ -208,7 +209,7 @@ class TimedPattern:
 
 
 def timed_pattern(node: Algebra) -> TimedPattern | None:
-    """Return the pattern that `read_timestamps` has extended by times; None for any other node."""
+    """Return the pattern that `read_timestamps` has extended by event times; None for any other node."""
     marks: list[tuple[Var, tuple[Expr, ...]]] = []
     while isinstance(node, Extend) and isinstance(node.expr, FunctionCall) and node.expr.iri == EVENT_TIME:
         _, *triples = node.expr.args
@@ -218,24 +219,25 @@ def timed_pattern(node: Algebra) -> TimedPattern | None:
 
 
 def greatest_of(times: Sequence[Var]) -> Expr:
-    """Return an expression for the greatest of some times, which ignores unbound times."""
+    """Return an expression for the greatest of some event times, which ignores unbound times."""
     if len(times) == 1:
         return times[0]
     return FunctionCall(GREATEST, tuple(Call("COALESCE", (each, Constant(UNBOUND))) for each in times))
 
 
 def read_timestamps(root: Algebra) -> Algebra:
-    """The query with each ``timestamp(?v)`` read from the triples that its windows matched.
+    """Return the query with each ``timestamp(?v)`` read from the triples that its windows matched.
 
-    Raises UnsupportedError if the triples that bind ?v are unknown: ?v bound by a property path, in a
-    sub-query with GROUP BY or DISTINCT, or in a window whose name or stream is a variable.
+    Raises UnsupportedError for ``timestamp(?v)`` if the triples that bind ?v are unknown: ?v bound by a
+    property path, in a sub-query with GROUP BY or DISTINCT, or in a window whose name or stream is a
+    variable.
 
-    It is the greatest event time among the window triples that bind ?v in a solution. Each basic graph
-    pattern of a window that has ?v is extended by the time of its matched triples, and the call becomes the
-    greatest of these. Before ``Filter(TIMESTAMP(?v) > 5, Window(w, Bgp(?v :p ?o)))``; after, with f =
-    <urn:quadrill:function:event-time> and g = <urn:quadrill:function:greatest>: ``Filter(g(COALESCE(?t1,
-    none)) > 5, Window(w, Extend(Bgp(?v :p ?o), ?t1, f(<w>, TRIPLE(?v, :p, ?o)))))``. Sub-selects pass the
-    hidden times on.
+    ``timestamp(?v)`` is the greatest event time among the window triples that bind ?v in a solution. Each
+    basic graph pattern of a window that has ?v is extended by the time of its matched triples, and the call
+    of ``timestamp`` becomes the greatest of these times. For example, ``Filter(TIMESTAMP(?v) > 5, Window(w,
+    Bgp(?v :p ?o)))`` becomes, with f = <urn:quadrill:function:event-time> and g =
+    <urn:quadrill:function:greatest>, ``Filter(g(COALESCE(?t1, none)) > 5, Window(w, Extend(Bgp(?v :p ?o),
+    ?t1, f(<w>, TRIPLE(?v, :p, ?o)))))``. Sub-selects pass the hidden event times on.
     """
     if not uses_timestamps(root):
         return root
@@ -251,7 +253,7 @@ def read_timestamps(root: Algebra) -> Algebra:
 
 
 def _with_columns_of(original: Algebra, node: Algebra) -> Algebra:
-    """Return the node with the columns of the original root, without the hidden times."""
+    """Return the node with the columns of the original root, without the hidden event times."""
     match original, node:
         case (Project(_, columns), Project(inner, _)):
             return Project(inner, columns)
@@ -266,14 +268,14 @@ class _Timestamps:
         self._fresh = count(1)
 
     def add_times(self, node: Algebra, wanted: set[str], window: NamedNode | None) -> Algebra:
-        """Extend the patterns inside windows by the times of their triples, one variable per wanted one."""
+        """Extend window patterns by event times of their triples: a variable per ``timestamp(?v)``."""
         if isinstance(node, Window):
             if not isinstance(node.name, NamedNode) or node.stream is not None:
                 raise UnsupportedError("timestamp() in a window with a variable name")
             return replace(node, input=self.add_times(node.input, wanted, node.name))
         if isinstance(node, Distinct):
-            # Times must not pass through DISTINCT, because they would distinguish rows that are otherwise
-            # equal.
+            # Event times must not pass through DISTINCT, because they would distinguish rows that are
+            # otherwise equal.
             return replace(
                 node, input=_with_columns_of(node.input, self.add_times(node.input, wanted, window))
             )
@@ -296,10 +298,11 @@ class _Timestamps:
         return result
 
     def replace_calls(self, node: Algebra, row: Names = NO_NAMES) -> Algebra:
-        """Each call becomes the greatest of the times in scope where it stands.
+        """Replace each call of ``timestamp`` by the greatest of the event times in scope.
 
-        ``row`` are the times of the row for which an EXISTS around the pattern is tested. What the row binds
-        is a constant in the pattern (SPARQL 1.1, 18.6): its time is the row's.
+        ``row`` are the event times of the row for which an EXISTS around the pattern is tested. A variable
+        that the tested row binds is a constant in the EXISTS pattern (SPARQL 1.1, 18.6), so its event time is
+        the row's.
         """
         scopes = children(node)
         times = NO_NAMES.union(*map(in_scope, scopes))
@@ -321,7 +324,7 @@ class _Timestamps:
             return own[0] if len(own) == 1 else Call("COALESCE", tuple(own))
 
         node = with_expressions(node, [map_expression(each, change) for each in expressions(node)])
-        # A sub-query has separate variables, so the times of the row are not visible in it.
+        # A sub-query has separate variables, so the tested row's event times are not visible in it.
         passed = NO_NAMES if isinstance(node, Project | Group) else row
         changed = [self.replace_calls(each, row | times) for each in inside]
         return with_operands(node, [*changed, *(self.replace_calls(each, passed) for each in scopes)])
@@ -341,7 +344,7 @@ def _has_time(node: Algebra, variable: str) -> bool:
 
 
 def triple_of(pattern: TriplePattern | TripleTerm) -> Expr:
-    """Return the triple that a pattern matches, as an expression."""
+    """Return the triple that a triple pattern matches, as an expression."""
     return Call("TRIPLE", (_term(pattern.subject), _term(pattern.predicate), _term(pattern.object)))
 
 

@@ -1,7 +1,7 @@
-"""Windows as graphs: a query rewritten for a store that holds the contents of its windows.
+"""Windows as graphs: rewrites a query for a store that contains the contents of the query's windows.
 
-The store holds, for each window, a graph of what patterns outside GRAPH match, a graph for each graph name
-that was met in it, and a graph of names that maps these to the original ones.
+For each window, the store has a graph of the triples that patterns outside GRAPH match, a graph for each
+graph name in the window, and a graph that maps the stored names to the original names.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .query import WindowDeclaration
 
 @dataclass(slots=True)
 class WindowsAsGraphs:
-    """Rewrites one query for the windows whose contents the evaluation store holds.
+    """Rewrites one query over windows to a query over the graphs of an evaluation store.
 
     Attributes:
-        keys: the streams to which variable windows are currently bound.
-        reads_names: the text depends on the graph names in the windows' contents.
+        keys: the streams to which windows on a stream variable are currently bound.
+        reads_names: True if the query text depends on the graph names in the windows' contents.
     """
 
     declared: Sequence[WindowDeclaration]
@@ -43,7 +43,7 @@ class WindowsAsGraphs:
     _fresh: Iterator[int] = field(default_factory=lambda: count(1))
 
     def rewrite(self, node: Algebra) -> Algebra:
-        """Return the query with each Window as GRAPH over the evaluation store."""
+        """Return the query with each Window node as GRAPH over the evaluation store."""
         if isinstance(node, Window):
             if isinstance(node.name, Var):
                 return union(self._window(each.name, node, node.name) for each in self.declared)
@@ -51,7 +51,7 @@ class WindowsAsGraphs:
         return with_operands(node, [self.rewrite(each) for each in operands(node)])
 
     def _window(self, name: NamedNode, node: Window, variable: Var | None) -> Algebra:
-        """One window's dataset; ``variable`` is bound to its name, a variable stream to the stream's."""
+        """Return the pattern over one window; ``variable`` is bound to its name, ``?s`` to its stream."""
         if name == MERGED:
             return self._inside(self.loaded[MERGED, None], node.input)
         stream = next((each.stream for each in self.declared if each.name == name), None)
@@ -86,15 +86,15 @@ class WindowsAsGraphs:
         else:
             self.reads_names = True
             graphs = [window.graph_of(name) for name in window.graph_names]
-        # The graph is joined with its name, so that a graph that no element has gives no solution.
+        # The graph is joined with its original name, so that a graph that no element has gives no solution.
         return union(join(_named(window, graph, NAME, node.name), Graph(graph, inner)) for graph in graphs)
 
 
 def _named(
     window: WindowGraphs, graph: NamedNode | Var, predicate: NamedNode, name: NamedNode | Var | None
 ) -> Algebra:
-    """A pattern that binds names of the window, or of its own graphs; None: nothing is to be bound.
+    """Return a pattern that binds a variable to the window's or a graph's name; empty for None.
 
-    Unlike inline data it may be looked up by row.
+    Unlike inline data, this pattern of names may be looked up by row.
     """
     return UNIT if name is None else Graph(window.names, Bgp((TriplePattern(graph, predicate, name),)))

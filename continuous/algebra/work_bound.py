@@ -13,14 +13,14 @@ from .nodes import Algebra, PathExpr
 
 
 class WorkBound:
-    """Computes upper bounds of the rows that one evaluation enumerates.
+    """Computes upper bounds of the rows that one evaluation of a pattern enumerates.
 
-    Every triple pattern is assumed to match all quads, and every join to be a cross product. So a bound is
-    never less than the work, and often much greater.
+    For the bound, every triple pattern is assumed to match all quads, and every join to be a cross product.
+    So the bound is never less than the number of enumerated rows, and often much greater.
     """
 
     def __init__(self, window: Callable[[NamedNode | n.Var], int], rows: Callable[[str], int]) -> None:
-        """Take a function for the number of quads of a window, and one for the number of rows of a table."""
+        """Create bounds from functions for a window's number of quads and a table's number of rows."""
         self._window = window
         self._rows = rows
 
@@ -51,7 +51,7 @@ class WorkBound:
 
 
 def _path(path: PathExpr, quads: int) -> int:
-    """Rows of a path; one of any length pairs each node with what it reaches, over all rows of a step."""
+    """Return the bound of a path; a path of any length pairs each node with all that it reaches."""
     match path:
         case n.Sequence(left, right):
             return _path(left, quads) * _path(right, quads)

@@ -1,8 +1,8 @@
 """Rewrites one-shot texts that use a construct which Oxigraph evaluates incorrectly.
 
-A text that needs no correction reaches Oxigraph unchanged, byte for byte. Regular expressions first decide
-whether a text may contain such a construct; only then is the text parsed, rewritten and printed
-(algebra/corrections.py lists the constructs).
+A query text that needs no correction reaches Oxigraph unchanged, byte for byte. Regular expressions first
+decide whether a text may contain a construct that Oxigraph evaluates incorrectly; only then is the text
+parsed, rewritten and printed (algebra/corrections.py lists the constructs).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ..expressions.correcting import CORRECTING_FUNCTIONS
 from .prepared import LIMITS, has_lateral, parsed
 
 MOST_CHARACTERS = LIMITS.characters
-"""Upper bound in characters of a text that is parsed for corrections."""
+"""Maximum length in characters of a text that is parsed for corrections."""
 
 _MOST_KNOWN = 256
-"""Maximum number of cached corrected texts; when the cache is full, all entries are evicted."""
+"""Maximum number of cached corrected texts; a full cache is cleared."""
 
 Functions = Mapping[NamedNode, Callable[..., Term | None]]
 
@@ -82,7 +82,8 @@ def corrected_text(
     Raises:
         UnsupportedError: the text has a regular expression with a back-reference.
         LimitError: the text needs a correction and is too long to be parsed.
-        QueryTextError, UnsupportedError: with ``change``, the text is wrong or cannot be parsed here.
+        QueryTextError, UnsupportedError: with ``change``, the query text is wrong or uses a construct that
+        the parser does not support.
     """
     if not merged and change is None and not _may_need(body or text):
         return None
@@ -99,7 +100,8 @@ def corrected_text(
         return is_node is not None and is_node(term, graph)
 
     found = _corrected(text, base_iri, merged, is_known, None)
-    # A correction that asked `is_node` depends on the data, so that text is corrected for each request.
+    # A correction that asked `is_node` depends on the data, so a text with such a correction is corrected for
+    # each request.
     if not asked:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
@@ -114,7 +116,7 @@ def _corrected(
     is_node: IsNode | None,
     change: Callable[[Algebra], Algebra] | None,
 ) -> Corrected | None:
-    """Correct a text without the cache; arguments and errors are those of `corrected_text`."""
+    """Correct a query text without the cache, with the arguments and errors of `corrected_text`."""
     if len(text) > MOST_CHARACTERS:
         _check_long(text, merged=merged)
         return None
@@ -127,7 +129,8 @@ def _corrected(
     except ReportedError:
         if change is not None:
             raise
-        return None  # Oxigraph reports the syntax error
+        # A text that cannot be parsed is not corrected, because Oxigraph reports the syntax error.
+        return None
     own = bool(query.dataset.default or query.dataset.named)
     merged = merged or len(query.dataset.default) > 1
     root, changed = corrected(query.root, merged=merged, is_node=None if own else is_node)
@@ -144,7 +147,7 @@ def _corrected(
 
 
 _KNOWN: dict[tuple[str, str, bool], Corrected | None] = {}
-"""Cache of corrections that do not depend on the data; None stands for a text that needs no correction."""
+"""Cache of corrected texts that do not depend on the data; None for a text that needs no correction."""
 
 
 @lru_cache(maxsize=2048)
@@ -161,7 +164,7 @@ _CONSTANTS = re.compile(
 
 
 def _check_long(text: str, *, merged: bool) -> None:
-    """Reject a long text that uses a construct of the list outside of IRIs and strings."""
+    """Reject a text that is too long to be parsed and uses a construct that needs a correction."""
     plain = _CONSTANTS.sub("<>", text)
     named = (
         CORRECTIONS[-1] if merged else next((each for each in CORRECTIONS if each.mark.search(plain)), None)

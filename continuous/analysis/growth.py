@@ -3,9 +3,9 @@
     BIND(CONCAT(?a, ?a) AS ?b) BIND(CONCAT(?b, ?b) AS ?c) ...      each doubles: 25 make 32 MB of a letter
 
 A query that may build very long strings is evaluated in a worker process, whose memory is limited. In an
-update, and in a server without worker processes, the calls are replaced by custom functions that count the
-bytes of their results (docs/decisions/0031-fixed-choices.md). An update that is too long to be parsed is
-evaluated in a worker process, without such functions.
+update, and in a server without worker processes, calls that build long strings are replaced by custom
+functions that count the bytes of their results (docs/decisions/0031-fixed-choices.md). An update that is too
+long to be parsed is evaluated in a worker process, without functions that count bytes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Growth(NamedTuple):
     replacements: tuple[int, ...] = ()
 
     def is_much(self, parts: SplitText) -> bool:
-        """Return True if strings of a text, which was split into ``parts``, could become too long."""
+        """Return True if strings that a query text, split into ``parts``, builds could become too long."""
         factor = self.factor
         for number in self.replacements:
             factor *= len(parts.constants[number].encode()) - 1
@@ -75,7 +75,7 @@ def growth_of(query: ContinuousQuery, *, numbered: bool) -> Growth:
             case n.Call("CONCAT", args):
                 factor *= max(len(args), 1)
             case n.Call("ENCODE_FOR_URI"):
-                factor *= 3  # each byte of UTF-8 becomes three characters
+                factor *= 3  # ENCODE_FOR_URI: each byte of UTF-8 becomes three characters
             # A pattern that matches the empty string inserts the replacement between all letters, so one
             # letter can become two.
             case n.Call("REPLACE", (_, _, n.Constant(Literal() as put), *_)) if _is_string(put):
@@ -84,7 +84,7 @@ def growth_of(query: ContinuousQuery, *, numbered: bool) -> Growth:
                 else:
                     factor *= len(put.value.encode()) + 1
             case n.Call("REPLACE"):
-                factor = inf  # a replacement that is not a constant string may have any length
+                factor = inf  # A replacement of REPLACE that is not a constant string may have any length.
     return Growth(factor, tuple(replacements))
 
 
@@ -93,7 +93,7 @@ def _is_string(literal: Literal) -> bool:
 
 
 def counted(node: n.Algebra) -> n.Algebra:
-    """Return the pattern with calls of the functions of `counting`, except inside remote SERVICE calls."""
+    """Return the pattern with calls of byte-counting functions, except inside remote SERVICE calls."""
     if isinstance(node, n.Service) and node.name != n.LATERAL:
         return node
     node = with_operands(node, [counted(each) for each in operands(node)])

@@ -2,9 +2,9 @@
 
     SELECT * { <http://e/a> ?p ?o }   --cut-->   SELECT * { <> ?p ?o }   --parsed-->   columns p and o
 
-The cached analysis contains nothing that depends on constants. The sizes of graphs that a text names, for
-example, are looked up for each text, by the numbers of the constants. If the parser rejects a text, the
-analysis is empty.
+The cached analysis of a skeleton contains nothing that depends on constants. The sizes of graphs that a text
+names, for example, are looked up for each query text, by the numbers of its constants. If the parser rejects
+a query text, its analysis is empty.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .growth import Growth, growth_of
 from .query import NOT_JUDGED, Shape, shape_of
 
 LIMITS = LanguageLimits(characters=200_000, nesting=1_000, patterns=20_000, operators=1_000)
-"""Limits of texts that are parsed for analysis; parsing 150 kB takes about one second."""
+"""Limits on the size of texts that are parsed for analysis; parsing 150 kB takes about one second."""
 
 MOST_PARSED = 20_000
 """Upper bound in characters of an analysed skeleton, without rows of VALUES; longer texts have no
 analysis."""
 _MOST_KEPT = 4_000_000
-"""Upper bound in characters of all cached skeletons; when it is exceeded, all entries are evicted."""
+"""Maximum total length in characters of all cached skeletons; when it is exceeded, the cache is cleared."""
 _MOST_TEXTS = 4_000
 NUMBERED = re.compile(r"(.*)quadrill-constant-([0-9]+)")
-"""Matches the IRI that stands for a constant: the namespace, then the number of the constant."""
+"""Matches the IRI that stands for a constant in a skeleton: the namespace, then a number."""
 _FILLINGS = {"<": "<urn:quadrill-constant-{}>", '"': '"{}"', ":": ":quadrill-constant-{}"}
 _VALUES = re.compile(r"\bVALUES\s*+([?$]\w++|\([^(){}]*+\))\s*+\{[^{}]*+\}", re.IGNORECASE)
 _LATERAL = re.compile(
@@ -50,12 +50,12 @@ skipped."""
 
 
 class Prepared(NamedTuple):
-    """The analysis of a skeleton.
+    """The analysis of a skeleton, a query text without its constants.
 
     Attributes:
         columns: the columns of a SELECT; for ``SELECT *`` the variables in the order of their first
             occurrence.
-        breaks_scopes: the text breaks a rule about variable names that Oxigraph does not check.
+        breaks_scopes: True if the text breaks a rule about variable names that Oxigraph does not check.
         named_aliases: aliases of the SELECT clause that HAVING uses, although they are not in scope there.
         shape: the shape of the graph patterns.
         growth: upper bound of the length of the strings that expressions build.
@@ -69,13 +69,13 @@ class Prepared(NamedTuple):
 
     @property
     def names_constants(self) -> bool:
-        """True if the analysis refers to constants of the text by their numbers."""
+        """True if the analysis refers to constants of the query text by their numbers."""
         graphs = (graph for graph in self.shape.graphs if graph is not None)
         return bool(self.growth.replacements) or any(NUMBERED.fullmatch(graph.value) for graph in graphs)
 
 
 def prepared(text: str, parts: SplitText) -> Prepared:
-    """Return the analysis of a text split into ``parts``; texts with the same skeleton share the analysis."""
+    """Return the analysis of a text split into ``parts``; texts with equal skeletons share it."""
     plain = bool(parts.constants)
     body = _with_one_row(parts.body) if plain else parts.body
     if len(body) > MOST_PARSED or len(text) > MOST_CHARACTERS:
@@ -94,7 +94,10 @@ def prepared(text: str, parts: SplitText) -> Prepared:
 
 @dataclass(slots=True)
 class _PreparedCache:
-    """Analyses by prologue and body; the key ends with True if each VALUES block was cut to one row."""
+    """Cached analyses by prologue and body of a skeleton.
+
+    The key ends with True if each VALUES block was cut to one row.
+    """
 
     texts: dict[tuple[str, str, bool], Prepared] = field(default_factory=dict)
     characters: int = 0
@@ -121,8 +124,8 @@ def constant_named(graph: NamedNode, constants: Sequence[str]) -> str | None:
 
 def parsed(text: str, base_iri: str) -> ContinuousQuery:
     """Parse a one-shot query, with the errors of `parse`."""
-    # The grammar is that of SPARQL 1.1, so LATERAL is parsed as a SERVICE call, which may stand at the same
-    # places and has the same scope.
+    # The grammar of query texts is that of SPARQL 1.1, so LATERAL is parsed as a SERVICE call, which may
+    # stand at the same places and has the same scope.
     written = _without_lateral(text, f"SERVICE {n.LATERAL}")
     return parse(written, dialect="sparql", base_iri=base_iri, limits=LIMITS)
 
@@ -145,7 +148,7 @@ def _analysed(text: str, *, numbered: bool) -> Prepared:
 
 
 def numbered(text: str, parts: SplitText, *, as_iris: bool = False) -> str:
-    """Return the text with distinct constants; ``as_iris`` turns all but prefixed names into IRIs."""
+    """Return the skeleton with distinct constants; ``as_iris`` turns all but prefixed names into IRIs."""
     pieces, at = [], 0
     for number, (start, end) in enumerate(parts.spans(text)):
         kind = "<" if as_iris and text[start] != ":" else text[start]
@@ -155,7 +158,7 @@ def numbered(text: str, parts: SplitText, *, as_iris: bool = False) -> str:
 
 
 def _with_one_row(text: str) -> str:
-    """Return the text with one row per VALUES block; the number of rows does not affect the analysis."""
+    """Return the skeleton with one row per VALUES block, as the analysis ignores the number of rows."""
     return _VALUES.sub(_one_row, text) if "values" in text.lower() else text
 
 
@@ -166,7 +169,7 @@ def _one_row(block: re.Match[str]) -> str:
 
 
 def has_lateral(text: str) -> bool:
-    """Return True if the text contains the word LATERAL, possibly in a string or an IRI."""
+    """Return True if the query text contains the word LATERAL, possibly in a string or an IRI."""
     return "lateral" in text.lower()
 
 

@@ -15,7 +15,7 @@ from ..algebra.nodes import Algebra, PathExpr, TermPattern, TripleTerm, Var
 from ..algebra.query import ContinuousQuery
 
 UNKNOWN = 1_000
-"""A number of buffered patterns whose product of rows exceeds any memory; stands for an unknown number."""
+"""The number of buffered patterns if it is unknown; the product of so many would exceed any memory."""
 _MOST_PATTERNS = 500
 
 
@@ -24,14 +24,14 @@ class Shape(NamedTuple):
 
     Attributes:
         patterns: the number of triple patterns and paths.
-        components: the number of groups of patterns that share no variable; the rows of two groups form a
+        components: the number of groups of patterns without a common variable; the rows of two groups form a
             product.
-        anchored: every pattern has a constant subject or object, or its subject is reached from such a
-            pattern by going from subjects to objects. A join in the other direction, from an object to all
+        anchored: True if every pattern has a constant subject or object, or its subject is reached from such
+            a pattern by going from subjects to objects. A join in the other direction, from an object to all
             subjects that share it, may multiply rows.
-        buffers_rows: an operator collects rows before it returns the first one.
-        concatenates: GROUP_CONCAT joins the strings of many rows.
-        is_unjudged: the query has an operator whose cost is not estimated.
+        buffers_rows: True if an operator collects rows before it returns the first one.
+        concatenates: True if GROUP_CONCAT joins the strings of many rows.
+        is_unjudged: True if the query has an operator whose cost is not estimated.
         buffered_patterns: the number of patterns whose rows are buffered together; `UNKNOWN` if it is not
             known.
         graphs: for each pattern the named graph around it; None for the default graph, for a variable and for
@@ -80,9 +80,9 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class _Reader:
-    """Walks through a pattern and collects its steps.
+    """Walks through a query's pattern and collects its triple patterns as join steps.
 
-    ``unbounded``: the size of a part's result has no known bound.
+    ``unbounded`` says that the size of a part's result has no known bound.
     """
 
     is_unjudged: bool
@@ -126,9 +126,9 @@ class _Reader:
 
 
 def _is_unbounded(path: PathExpr) -> bool:
-    """Return True for a path with a closure or with negated predicates in both directions.
+    """Return True for a path with a closure, or with negated predicates in both directions.
 
-    Such a path may visit every node that can be reached.
+    A path with a closure may visit every node that can be reached.
     """
     match path:
         case n.Sequence(left, right) | n.Alternative(left, right):

@@ -25,11 +25,12 @@ from ..algebra.build import all_nodes, expressions, has_exists
 from .prepared import NUMBERED, numbered, parsed
 
 _STRANGE = re.compile(r"\"\"(?:@|\s*\^\^)|quadrill-constant")
-"""Matches literals with a language tag or datatype, and text that looks like the IRI of a numbered
-constant."""
+"""Matches literals with a language tag or datatype, and text like the IRI of a numbered constant."""
 _NAMESPACE = re.compile(r"(?:[^\s]*://[^\s]*[/#])?")
-"""Matches an absolute namespace, which any local name completes to an IRI; empty for constants that are not
-names."""
+"""Matches a constant that is an absolute namespace, which any local name completes to an IRI.
+
+For other constants, the namespace is empty.
+"""
 _QUERIED = (n.Bgp, n.Join, n.Extend, n.Filter)
 
 
@@ -48,19 +49,19 @@ def analyse_update(text: str, parts: SplitText, base_iri: str | None) -> UpdateA
                 made = {name: read.template(piece, action.variables) for name, piece in pieces.items()}
                 return UpdateAnalysis(made, read.patterns(where), read.namespaces)
     except (ReportedError, RecursionError, ValueError):
-        pass  # evaluating the update reports what is wrong with it
+        pass  # The evaluation of an update that cannot be analysed reports what is wrong with it.
     return None
 
 
 class _Reader:
-    """Parses the parts of one operation and records the namespace of each constant in a quad."""
+    """Parses the parts of one update operation and records the namespace of each constant in a quad."""
 
     def __init__(self, prologue: str, base_iri: str, constants: Sequence[str]) -> None:
         self.namespaces: list[str | None] = [None] * len(constants)
         self._prologue, self._base, self._constants = prologue, base_iri, constants
 
     def template(self, piece: Piece, variables: Sequence[str]) -> Template:
-        """Return the quads of a template; raises ValueError for blank nodes and quoted triples."""
+        """Return the quads of an update's template; raises ValueError for blank nodes and quoted triples."""
         return tuple(
             [
                 tuple([self._place(term, variables) for term in (*each, graph)])
@@ -75,7 +76,9 @@ class _Reader:
         try:
             root = self._read(where)
         except ReportedError:
-            return None  # a LIMIT needs a number, which an IRI of a constant has replaced
+            # A LIMIT needs a number, which the IRI of a constant has replaced, so such a clause cannot be
+            # parsed.
+            return None
         for node in all_nodes(root):
             if not isinstance(node, _QUERIED) or any(map(has_exists, expressions(node))):
                 return None
@@ -118,7 +121,7 @@ def _terms(triple: n.TriplePattern) -> tuple[Any, Any, Any]:
 
 
 def _blocks(node: n.Algebra, graph: Any) -> Iterator[tuple[n.Bgp, Any]]:
-    """Yield the triple blocks of a template, each with the graph around the block."""
+    """Yield the triple blocks of an update's template, each with the graph around the block."""
     match node:
         case n.Bgp():
             yield node, graph

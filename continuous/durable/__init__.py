@@ -1,1 +1,1 @@
-"""The order of all inputs: tasks, and the records of the journal."""
+"""The order of all inputs of an engine: tasks, and the records of the journal."""

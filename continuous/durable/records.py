@@ -47,7 +47,7 @@ def note_input(
     head: dict[str, Any] = {"kind": kind}
     if event is not None:
         head["stream"], head["event"] = event.stream, _WORDS[type(event)]
-        # The fourth value is omitted if the stream has no partitions.
+        # The fourth figure of a stream is omitted if the stream has no partitions.
         head["after"] = event.after[:3] if event.after[3] is None else [*event.after]
         if type(event) is Arrival:
             before = event.before
@@ -73,7 +73,7 @@ def note_input(
 
 
 def input_of(record: JournalRecord) -> tuple[StreamInput | None, list[Element]]:
-    """Return the input of a record (None if no element was accepted) and all elements of the push."""
+    """Return a journal record's input (None if no element was accepted) and all elements of its push."""
     members, statements = record.members, read_lines(record.body)
     elements, place = [], 0
     for event_time, seq, size in members.get("elements", ()):

@@ -2,7 +2,7 @@
 
     accepted --lock--> record in the journal, entry in the queue --> the sequencer executes tasks
 
-A task is a value that describes the work; `scheduler/sequencer.py` executes the work.
+A task is a value that describes work of the engine; `scheduler/sequencer.py` executes it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MAX_DELAYED = 64
 
 
 def weight_of(elements: Sequence[Element]) -> int:
-    """Return what elements count for in memory limits: 1 per element, or 1 per KiB if that is more.
+    """Return the weight of elements in memory limits: 1 per element, or 1 per KiB if that is more.
 
-    A quad counts for its text and 256 bytes, roughly.
+    For memory limits, a quad counts for its text and about 256 bytes.
     """
     if not elements:
         return 0
@@ -45,36 +45,38 @@ def weight_of(elements: Sequence[Element]) -> int:
     else:
         texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
         texts = texts or [*_flat(_flat(map(_statements_of, elements)))]
-        # A statement is four texts, so this is the number of quads.
+        # A statement is four texts, so the number of texts divided by four is the number of quads.
         characters, quads = len("".join(texts)), len(texts) >> 2
     kibibytes = (256 * quads + characters) >> 10
     return kibibytes if kibibytes > number else number
 
 
 class RemainingWork(Protocol):
-    """The jobs that readers still have to execute for a task."""
+    """The jobs of a task that readers (queries or groups) still have to execute."""
 
     @property
     def jobs_left(self) -> int:
-        """The number of jobs, or of readers with jobs; 0 if the work is done."""
+        """The number of remaining jobs, or of readers with jobs; 0 if the work of the task is done."""
         ...
 
 
 class Task:
-    """An entry of the engine's input order. This base class only marks a place."""
+    """A task: an entry of the engine's input order.
 
-    number: int = 0  # number of the task's journal record; 0 without a journal
-    at: int = 0  # wall-clock time when the task was enqueued, and of everything the task causes
-    weight: int = 1  # weight of the task's elements (`weight_of`); 1 for a task without elements
-    deferrable: bool = False  # True if the task affects no query, so it may wait for the next task
-    since: float = 0.0  # when the task was queued, by the performance counter
-    done: bool = False  # True once the task was executed and its results are flushed
-    waiter: threading.Event | None = None  # set when the task is done; None if nobody waits
-    remaining_work: RemainingWork | None = (
-        None  # jobs that lagging readers still have; None if there are none
-    )
-    result: Any = None  # the result of the task's execution
-    error: BaseException | None = None  # the error that the task's execution raised
+    The base class `Task` itself only marks a place in the input order.
+    """
+
+    number: int = 0  # Number of the task's journal record; 0 without a journal.
+    at: int = 0  # Wall-clock time of the task's enqueueing, which all effects of the task have.
+    weight: int = 1  # Weight of the task's elements (`weight_of`); 1 for a task without elements.
+    deferrable: bool = False  # True if the task affects no query, so it may wait for the next task.
+    since: float = 0.0  # Time by the performance counter at which the task was queued.
+    done: bool = False  # True once the task was executed and its results are flushed.
+    waiter: threading.Event | None = None  # The event is set when the task is done; None if no thread waits.
+    # The jobs of the task that lagging readers still have; None if there are none.
+    remaining_work: RemainingWork | None = None
+    result: Any = None  # The result of the execution of the task.
+    error: BaseException | None = None  # The error that the task's execution raised.
 
 
 @dataclass(eq=False)
@@ -88,7 +90,7 @@ AnyTask = TypeVar("AnyTask", bound=Task)
 
 
 class TaskQueue:
-    """The queued tasks in order, and the state of the running task.
+    """The queue of tasks in order, and the state of the running task.
 
     Attributes:
         lock: guards the streams and the order; an input is accepted and enqueued under this lock.
@@ -140,23 +142,23 @@ class TaskQueue:
 
     @property
     def weight(self) -> int:
-        """The weight of all queued tasks."""
+        """The weight of the elements of all queued tasks."""
         return self._enqueued_weight - self._dequeued_weight
 
     # --- enqueueing -----------------------------------------------------------------------------
 
     def note(self, kind: str, **members: Any) -> int:
-        """Append a record that is not an input of a stream to the journal; call this under the lock."""
+        """Append a record other than a stream input to the journal; the caller holds the lock."""
         if self.journal is None:
             return 0
         self.order = self.journal.note(kind, members)
         return self.order
 
     def put(self, task: Task) -> None:
-        """Enqueue a task that has its number already, if it needs one.
+        """Enqueue a task that has its journal number already, if it needs one.
 
         Raises:
-            EngineStoppedError: the queue is closed.
+            EngineStoppedError: the queue of tasks is closed.
         """
         with self.lock:
             if self.closed:
@@ -188,12 +190,12 @@ class TaskQueue:
         if not self.open or self.write_error is not None or (self.journal and self.journal.log.failure):
             self.require_open()
             self.require_writable()
-        # The same as `follow_commits`, inlined because each push comes here.
+        # These lines are `follow_commits` inlined, because each push executes them.
         if self._commits.acknowledged > self._commits.delivered:
             self._commits.catch_up()
 
     def follow_commits(self) -> None:
-        """Return when all answered commits are enqueued; call this without the lock."""
+        """Wait until all acknowledged commits are enqueued as tasks; the caller must not hold the lock."""
         if self._commits.acknowledged > self._commits.delivered:
             self._commits.catch_up()
 
@@ -206,7 +208,7 @@ class TaskQueue:
             raise StoreUnwritableError(trouble, hint=SPACE)
 
     def require_room(self, number: int, most: int) -> None:
-        """Raise BackPressureError if some are queued and ``number`` more elements would exceed ``most``."""
+        """Raise BackPressureError if ``number`` elements on top of queued ones would exceed ``most``."""
         weight = self.weight
         if weight and weight + number > most:
             raise BackPressureError(f"{weight} elements wait for the engine, the limit is {most}")
@@ -214,8 +216,8 @@ class TaskQueue:
     def require_pace(self, stream: str, number: int, most: int) -> None:
         """Raise BackPressureError if with ``number`` more elements all readers of a stream lag too far.
 
-        ``most`` is the limit for the elements of the stream that wait for every reader. While some reader has
-        no backlog, nothing is raised.
+        The argument ``most`` limits the number of elements of the stream that wait for every reader. While
+        some reader of the stream has no backlog, no BackPressureError is raised.
         """
         lag = self.lag
         weight = 0 if lag is None else lag(stream)
@@ -225,7 +227,7 @@ class TaskQueue:
             )
 
     def wait_durable(self, number: int) -> None:
-        """Return when the journal is durable up to a record.
+        """Wait until the journal is durable up to a record.
 
         Raises:
             StoreUnwritableError: the journal cannot be written now.
@@ -240,24 +242,24 @@ class TaskQueue:
     # --- the running task -----------------------------------------------------------------------
 
     def record_outcome(self, kind: str, **members: Any) -> None:
-        """Append a record about the running task that a replay could not derive from the inputs."""
+        """Append a journal record about the running task that a replay could not derive from the inputs."""
         if self.journal is not None and not self.journal.silent:
             with self.lock:
                 self.needed = self.note(kind, **members)
 
     def version_to_read(self, name: str) -> int | None:
-        """In a replay, return the version at which a query read its static parts in this task; else None."""
+        """In a replay, return the version at which a query read static parts in the running task, or None."""
         return None if self.replayed_versions is None else self.replayed_versions.get(name, self.version)
 
     def after_refresh(self, name: str, version: int) -> None:
-        """Record the version at which a query read its static parts, unless the last commit has it."""
+        """Record the version at which a query read its static parts, unless it is the last commit's."""
         if version != self.version:
             self.record_outcome("seen", turn=self.number, query=name, version=version)
 
-    # --- for the sequencer ----------------------------------------------------------------------
+    # --- methods of the task queue for the sequencer --------------------------------------------
 
     def dequeue(self, seconds: float = 0.0) -> Task | None:
-        """Return the next task; None if none comes within ``seconds``, or after a closed queue's deadline."""
+        """Return the next task; None if no task comes within ``seconds`` or before the queue's deadline."""
         if self.closed and time.monotonic() > self.until:
             self.reject_queued()
         try:
@@ -268,7 +270,7 @@ class TaskQueue:
         return task
 
     def close(self, until: float) -> None:
-        """Accept nothing more, stop waiting for a full disk, and hand out no tasks after ``until``."""
+        """Close the queue: accept no input, do not wait for disk space, hand out no tasks after ``until``."""
         with self.lock:
             if not self.closed:
                 self.put(Task())  # An empty task wakes the engine's thread.
@@ -276,7 +278,7 @@ class TaskQueue:
                 self.until, self.closed = until, True
 
     def reject_queued(self) -> None:
-        """Fail all queued tasks with EngineStoppedError; the next start executes them from the journal."""
+        """Fail all queued tasks with EngineStoppedError; the next start replays them."""
         with suppress(Empty):
             while task := self.waiting.get_nowait():
                 task.error, task.done = EngineStoppedError("the engine is stopped"), True
@@ -303,11 +305,11 @@ class TaskQueue:
         return task.done or waiter.wait(timeout)
 
     def wait(self, task: Task, timeout: float | None = None) -> Any:
-        """Wait until a task is done and return its result.
+        """Wait until a task is done and return the task's result.
 
         Raises:
             TimeoutError: the wait took longer than ``timeout`` seconds.
-            Exception: the error of the task.
+            Exception: the error that the task raised.
         """
         if not self._wait_until_done(task, timeout):
             raise TimeoutError(f"the engine did not execute the task within {timeout} s")

@@ -1,4 +1,4 @@
-"""Base class of the evaluators: splits a query into static parts and a remainder that reads windows."""
+"""Base class of the evaluators, which splits a query into static parts and a remainder that reads windows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ..windows.window_delta import WindowKey
 from .filter_place import FilterPlace
 
 Windows = Iterable[tuple[WindowKey, Any]]
-"""Pairs of a window's key and content; the content objects come from the evaluator's `content_of`."""
+"""Pairs of a window's key and its content, an object that the evaluator's `content_of` has created."""
 
 
 class Evaluator(ABC):
@@ -84,7 +84,7 @@ class Evaluator(ABC):
         *,
         whole: bool,
     ) -> None:
-        """Split the query into static parts and remainder, without an evaluation.
+        """Split the query into static parts and remainder, without evaluating anything.
 
         Args:
             query: the continuous query to evaluate.
@@ -131,23 +131,24 @@ class Evaluator(ABC):
         if query.form == "construct":
             keys = QuadKeys(self._template, self.columns, self.terms.dictionary)
             self.quads = QuadCounts(keys, self.terms.dictionary)
-        # A finalizer releases the term ids even of an evaluator that was created only to validate a query.
+        # A finalizer releases the pinned term ids even of an evaluator that was created only to validate a
+        # query.
         release = self.terms.dictionary.hold(weak_holder(self._referenced_rows))
         self._finalizer = weakref.finalize(self, release_holder, release, self.statics.abandon)
 
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
     ) -> tuple[RunResult, ChangedAnswer] | None:
-        """Process the first of several transactions in one generated loop.
+        """Process the first transactions of a list in one run of a generated loop.
 
-        Returns None if no loop covers a transaction.
+        Returns None if no generated loop supports the first transaction.
         """
         return None
 
     def replan_filters(self, at: int, windows: Windows) -> ChangedAnswer | None:
         """Rebuild the plan if another plan is now cheaper, and return the answer of ``at``.
 
-        Returns None if the present plan stays.
+        Returns None if the present plan of the query stays.
         """
         return None
 
@@ -155,13 +156,13 @@ class Evaluator(ABC):
         """Promise that each report reads all rows of a new window, so that the evaluator may skip deltas."""
 
     def catch_up(self, at: int, windows: Windows) -> None:  # noqa: B027
-        """Apply to the operators a window that was reported directly from its texts, if there is one."""
+        """Apply to the operators a window that was reported directly from its triples' texts."""
 
     # --- static parts ---------------------------------------------------------------------------
 
     @abstractmethod
     def take(self, changes: Changes) -> bool:
-        """Apply changes of static parts to the next step; return True if any row changed."""
+        """Apply changes of static parts to the next step of the query; return True if any row changed."""
 
     def streams_of(self, window: str) -> list[str] | None:
         """Return the streams that static data bind to a window's stream variable.
@@ -207,14 +208,14 @@ class Evaluator(ABC):
         self.statics.close()
 
     def _referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the id rows that the query still needs, in the order in which ids flow (`store.sweep`)."""
+        """Yield the id rows that the query still needs; an id moves only to later rows (`store.sweep`)."""
         yield from self.statics.steps.waiting()
         yield from self._answer_rows()
         if self.quads is not None:
             yield from self.quads.referenced_rows()
 
     def _answer_rows(self) -> Iterator[IdRow]:
-        """Yield the id rows of the operators and of the answer, in the order in which ids flow."""
+        """Yield the id rows of the operators and of the answer; an id moves only to later rows."""
         yield from ()
 
 
@@ -230,20 +231,20 @@ class PlanSlot(Protocol):
         ...
 
     def visible_after(self, number: int) -> tuple[Evaluation, int] | None:
-        """Return the newest visible evaluation with its version, if its number is greater than ``number``."""
+        """Return the plan's newest visible evaluation, with its version, if it is later than ``number``."""
         ...
 
     def bring_up_to_date(self) -> None:
-        """Bring the query's figures up to the shared plan's newest evaluation."""
+        """Update the query's figures to the shared plan's newest evaluation."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return the number of members, and the constants of this query that differ between members."""
+        """Return the shared plan's number of members, and the query's constants that differ by member."""
         ...
 
 
 def weak_holder(held: Callable[[], Iterator[IdRow]]) -> Holder:
-    """Return a sweep holder of a bound method that does not keep the method's object alive."""
+    """Return a function for the sweep that calls a method without keeping the method's object alive."""
     method = weakref.WeakMethod(held)
 
     def rows() -> Iterator[IdRow]:
@@ -254,6 +255,6 @@ def weak_holder(held: Callable[[], Iterator[IdRow]]) -> Holder:
 
 
 def release_holder(release: Callable[[], None], close: Callable[[], object]) -> None:
-    """Remove a finalized evaluator's rows from the sweep, and close its tables."""
+    """Remove a finalized evaluator's rows from the sweep of term ids, and close its tables."""
     release()
     close()

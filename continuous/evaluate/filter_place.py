@@ -1,7 +1,8 @@
 """The choice whether filters with uncertainty functions are evaluated before or after the joins.
 
-Heuristic H4 of the RSP-QL* paper of 2021 evaluates uncertain filters after the joins. Late filters are faster
-where fewer rows leave the joins than enter the joins, and slower where the joins multiply the rows.
+Heuristic H4 of the RSP-QL* paper of 2021: evaluate uncertain filters after the joins. Late filters (after the
+joins) are faster where fewer rows leave the joins than enter the joins, and slower where the joins multiply
+the rows.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ Answer = TypeVar("Answer")
 
 _FIRST_INTERVAL = 64
 _LONGEST_INTERVAL = 8_192
-"""Steps of a plan before the first measurement, and the longest interval; each interval is twice the last."""
+"""Steps of a plan before the first measurement of the fan-out, and the longest interval.
+
+Each interval is twice as long as the last one.
+"""
 _LEAST_ROWS = 64
-"""Rows that a measurement of the fan-out needs at least."""
+"""Least number of rows that a measurement of the fan-out needs."""
 _LATE_BELOW = 0.5
 _EARLY_ABOVE = 1.0
 """Joined rows per input row below which late filters are chosen, and above which early filters are chosen.
 
 `benchmarks.uncertainty` measured late filters as 2.5 times faster at a fan-out of 0.1, equal at 1, and three
-times slower at 10. A fan-out between the two bounds changes nothing, so that the plan changes rarely.
+times slower at 10. A fan-out between the two bounds leaves the filters in place, so that the plan changes
+rarely.
 """
 
 
@@ -49,9 +54,9 @@ class FilterPlace:
         self._interval = self._next_at = _FIRST_INTERVAL
 
     def begin(self, plan: Plan) -> FilterPlace | None:
-        """Start to count the rows of a new plan.
+        """Start to count the rows at the uncertain filters of a new plan.
 
-        Returns None if the place is fixed or the plan has no filter to move.
+        Returns None if the place of the filters is fixed or the plan has no filter to move.
         """
         measured = FanOut(plan) if self.is_auto else None
         # A plan without an uncertain filter next to a join leaves no choice of the place.
@@ -61,11 +66,11 @@ class FilterPlace:
 
     @property
     def is_due(self) -> bool:
-        """True if the plan has run enough steps since the last measurement for the next measurement."""
+        """True if the plan has run enough steps for the next measurement of the joins' fan-out."""
         return self._measurement is not None and self._measurement.plan.figures.steps >= self._next_at
 
     def update_place(self) -> bool:
-        """Measure the fan-out and update ``place``; return True if the filters have to move."""
+        """Measure the fan-out of the joins and update ``place``; return True if the filters have to move."""
         assert self._measurement is not None
         self._interval = min(2 * self._interval, _LONGEST_INTERVAL)
         self._next_at += self._interval
@@ -78,13 +83,13 @@ class FilterPlace:
         return changed
 
     def build(self, rebuild: Callable[[], Answer]) -> Answer:
-        """Build a plan for the present place by ``rebuild``.
+        """Build a plan, by the function ``rebuild``, for the present place of the filters.
 
         If the plan with late filters raises BudgetError, build a plan with early filters.
         """
         try:
             return rebuild()
         except BudgetError:
-            # Without early filters, the joins make more rows than the limit of one evaluation.
+            # With late filters, the joins make more rows than the limit of one evaluation.
             self.place, self.is_auto = "early", False
             return rebuild()

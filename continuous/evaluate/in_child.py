@@ -1,9 +1,10 @@
 """Evaluations by Oxigraph in a child process, because a call of Oxigraph cannot be interrupted in-process.
 
-The child is a copy of the server process (store/logs/process_copy.py), forked right before the evaluation.
-The child sends rows in batches through a pipe. While a fiber waits for the child, the engine runs other
-queries; the fiber kills the child if the evaluation times out or is cancelled. The pool of `permits` bounds
-the number of live children. docs/decisions/0353-evaluations-in-children.md.
+The child process of an evaluation is a copy of the server process (store/logs/process_copy.py), forked right
+before the evaluation. The child process sends rows in batches through a pipe. While a fiber waits for the
+child, the engine runs other queries; the fiber kills the child if the evaluation times out or is cancelled.
+The pool of `permits` bounds the number of live child processes.
+docs/decisions/0353-evaluations-in-children.md.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from .permits import PERMITS, EvaluationPermit
 log = logging.getLogger("quadrill.continuous")
 
 EvaluationResult: TypeAlias = "Generator[Solution, None, None] | bool"
-"""Result of an evaluation: a generator of rows, or the boolean of ASK."""
+"""Result of an evaluation in a child process: a generator of rows, or the boolean of ASK."""
 
 _BATCH_TERMS, _BATCH_CHARACTERS = 4_096, 1 << 18
-"""References to terms, and characters of new terms, after which the child sends a batch of rows."""
+"""Number of term references, and of characters of new terms, after which a child process sends its rows."""
 
 _PRIORITY_S = 0.1
-"""Seconds of CPU time after which the server lowers the scheduling priority of a child."""
+"""Seconds of CPU time after which the server lowers the priority of an evaluation's child process."""
 
 _SHARE_S = 10.0
-"""Seconds after which a child is preempted if other evaluations wait for a permit; doubled at each retry."""
+"""Seconds after which a child process is preempted if others wait; doubled at each retry."""
 
 _Work: TypeAlias = Callable[[Connection], object]
 
@@ -70,7 +71,7 @@ def evaluate_in_child(
 
     Raises:
         BudgetError: the evaluation exceeded its time or memory, or was cancelled.
-        ReportedError: the evaluation failed.
+        ReportedError: the evaluation in the child process failed.
     """
 
     def work(pipe: Connection) -> None:
@@ -80,7 +81,8 @@ def evaluate_in_child(
     while True:
         with PERMITS.request() as permit:
             _wait_for_permit(permit, budget, where)
-            # Waiting for a permit, and the time of a preempted child, do not count as time of the evaluation.
+            # Neither the wait for a permit nor the time of a preempted child process counts as time of the
+            # evaluation.
             began = time.monotonic()
             budget.exclude(began - not_counted_since)
             try:
@@ -90,7 +92,7 @@ def evaluate_in_child(
 
 
 def _wait_for_permit(permit: EvaluationPermit, budget: Budget, where: Any) -> None:
-    """Wait for a permit while the engine runs other queries."""
+    """Wait for a permit to start a child process, while the engine runs other queries."""
     while not permit.ready(0.0):
         if not in_fiber():
             PERMITS.grant_extra(permit)
@@ -137,13 +139,14 @@ def _run_child(
     if answer.error is not None:
         raise answer.error
     if budget.since:
-        # The evaluation ended when the child was done; the time until this fiber resumed does not count.
+        # The evaluation ended when the child process was done; the time until this fiber resumed does not
+        # count.
         budget.since += time.monotonic() - answer.ended_at
     return answer.rows if answer.boolean is None else answer.boolean
 
 
 class _ChildOutput:
-    """The output of a child process, as far as the child has sent it.
+    """The output of an evaluation's child process, as far as the child has sent it.
 
     Attributes:
         rows: the rows of a SELECT; ``boolean`` is the value of ASK.
@@ -164,15 +167,15 @@ class _ChildOutput:
 
     @property
     def is_complete(self) -> bool:
-        """True after the child's last message."""
+        """True after the child process has sent its last message."""
         return self.ended_at > 0
 
     def ready(self, seconds: float) -> bool:
-        """Wait for at most ``seconds``; return True if a message of the child is available."""
+        """Wait for at most ``seconds``; return True if a message of the child process is available."""
         return self.child.pipe.poll(seconds)
 
     def charge_cpu(self) -> None:
-        """Charge the query with the child's CPU time so far; lower the priority of a long-running child."""
+        """Charge the query with its child process's CPU time; lower a long-running child's priority."""
         cpu = self.child.cpu()
         self._budget.elsewhere = self._cpu_before + cpu
         if cpu > _PRIORITY_S and not self._is_niced:
@@ -197,7 +200,7 @@ class _ChildOutput:
         )
 
     def receive(self, message: Any) -> None:
-        """Store the rows or the final result of one message of the child."""
+        """Store the rows or the final result that one message of the child process contains."""
         match message:
             case int(width), int(count), list(new), array() as numbers:
                 self._terms += new
@@ -209,7 +212,7 @@ class _ChildOutput:
                 self.error = found if isinstance(found, Exception) else None
 
 
-# --- in the child ----------------------------------------------------------------------------------
+# --- code that runs in the child process ------------------------------------------------------------
 
 
 def _send_answer(
@@ -226,7 +229,7 @@ def _send_answer(
                 pipe.send(message)
         finish()
     except MemoryError:
-        return  # the process ends without an answer, as when Oxigraph itself runs out of memory
+        return  # The child process ends without an answer, as it does when Oxigraph runs out of memory.
     except Exception as error:
         found = _picklable(error)
     pipe.send((time.monotonic(), found))
@@ -235,7 +238,7 @@ def _send_answer(
 def _row_batches(
     rows: Iterator[Solution], max_rows: int
 ) -> Iterator[tuple[int, int, list[Term], array[int]]]:
-    """Yield the rows as messages: width, number of rows, new terms, and the terms' numbers in row order."""
+    """Yield the rows as messages with width, number of rows, new terms, and term numbers in row order."""
     known: dict[Term | None, int] = {None: 0}
     new, numbers, count, size, width = list[Term](), array("I"), 0, 0, 0
     sent = 0
@@ -266,7 +269,7 @@ def _row_batches(
 
 
 def _picklable(error: Exception) -> Exception:
-    """Return an exception that can be pickled: the error itself if possible, else a copy of its message."""
+    """Return an exception that can be pickled: the given error if possible, else a copy of its message."""
     error.__cause__ = error.__context__ = None
     with suppress(Exception):
         pickle.loads(pickle.dumps(error))

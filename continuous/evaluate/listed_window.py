@@ -1,8 +1,9 @@
 """Answers that list a whole window, written directly from the texts of the window's triples.
 
-A query that reports all matches of one pattern each time a new window replaces the last one needs no state
-between windows. Therefore the triples get no term ids, and no delta of the answer is computed. The operators
-give the same answers, and evaluate windows that contain more than triples of the default graph.
+A query that reports all matches of one pattern each time a new window replaces the last one needs no operator
+state between windows. For a query that lists a window's matches, the triples get no term ids, and no delta of
+the answer is computed. The operators would give the same answers; they evaluate windows that contain more
+than triples of the default graph.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ListedAnswer:
 
     @cached_property
     def rows(self) -> Sequence[Solution]:
-        """The matches as rows of terms."""
+        """The matches of a triple pattern in the window as rows of terms."""
         return [tuple([None if text is None else term_of(text) for text in row]) for row in self.texts]
 
     @property
@@ -56,9 +57,9 @@ class ListedAnswer:
     deleted = inserted
 
     def json_rows(self, kind: EventKind) -> tuple[int, str] | None:
-        """Return the number of rows and the text of all rows as JSON objects.
+        """Return the number of rows in the window and the text of all rows as JSON objects.
 
-        Returns None unless the event contains the whole answer.
+        Returns None if the event does not contain the whole answer.
         """
         if kind != "answer":
             return None
@@ -66,7 +67,7 @@ class ListedAnswer:
         return self.number, f"{{{columns_text([*bound], [*bound.values()])}}}" if bound else ""
 
     def id_delta(self, *, whole: bool = False) -> None:
-        """Return None, because the rows are texts without term ids."""
+        """Return None, because the rows of the listed window are texts without term ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,9 @@ class WindowListing:
     places: Sequence[int | None]
 
     def answer(self, elements: Sequence[Element]) -> ListedAnswer | None:
-        """Return the matches in the elements.
+        """Return the matches of the triple pattern in the elements.
 
-        Returns None if any statement is not a plain triple of the default graph.
+        Returns None if any statement in the elements is not a plain triple of the default graph.
         """
         found: Sequence[Statement] = [*chain.from_iterable([each.statements for each in elements])]
         if any([each[3] or each[2][:2] == "<<" or each[1] == _REIFIES for each in found]):
@@ -96,7 +97,7 @@ def window_listing(state: PlanState, names: Sequence[str]) -> WindowListing | No
     """Return the listing of a plan that only scans its one window; None for any other plan."""
     plan = state.plan
     if len(plan.nodes) < 2 or len(state.keys) != 1:
-        return None  # for instance a query that declares its one window without using it
+        return None  # For instance, a query may declare its one window without using it.
     source, scan, *rest = plan.nodes
     if not isinstance(scan.operator, Scan) or scan.operator.simple is None:
         return None

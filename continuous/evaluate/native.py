@@ -1,7 +1,8 @@
 """The native evaluator: maintains the answer by deltas, at a cost proportional to the change.
 
-The native evaluator gives the same answers as `ReferenceEvaluator`. Its constructor raises UnsupportedError
-for a query without a delta form, and the reference evaluator recomputes the answers of that query.
+The native evaluator gives the same answers as `ReferenceEvaluator`. The native evaluator's constructor raises
+UnsupportedError for a query without a delta form, and the reference evaluator recomputes the answers of that
+query.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ from .listed_window import ListedAnswer, WindowListing, window_listing
 class AnswerChange:
     """The change of the answer by one step, and the answer after that step, computed on demand.
 
-    ``known`` is the whole answer as terms, None until a caller has read it. ``later`` is the next change.
+    The field ``known`` is the whole answer as terms, None until a caller has read it. ``later`` is the next
+    change of the answer.
     """
 
     _answer: IncrementalAnswer
@@ -57,9 +59,10 @@ class AnswerChange:
 
     @property
     def delta(self) -> Delta:
-        """The deleted and inserted rows, in the answer's order.
+        """The deleted and inserted rows of the answer, in the answer's order.
 
-        The sweep does not delete the ids of these rows while a caller references the `AnswerChange`.
+        The sweep does not delete the ids of an answer's changed rows while a caller references the
+        `AnswerChange`.
         """
         if len(self.deltas) != 1:
             self.deltas = [reduce(merge, self.deltas, {})]
@@ -67,17 +70,17 @@ class AnswerChange:
 
     @property
     def deleted(self) -> list[Solution]:
-        """The deleted rows as terms, each row as often as it was deleted."""
+        """The rows deleted from the answer as terms, each row as often as it was deleted."""
         return (self._rows or self.decode())[0]
 
     @property
     def inserted(self) -> list[Solution]:
-        """The inserted rows as terms, each row as often as it was inserted."""
+        """The rows inserted into the answer as terms, each row as often as it was inserted."""
         return (self._rows or self.decode())[1]
 
     @property
     def rows(self) -> list[Solution]:
-        """The whole answer after this step; may be read after later steps and in another thread."""
+        """The whole answer after this step, which may be read after later steps and in another thread."""
         if self.known is None:
             self.known = self._answer.rows_after(self)
         return self.known
@@ -85,10 +88,11 @@ class AnswerChange:
     def json_rows(self, kind: EventKind) -> tuple[int, str] | None:
         """Return the number and the JSON text of an event's rows, written directly from term ids.
 
-        Returns None if the rows were decoded to terms already, or, for the whole answer, if a later step ran.
+        Returns no JSON text (None) if the event's rows were decoded to terms already, or, for the whole
+        answer, if a later step ran.
         """
         whole = kind == "answer"
-        # Rows that are decoded already may have ids that a sweep has deleted.
+        # Rows that were decoded to terms already may have ids that a sweep has deleted.
         if (self.later or self.known) if whole else self._rows:
             return None
         weights, sign = self._answer.rows if whole else self.delta, -1 if kind == "delete" else 1
@@ -96,11 +100,11 @@ class AnswerChange:
         return len(rows), f"{{{self._answer.json_rows(rows)}}}" if rows else ""
 
     def id_delta(self, *, whole: bool = False) -> Delta:
-        """Return the delta, or all rows if ``whole``, as term ids in the order of the columns."""
+        """Return the answer's delta, or all rows if ``whole``, as term ids in the order of the columns."""
         return self._answer.id_delta(self._answer.rows if whole else self.delta)
 
     def decode(self) -> tuple[list[Solution], list[Solution]]:
-        """Decode the deleted and the inserted rows to terms, and cache the result."""
+        """Decode the answer's deleted and inserted rows to terms, and cache the result."""
         deleted, inserted = list[Solution](), list[Solution]()
         for row, weight in pausing(self.delta.items()):
             (inserted if weight > 0 else deleted).extend([self._answer.decode(row)] * abs(weight))
@@ -113,8 +117,8 @@ class IncrementalAnswer:
 
     Attributes:
         rows: the plan's output rows with their weights.
-        decode: maps an id row to the answer's columns as terms. ``json_rows`` writes id rows as JSON
-            (`TermTexts.listed`), ``id_delta`` reorders the cells of a delta to the order of the columns.
+        decode: maps an id row to the answer's columns as terms. The function ``json_rows`` writes id rows as
+            JSON (`TermTexts.listed`), ``id_delta`` reorders the cells of a delta to the order of the columns.
     """
 
     def __init__(
@@ -132,15 +136,16 @@ class IncrementalAnswer:
         self._last_revision = -1
         self._newest: AnswerChange | None = None
         self._budget = budget
-        # Weak references to the changes that a caller may still read, of which some are not decoded yet.
+        # Weak references to the changes that a caller may still read, of which some are not decoded to terms
+        # yet.
         self._pending: deque[weakref.ref[AnswerChange]] = deque()
 
     def step(self, *deltas: Delta) -> AnswerChange:
-        """Add deltas of the plan's output to the answer; the rows of the change are decoded on demand."""
+        """Add deltas of the plan's output to the answer; the changed rows are decoded to terms on demand."""
         top = self._ordering
         same_order = top is None or top.revision == self._last_revision
         newest = self._newest
-        # Two consecutive steps without a change share one object.
+        # Two consecutive steps without a change of the answer share one `AnswerChange` object.
         if newest is not None and not any(deltas) and not any(newest.deltas) and same_order:
             return newest
         mine = self.rows
@@ -167,11 +172,11 @@ class IncrementalAnswer:
         return change
 
     def check(self, changes: Iterable[Delta]) -> int:
-        """Return how many rows may still be added after some deltas; raise BudgetError above the limit."""
+        """Return how many rows the answer may gain after some deltas; raise BudgetError above the limit."""
         return self.limit(len(reduce(merge, changes, dict(self.rows))))
 
     def limit(self, rows: int) -> int:
-        """Return how many rows may be added to an answer of ``rows`` rows.
+        """Return how many rows an answer of ``rows`` rows may still gain.
 
         Raises BudgetError if ``rows`` exceeds the limit of the query.
         """
@@ -183,7 +188,10 @@ class IncrementalAnswer:
         return most - rows
 
     def rows_after(self, change: AnswerChange) -> list[Solution]:
-        """Return the answer after a step: the newest answer minus later changes. Called in any thread."""
+        """Return the answer after a step: the newest answer minus the later changes.
+
+        May be called in any thread, while the engine changes the answer.
+        """
         with self._lock:
             since: list[AnswerChange] = []
             newest = change
@@ -206,7 +214,7 @@ class IncrementalAnswer:
         return [solution for row, weight in self.rows.items() for solution in [decode(row)] * weight]
 
     def equals(self, other: IncrementalAnswer) -> bool:
-        """Return True if both answers, perhaps of different plans, have equal rows."""
+        """Return True if two answers, perhaps of different plans, have equal rows."""
         if self._ask:
             return bool(self.rows) == bool(other.rows)
         return self.id_delta(self.rows) == other.id_delta(other.rows)
@@ -256,7 +264,7 @@ class NativeEvaluator(Evaluator):
         statics: TableRegistry | None = None,
         analysis: Analysis | None = None,
     ) -> None:
-        """As `Evaluator`; also raises UnsupportedError for a query that has no delta form."""
+        """Create the evaluator; also raises UnsupportedError for a query that has no delta form."""
         super().__init__(query, store, options, terms, statics, analysis, whole=False)
         self.parsed = self.analysis
         if options.uncertain_filters != "early":
@@ -264,16 +272,17 @@ class NativeEvaluator(Evaluator):
         try:
             self._make_plan()
         except BaseException:
-            self.close()  # releases tables that other queries may share
+            self.close()  # Closing the evaluator releases tables that other queries may share.
             raise
 
     def _make_plan(self) -> None:
-        """Build the plan, and open the tables of the static parts."""
+        """Build the plan of the query, and open the tables of its static parts."""
         # The generated loop of the present plan, built at the first call of `run`.
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
         self._listing: WindowListing | None = None
         if self.ordered and is_static(self.root):
-            # The store reads only the first rows of such a query; an incremental plan would hold all rows.
+            # For a query with LIMIT and no window, the store reads only the first rows; an incremental plan
+            # would hold all rows.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
         self.tables = {part.name: [var.name for var in part.vars] for part in self.statics.parts}
         state = self._start_plan()
@@ -288,7 +297,7 @@ class NativeEvaluator(Evaluator):
             self.take(self.statics.refresh())
 
     def _start_plan(self) -> PlanState:
-        """Build the operators without rows, while the dictionary's sweep is suspended."""
+        """Build the operators without rows, while the sweep of the term dictionary is suspended."""
         place, options = self.filter_place, self.options
         if place is not None:
             options = replace(options, uncertain_filters=place.place)
@@ -306,7 +315,7 @@ class NativeEvaluator(Evaluator):
         return state
 
     def take(self, changes: Changes) -> bool:
-        """Apply changes of static parts to the next step; return True if any row changed."""
+        """Apply changes of static parts to the query's next step; return True if any row changed."""
         assert self.state is not None
         taken = False
         for place, change in changes.items():
@@ -340,7 +349,7 @@ class NativeEvaluator(Evaluator):
             self._listing = window_listing(self.state, self.vars)
 
     def _list_window(self, state: PlanState, at: int, windows: Encoded) -> ListedAnswer | None:
-        """Return the rows of a window directly from its texts.
+        """Return the rows of a window directly from the texts of its triples.
 
         Returns None if the operators must evaluate the window.
         """
@@ -356,19 +365,19 @@ class NativeEvaluator(Evaluator):
         if 0 < self.budget.limits.kept < listed.number:
             self.answer.limit(len({*listed.texts}))
         if content.changes:
-            # The operators still hold rows of an earlier window, which an empty window retracts.
+            # The operators still contain the rows of an earlier window, which an empty window retracts.
             content.waiting = ()
             self.answer.step(state.step(state.gather(at, [(key, content)])))
             content.waiting = waiting
         else:
             state.plan.figures.steps += 1
-        # The figures count the rows as if the operators had emitted them; retractions are not counted.
+        # The plan's figures count the rows as if the operators had emitted them; retractions are not counted.
         figures = state.plan.figures
         figures.rows[:] = [rows + listed.number for rows in figures.rows]
         return listed
 
     def catch_up(self, at: int, windows: Windows) -> None:
-        """Apply a window to the operators that was reported from its texts."""
+        """Apply to the operators a window that was reported directly from its triples' texts."""
         for _, content in windows:
             if self.state is not None and type(content) is EncodedContent and content.by_text:
                 content.encode_waiting()
@@ -379,9 +388,9 @@ class NativeEvaluator(Evaluator):
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
     ) -> tuple[RunResult, AnswerChange] | None:
-        """Process the first of several transactions in one generated loop.
+        """Process the first transactions of a list in one run of the generated loop.
 
-        Returns None if no loop covers a transaction.
+        Returns None if the generated loop does not support the first transaction.
         """
         state, answer, made = self.state, self.answer, self._loop
         assert state is not None
@@ -398,10 +407,10 @@ class NativeEvaluator(Evaluator):
         return ran, change
 
     def replan_filters(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer | None:
-        """Rebuild the plan if the uncertain filters have a better place.
+        """Rebuild the plan if the query's uncertain filters have a better place.
 
-        Returns the answer of ``at``, or None if the plan stays. The windows are in the state of the last
-        `advance`.
+        Returns the answer of instant ``at``, or None if the plan stays. At the rebuild, the windows are in
+        the state of the last `advance`.
         """
         if self.movable is None or not self.movable.is_due or not self.movable.update_place():
             return None
@@ -418,7 +427,7 @@ class NativeEvaluator(Evaluator):
     ) -> AnswerChange | ListedAnswer:
         """Evaluate the first step after a restart, over the windows of the last evaluation.
 
-        Changes of the windows since that evaluation are left to the next step.
+        Changes of the windows since the last evaluation before the restart are left to the next step.
         """
         assert self.state is not None
         return self.advance(at, [(key, self.state.copy_of(content)) for key, content in windows])
@@ -446,7 +455,8 @@ class NativeEvaluator(Evaluator):
             return None
         assert self.state is not None
         if self.state.asks_clock and statics.parts:
-            # A commit evaluates only queries whose static parts it changes, so NOW() would differ by member.
+            # A commit evaluates only queries whose static parts it changes, so in a shared plan NOW() would
+            # differ by member.
             return None
         place = "early" if self.filter_place is None else self.filter_place.place
         kept = (options.window_default_graph, options.quoted_asserted, options.base_iri, place)
@@ -461,6 +471,6 @@ class NativeEvaluator(Evaluator):
         self.statics.look_away()
 
     def wake(self) -> None:
-        """Rebuild a private plan, which contains only rows of static parts until `resume` adds windows."""
+        """Rebuild a private plan, which has only rows of static parts until `resume` adds windows."""
         self._start_plan().look_up(self.statics)
         self.take(self.statics.look_again())

@@ -1,7 +1,7 @@
 """Permits for evaluations in child processes: a bounded number run at once, and the others are queued.
 
-A permit is for one evaluation. Permits are granted in order of arrival, and a query has one evaluation at a
-time, so every waiting query gets a permit before another query gets its second one.
+A permit allows one evaluation to run in a child process. Permits are granted in order of arrival, and a query
+has one evaluation at a time, so every waiting query gets a permit before another query gets its second one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from threading import Event, Lock, get_ident
 
 _LEAST, _MOST = 2, 8
-"""Least and greatest number of permits of a process."""
+"""Least and greatest number of permits for child processes of this process."""
 
 
 class EvaluationPermit:
-    """A granted or awaited permit. The waiting thread calls `ready`, the running evaluation calls `is_due`.
+    """A permit for an evaluation in a child process, granted or awaited.
+
+    The thread that waits for a permit calls `ready`, and the running evaluation calls `is_due`.
 
     Attributes:
         thread: the id of the thread that asked for the permit.
@@ -34,17 +36,17 @@ class EvaluationPermit:
         return self._granted.wait(seconds) if seconds else self._granted.is_set()
 
     def is_due(self, seconds: float) -> bool:
-        """True if the permit was held for more than ``seconds`` and other evaluations wait for one."""
+        """True if the permit was held for more than ``seconds`` and other evaluations wait."""
         return self._pool.waiting > 0 and time.monotonic() - self._granted_at > seconds
 
     def grant(self) -> None:
-        """Grant the permit."""
+        """Grant this permit to the evaluation that waits for it."""
         self._granted_at = time.monotonic()
         self._granted.set()
 
 
 class PermitPool:
-    """A pool of permits; may be used in any thread.
+    """A pool of permits for evaluations in child processes; may be used in any thread.
 
     Attributes:
         size: the number of permits, without extra permits for threads that already hold one.
@@ -58,7 +60,7 @@ class PermitPool:
 
     @property
     def running(self) -> int:
-        """The number of granted permits."""
+        """The number of granted permits for child processes."""
         return len(self._running)
 
     @property
@@ -68,9 +70,9 @@ class PermitPool:
 
     @contextmanager
     def request(self) -> Iterator[EvaluationPermit]:
-        """Queue for a permit, and return it at the end of the ``with`` block.
+        """Queue for a permit, and return the permit to the pool at the end of the ``with`` block.
 
-        The caller must wait for `EvaluationPermit.ready` before it starts a child.
+        The caller must wait for `EvaluationPermit.ready` before it starts a child process.
         """
         permit = EvaluationPermit(self)
         with self._lock:

@@ -1,8 +1,8 @@
 """Registry of aggregates, both built-in aggregates and those of extensions (docs/extending.md).
 
-An `Accumulator` maintains the result of one aggregate while values are inserted and retracted. The result
-always equals the definition in `algebra.set_functions` over the multiset of values. Fast accumulators store
-less than the multiset.
+An `Accumulator` maintains the result of one aggregate while values are inserted and retracted. The result of
+an accumulator always equals the definition in `algebra.set_functions` over the multiset of values. Fast
+accumulators store less than the multiset of a group's values.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Tools:
 class Accumulator:
     """Base class of accumulators; an accumulator holds one set function over one group.
 
-    An error counts as a value: while a group has an error, the result of every function except COUNT and
-    SAMPLE is an error.
+    In an aggregate, an error counts as a value: while a group has an error, the result of every function
+    except COUNT and SAMPLE is an error.
     """
 
     __slots__ = ()
@@ -72,22 +72,22 @@ class Accumulator:
     """
 
     def take(self, value: Any, weight: int) -> None:
-        """Insert ``weight`` occurrences of a value, or retract them if ``weight`` is negative."""
+        """Insert ``weight`` occurrences of a value into the aggregate, or retract them if negative."""
         raise NotImplementedError
 
     def result(self) -> Maybe:
-        """Return the current result; None for an error or no result."""
+        """Return the aggregate's current result; None for an error or no result."""
         raise NotImplementedError
 
     def result_id(self, values: ValueTable) -> int:
-        """Return the result's term id.
+        """Return the term id of the aggregate's result.
 
-        Subclasses whose result is one of the stored ids override this method.
+        Accumulators whose result is one of the stored ids override `result_id`.
         """
         return values.id_of(self.result())
 
     def ids(self) -> Iterable[int]:
-        """Return the term ids that the accumulator stores."""
+        """Return the term ids that the accumulator of an aggregate stores."""
         return ()
 
 
@@ -102,25 +102,25 @@ class Count(Accumulator):
         self._count = 0
 
     def take(self, value: Any, weight: int) -> None:
-        """Add ``weight`` to the count, unless the value is an error."""
+        """Add ``weight`` to the count of COUNT, unless the value is an error."""
         if value is not None:
             self._count += weight
 
     def result(self) -> Maybe:
-        """Return the number of values."""
+        """Return the number of counted values."""
         return self._count
 
     def result_id(self, values: ValueTable) -> int:
-        """Return the term id of the number of values."""
+        """Return the term id of the number of counted values."""
         return integer_id(self._count) or values.id_of(self._count)
 
 
 class Sum(Accumulator):
     """SUM and AVG: exact for integers and decimals; the exact sum of doubles is rounded once.
 
-    A double is an integer multiple of 2^-1074, so a sum of doubles is stored as a big integer, and a
-    retraction exactly undoes an insertion. Integers and decimals are also counted one by one, because each of
-    them is converted to a double before the addition if the group has a double.
+    A double is an integer multiple of 2^-1074, so SUM stores a sum of doubles as a big integer, and a
+    retraction exactly undoes an insertion. SUM also counts integers and decimals one by one, because each is
+    converted to a double before the addition if the group has a double.
     """
 
     by_id = False
@@ -136,7 +136,7 @@ class Sum(Accumulator):
         self._infinite = {"inf": 0, "-inf": 0, "nan": 0}
 
     def take(self, value: Any, weight: int) -> None:
-        """Add the value ``weight`` times, or subtract it if ``weight`` is negative."""
+        """Add the value ``weight`` times to the sum, or subtract it if ``weight`` is negative."""
         kind = type(value)
         if kind not in self._counts:
             self._errors += weight
@@ -154,7 +154,7 @@ class Sum(Accumulator):
             self._infinite[str(float(value))] += weight
 
     def result(self) -> Maybe:
-        """Return the sum or mean; None for an error."""
+        """Return the sum or mean of the values; None for an error."""
         counts = self._counts
         if self._errors:
             return None
@@ -200,13 +200,14 @@ class Ordered(Accumulator):
         self._ids: list[int] = []
 
     def take(self, value: Any, weight: int) -> None:
-        """Insert the value, or remove it if ``weight`` is negative."""
+        """Insert the value into the sorted values, or remove it if ``weight`` is negative."""
         if not value:
             self._errors += weight
             return
         ids = self._ids
         if weight < 0:
-            # Equal ids are adjacent. In a short list a linear search is as fast as computing a sort key.
+            # Equal term ids are adjacent in the sorted list. In a short list a linear search is as fast as
+            # computing a sort key.
             begin = 0 if len(ids) < 64 else bisect_left(self._sorted, self._keys.value(value))
             place = ids.index(value, begin)
             del self._sorted[place : place - weight], ids[place : place - weight]
@@ -231,9 +232,9 @@ class Extreme(Ordered):
     __slots__ = ("_place", "_strict")
 
     def __init__(self, tools: Tools, place: int, strict: bool = True) -> None:
-        """``place`` is 0 for the first value, -1 for the last.
+        """``place`` is 0 for the first value in term order (MIN, SAMPLE), -1 for the last (MAX).
 
-        With ``strict``, an error makes the result an error.
+        With ``strict``, an error among the values makes the result of the aggregate an error.
         """
         super().__init__(tools)
         self._place = place
@@ -257,7 +258,7 @@ class Median(Ordered):
         self._terms = tools.terms
 
     def take(self, value: Any, weight: int) -> None:
-        """Insert or remove a value; a value that is not a number counts as an error."""
+        """Insert or remove a value of MEDIAN; a value that is not a number counts as an error."""
         super().take(value if value and is_numeric(self._values[value]) else 0, weight)
 
     def result_id(self, values: ValueTable) -> int:
@@ -293,14 +294,14 @@ class Bag(Accumulator):
         self._counts: dict[int, int] = {}
 
     def take(self, value: Any, weight: int) -> None:
-        """Change the count of the value by ``weight``."""
+        """Change the number of occurrences of the value by ``weight``."""
         if value:
             add(self._counts, value, weight)
         else:
             self._errors += weight
 
     def result(self) -> Maybe:
-        """Apply the set function to all values and return the result."""
+        """Apply the set function's definition to all values and return the result."""
         if self._errors and self._strict:
             return None
         values = [self._terms[term_id] for term_id, count in self._counts.items() for _ in range(count)]
@@ -322,7 +323,7 @@ class DistinctValues(Accumulator):
         self._counts: dict[int, int] = {}
 
     def take(self, value: Any, weight: int) -> None:
-        """Pass a value to the inner accumulator if it appears or disappears; every error is passed on."""
+        """Pass a value on if it appears or disappears, and pass every error on."""
         if not value:
             self._inner.take(0 if self._inner.by_id else None, weight)
             return
@@ -336,7 +337,7 @@ class DistinctValues(Accumulator):
         return self._inner.result_id(values)
 
     def ids(self) -> Iterable[int]:
-        """Return the stored term ids; the inner accumulator stores no others."""
+        """Return the term ids that DISTINCT stores; the inner accumulator stores no others."""
         return list(self._counts)
 
 
@@ -349,11 +350,11 @@ class DistinctRows(Accumulator):
         self._weights: dict[IdRow, int] = {}
 
     def take(self, value: IdRow, weight: int) -> None:
-        """Change the count of the row by ``weight``."""
+        """Change the number of occurrences of the row by ``weight``."""
         add(self._weights, value, weight)
 
     def result(self) -> int:
-        """Return the number of different rows."""
+        """Return the number of different rows of the group."""
         return len(self._weights)
 
     def ids(self) -> Iterable[int]:
@@ -372,7 +373,7 @@ _ACCUMULATORS: dict[str, NewAccumulator] = {
     "SAMPLE": lambda tools: Extreme(tools, 0, strict=False),
     "MEDIAN": Median,
 }
-"""The set functions with an accumulator that does not recompute the definition at each change."""
+"""The set functions whose accumulator does not recompute the definition at each change."""
 
 
 def register(
@@ -382,7 +383,7 @@ def register(
     accumulator: NewAccumulator | None = None,
     passes_over_errors: bool = False,
 ) -> None:
-    """Add an aggregate, which queries registered afterwards can call by its IRI.
+    """Register an aggregate, which queries registered afterwards can call by its IRI.
 
     Args:
         iri: the IRI of the aggregate, as in ``(<urn:example:range>(?x) AS ?range)``.
@@ -402,7 +403,7 @@ def register(
 
 
 def unregister(iri: NamedNode) -> None:
-    """Remove an aggregate; all queries that call the aggregate must have ended."""
+    """Remove a registered aggregate; all queries that call the aggregate must have ended."""
     del FUNCTIONS[str(iri)]
     _ACCUMULATORS.pop(str(iri), None)
 
@@ -432,7 +433,7 @@ def accumulator_factory(aggregate: Aggregate, tools: Tools) -> Callable[[], Accu
 
 
 def _concatenated(budget: Budget, separator: str | None, values: Sequence[Term]) -> Term | None:
-    """Compute GROUP_CONCAT; raises BudgetError before the text is built if it would be too long."""
+    """Compute GROUP_CONCAT; raise BudgetError before a text that would be too long is built."""
     size = len(" " if separator is None else separator) * (len(values) - 1)
     size += sum(len(term.value) for term in values if isinstance(term, Literal))
     if size > LONG:
@@ -447,12 +448,12 @@ def _bits(number: float) -> int:
 
 
 def _decimal(scaled: int) -> Maybe:
-    """Return a scaled number as a decimal; None if it is out of range."""
+    """Return a number scaled by 10^18 as a decimal; None if it is out of range."""
     return Decimal18(scaled) if abs(scaled) < DECIMAL_LIMIT else None
 
 
 def _divided(scaled: int, number: int) -> int:
-    """Return ``scaled`` / ``number``, rounded towards zero."""
+    """Return the quotient ``scaled`` / ``number``, rounded towards zero."""
     return scaled // number if scaled >= 0 else -(-scaled // number)
 
 

@@ -47,12 +47,15 @@ _COMPUTED: dict[str, tuple[NamedNode, Callable[..., Maybe]]] = {
     XSD + "integer": (NamedNode("urn:quadrill:integer"), to_integer),
     XSD + "decimal": (NamedNode("urn:quadrill:decimal"), to_decimal),
 }
-"""Functions that replace Oxigraph's, by the name of the operator or built-in, or the IRI of the cast."""
+"""Functions that replace Oxigraph's own, by the name of the operator or built-in, or the cast's IRI."""
 _GROWING = {name: NamedNode(f"urn:quadrill:{name.lower()}") for name in GROWING}
 """Replacements of functions that make long values; Oxigraph's own are faster but do not limit text length."""
 _GROWING_WORDS = re.compile("|".join(GROWING), re.IGNORECASE)
 MUCH = 64
-"""Growth factor up to which values of a query are not counted: result length divided by input length."""
+"""Growth factor up to which values are not counted: result length divided by input length.
+
+The length of values that expressions make is counted for the budget.
+"""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -66,7 +69,7 @@ def instant_literal(at_ms: int) -> Literal:
 
 
 class LimitedCalls:
-    """Custom functions within a budget, for evaluations by Oxigraph.
+    """Custom functions within a budget, which Oxigraph calls during evaluations.
 
     Oxigraph turns an exception of a custom function into an error of the expression, so a budget error is
     stored until `check` raises the error.
@@ -77,12 +80,12 @@ class LimitedCalls:
         self._fault: BudgetError | None = None
 
     def begun(self) -> Callable[[], None]:
-        """Start to count the text of a new evaluation, and return the evaluation's `check`."""
+        """Start to count the text that a new evaluation makes, and return the evaluation's `check`."""
         self.budget.since = time.monotonic()
         return self.check
 
     def check(self) -> None:
-        """Raise a stored budget error; called after each row and at the end of an evaluation.
+        """Raise a stored budget error; called after each row and at the end of an evaluation by Oxigraph.
 
         Raises:
             BudgetError: a custom function has exceeded the budget.
@@ -92,11 +95,11 @@ class LimitedCalls:
             raise fault
 
     def of(self, function: Callable[..., Maybe]) -> Callable[..., Term | None]:
-        """Convert a function of the budget and values into a function of terms."""
+        """Convert a function of a budget and of values into a function of terms."""
         return partial(self._call, function)
 
     def results(self, functions: Mapping[NamedNode, Function]) -> dict[NamedNode, Function]:
-        """Return functions by IRI, in which calls of extension functions count for the budget."""
+        """Return extension functions by IRI, with calls that count for the budget."""
         return {
             iri: partial(self._call_outside, iri, function) if iri in EXTENSION_FUNCTIONS else function
             for iri, function in functions.items()
@@ -133,9 +136,9 @@ class LimitedCalls:
 class Functions:
     """The custom functions of one query; also the `algebra.text.FunctionNames` of the query's texts.
 
-    `begin` sets the instant of an evaluation. NOW() returns this instant. RAND, UUID, STRUUID and BNODE
-    derive from the query's name, the instant, the call's position in the text, the row, and the number of
-    equal rows before the row.
+    The method `begin` sets the instant of an evaluation. The function NOW() returns the instant of the
+    query's evaluation. RAND, UUID, STRUUID and BNODE derive from the query's name, the instant, the call's
+    position in the query text, the row, and the number of equal rows before the row.
 
     The caller of an evaluation calls ``limited.check`` after each row, to raise errors of the budget.
     """
@@ -147,9 +150,9 @@ class Functions:
         budget: Budget = UNLIMITED,
         growing: bool = True,
     ) -> None:
-        """Create the functions of the query ``name``.
+        """Create the custom functions of the query ``name``.
 
-        ``growing`` False means that values cannot grow (`may_grow`).
+        If ``growing`` is False, the values of expressions cannot grow (`may_grow`).
         """
         self._name = name
         self.limited = LimitedCalls(budget)
@@ -177,12 +180,12 @@ class Functions:
         }
 
     def begin(self, at_ms: int, times: Mapping[NamedNode, Mapping[Triple, int]]) -> None:
-        """Prepare the functions for one evaluation; ``times`` holds event times by window and triple."""
+        """Prepare the custom functions for one evaluation; ``times`` has event times by window and triple."""
         self._at = at_ms
         self._times = times
         self._seen.clear()
 
-    # --- names of functions --------------------------------------------------------------------
+    # --- names of the custom functions ----------------------------------------------------------
 
     value_order = _VALUE_ORDER
     total_order = _TOTAL_ORDER
@@ -205,7 +208,7 @@ class Functions:
         return UNBOUND if FUNCTIONS[aggregate.name].passes_over_errors else None
 
     def function(self, name: str) -> NamedNode | None:
-        """Return the IRI of the custom function for a name, or None for Oxigraph's own.
+        """Return the IRI of the custom function for a name, or None if Oxigraph's own function is used.
 
         NOW is a custom function, so that one query text serves all instants.
         """
@@ -225,15 +228,15 @@ class Functions:
         )
 
     def _event_time(self, window: Term, *triples: Term) -> Term | None:
-        """Return the greatest event time of the triples.
+        """Return the greatest event time of the given triples in a window.
 
-        Returns None if no triple has an event time in the window.
+        Returns None if no given triple has an event time in the window.
         """
         times = self._times.get(window, {}) if isinstance(window, NamedNode) else {}
         found = [times[triple] for triple in triples if isinstance(triple, Triple) and triple in times]
         return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
 
-    # --- functions of the row ------------------------------------------------------------------
+    # --- functions whose value depends on the row -----------------------------------------------
 
     def _now(self) -> Term:
         return instant_literal(self._at)
@@ -262,7 +265,7 @@ class Functions:
 
 
 def _computed(operator: Callable[..., Maybe], *terms: Term) -> Term | None:
-    """Apply a function of values to terms."""
+    """Apply a function of expression values to terms."""
     value = operator(*map(value_of, terms))
     return None if value is None else term_of(value)
 
@@ -276,8 +279,8 @@ def greatest(*times: Term) -> Term | None:
 def may_grow(query: ContinuousQuery) -> bool:
     """Return True if a query's expressions could make values more than `MUCH` times as long as their inputs.
 
-    The estimate multiplies the numbers of arguments of all calls, as if each call took the results of all
-    others.
+    The estimate of growth multiplies the numbers of arguments of all calls, as if each call took the results
+    of all others.
     """
     if not _GROWING_WORDS.search(query.text):
         return False

@@ -1,8 +1,8 @@
 """Compilation of expressions to Python source and to functions of a row of term ids.
 
-`compile_value` and `compile_condition` put the source into a function for interpreted operators; the plan
-compiler puts the same lines inside its loop. Every sub-expression becomes one local that holds a value or
-None (an error, SPARQL 1.1 section 17.2).
+`compile_value` and `compile_condition` put the source of an expression into a function for interpreted
+operators; the plan compiler puts the same lines inside its loop. Every sub-expression becomes one local that
+holds a value or None (an error, SPARQL 1.1 section 17.2).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ TermFunction = Callable[..., Any]
 class ExpressionContext:
     """Objects that a query's expressions need in addition to the row.
 
-    ``functions`` are extension functions on terms, by IRI; they return None for an error. ``base_iri`` is for
-    ``IRI()``. ``budget`` limits the text that expressions make.
+    ``functions`` are the extension functions on terms, by IRI; they return None for an error. ``base_iri`` is
+    the base IRI of the function ``IRI()``. ``budget`` limits the length of the text that expressions make.
     """
 
     values: ValueTable
@@ -49,7 +49,7 @@ class ExpressionContext:
 
 
 class ExpressionEmitter(Emitter):
-    """Emitter that writes expressions into a generated function."""
+    """Code emitter that writes SPARQL expressions into a generated function."""
 
     def __init__(self, context: ExpressionContext) -> None:
         super().__init__({"values": context.values}, commented=True)
@@ -61,14 +61,14 @@ class ExpressionEmitter(Emitter):
         self.begin: list[str] = []
         self.end: list[str] = []
         self.known: dict[str, str] = {}
-        """Locals that already hold the value of a variable, by the variable's name."""
+        """Locals of generated code that already hold the value of a variable, by the variable's name."""
         self.decimals: set[str] = set()
-        """Locals that usually hold a decimal."""
-        # True inside the slow branch of a chain, whose operations must not become chains again.
+        """Locals of the generated function that usually hold a decimal."""
+        # True inside the slow branch of an arithmetic chain, whose operations must not become chains again.
         self._in_chain = False
 
     def value(self, expr: Expr, slots: Mapping[str, str]) -> str:
-        """Write lines that compute ``expr``, and return the local that holds the value.
+        """Write lines that compute the expression ``expr``, and return the local that holds the value.
 
         ``slots`` maps each variable to the source text of its term id; a variable without a slot is unbound.
         """
@@ -96,9 +96,9 @@ class ExpressionEmitter(Emitter):
                 return self._call(name, args, slots)
 
     def extend(self, name: str, expr: Expr, slots: dict[str, str]) -> None:
-        """Write a new column ``name``.
+        """Write lines that compute a new column ``name``.
 
-        Its value goes to ``known``, and its slot is empty if it has no term id yet.
+        The value of the new column goes to ``known``, and its slot is empty while it has no term id.
         """
         if isinstance(expr, Var):
             slots[name] = slots.get(expr.name, "0")
@@ -109,7 +109,10 @@ class ExpressionEmitter(Emitter):
         slots[name] = ""
 
     def _chain(self, chain: Chain, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
-        """Write a chain: integer arithmetic if all variables are decimals, else one call per operation."""
+        """Write an arithmetic chain: integer arithmetic if all variables are decimals, else a call each.
+
+        Without decimals, there is one call for each operation.
+        """
         known, result, tests, otherwise = self.known, self.fresh(), [], []
         self.names.update(NAMES)
         for variable, local in chain.variables.items():
@@ -134,7 +137,7 @@ class ExpressionEmitter(Emitter):
         return result
 
     def truth(self, expr: Expr, slots: Mapping[str, str]) -> str:
-        """Write lines for the effective boolean value; return a local that holds True, False or None."""
+        """Write lines for an effective boolean value; return a local that holds True, False or None."""
         local = self.value(expr, slots)
         if isinstance(expr, Call) and expr.name in _BOOLEAN:
             return local
@@ -231,7 +234,7 @@ class ExpressionEmitter(Emitter):
     def _guarded(
         self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]
     ) -> str:
-        """Write a call whose result is None if an argument is None."""
+        """Write a function call whose result is None if an argument is None (an error)."""
         locals_ = [self.value(arg, slots) for arg in args]
         call = f"{self.name_of(function, 'f')}({', '.join(locals_)})"
         if not locals_:
@@ -242,7 +245,7 @@ class ExpressionEmitter(Emitter):
     def _logic(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         """Write ``||`` or ``&&`` in three-valued logic.
 
-        The right side is skipped if the left side decides.
+        The right side of ``||`` or ``&&`` is not evaluated if the left side decides.
         """
         decides = "True" if name == "||" else "False"
         result = self.fresh("b")
@@ -287,7 +290,8 @@ class ExpressionEmitter(Emitter):
     def _in(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         """Write ``x IN (a, b)`` as ``x = a || x = b``."""
         if len(args) == 1:
-            # Oxigraph evaluates an empty list as IF(x, false, false): an error where x has no boolean value.
+            # Oxigraph evaluates an empty list for ``IN`` as IF(x, false, false): an error if x has no boolean
+            # value.
             tested = self.truth(args[0], slots)
             return self._assign(f"None if {tested} is None else {name == 'NOT IN'}")
         same: Expr = args[0]
@@ -302,7 +306,10 @@ class ExpressionEmitter(Emitter):
         return result
 
     def source(self, head: str) -> str:
-        """Return the text of the function, with comments that show the terms of its ids and its constants."""
+        """Return the source text of the function.
+
+        Comments in the source text show the terms of its ids and constants.
+        """
         terms, constants = self.context.values.dictionary.terms, []
         for name, thing in self.names.items():
             if name.startswith("id_") and isinstance(thing, int):

@@ -17,10 +17,10 @@ from ..slices import pausing
 class Template:
     """A CONSTRUCT template over given columns (SPARQL 1.1, section 16.2).
 
-    Quads with an unbound variable, or with a term at a position where RDF does not allow it, are left out.
-    Each row gets new blank nodes. Equal rows at the same instant get equal blank nodes on re-evaluation,
-    because the labels derive from the query's name, the instant, the row and the number of equal rows before
-    it.
+    Quads with an unbound variable, or with a term at a position where RDF does not allow it, are left out of
+    the result of CONSTRUCT. Each row of a CONSTRUCT gets new blank nodes. Equal rows at the same instant get
+    equal blank nodes on re-evaluation, because the labels derive from the query's name, the instant, the row
+    and the number of equal rows before it.
     """
 
     def __init__(self, template: Iterable[TemplateQuad], columns: Sequence[Var], name: str) -> None:
@@ -29,7 +29,7 @@ class Template:
         self._name = name
 
     def quads(self, rows: Sequence[Solution], at_ms: int) -> list[Quad]:
-        """Return the distinct quads of the rows, in the order of the rows."""
+        """Return the distinct quads that the template makes of the rows, in the order of the rows."""
         seen: Counter[Solution] = Counter()
         result: dict[Quad, None] = {}
         for row in pausing(rows):

@@ -1,4 +1,4 @@
-"""Keys of an element for windows with BY: solutions of the window's pattern over this element alone."""
+"""Keys of an element for windows with BY: solutions of the window's pattern over the element alone."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ Slots: TypeAlias = tuple[str | Var, ...]
 
 
 def keys_of(spec: WindowSpec, most: int = 1_000_000) -> KeysOf:
-    """Return a function from an element to its keys; in a window without keys, all elements have the key ().
+    """Return a function from an element to its keys.
 
-    Raises UnsupportedError if the window's pattern cannot be written as a separate query. The returned
-    function raises BudgetError if the pattern has more than ``most`` solutions over one element.
+    In a window without BY, all elements have the key (). Raises UnsupportedError if the window's pattern
+    cannot be written as a separate query. The returned function raises BudgetError if the pattern has more
+    than ``most`` solutions over one element.
     """
     if spec.pattern is None:
         return lambda element: ((),)
@@ -52,7 +53,7 @@ def keys_of(spec: WindowSpec, most: int = 1_000_000) -> KeysOf:
 
 
 def order_of(key: Key) -> tuple[OrderKey, ...]:
-    """Return a sort key by which keys have the order of their terms under ORDER BY."""
+    """Return a sort key by which keys of elements have the order of their terms under ORDER BY."""
     statements = [("<urn:quadrill:key>", "<urn:quadrill:key>", text, "") for text in key if text]
     terms = iter([quad.object for quad in quads_of(statements)])
     return tuple(total_key(next(terms) if text else None) for text in key)
@@ -84,9 +85,9 @@ def _slots(pattern: TriplePattern) -> Slots | None:
 def _matched(
     patterns: Sequence[Slots], names: Sequence[Var], solved: KeysOf, element: Element
 ) -> Sequence[Key]:
-    """Match a few triple patterns over a few triples without creating a store.
+    """Match a few triple patterns over a small element's triples without creating a store.
 
-    Larger elements use ``solved``.
+    Elements with more triples are matched in a store (``solved``).
     """
     statements = element.statements
     if len(statements) > _FEW or any(each[1] == _REIFIES for each in statements):

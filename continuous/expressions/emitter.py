@@ -22,8 +22,8 @@ class Emitter:
     def __init__(self, names: Mapping[str, Any], *, commented: bool = False) -> None:
         """``commented`` allows comments in lines, provided that no string contains ``"# "``.
 
-        Comments are removed before compilation, so functions that differ only in constants share their code
-        object.
+        Comments in generated code are removed before compilation, so functions that differ only in constants
+        share their code object.
         """
         self._commented = commented
         self.lines: list[str] = []
@@ -33,12 +33,12 @@ class Emitter:
         self._objects: dict[int, str] = {}
 
     def line(self, *texts: str) -> None:
-        """Add lines at the current depth."""
+        """Add lines to the generated function at the current depth."""
         self.lines += ["    " * self.depth + text for text in texts]
 
     @contextmanager
     def apart(self) -> Iterator[list[str]]:
-        """Collect lines in a separate list, starting at depth 0, for insertion into a template."""
+        """Collect generated lines in a separate list, starting at depth 0, for insertion into a template."""
         lines, depth = self.lines, self.depth
         self.lines, self.depth = [], 0
         try:
@@ -47,12 +47,12 @@ class Emitter:
             self.lines, self.depth = lines, depth
 
     def fresh(self, stem: str = "v") -> str:
-        """Return an unused name for a local."""
+        """Return an unused name for a local of the generated function."""
         self._count += 1
         return f"{stem}{self._count}"
 
     def name_of(self, thing: Any, stem: str = "c") -> str:
-        """Return the name of the global that holds an object, and add the global if it is new."""
+        """Return the name of the generated code's global that holds an object; add a missing global."""
         known = self._objects.get(id(thing))
         if known is None:
             known = f"{stem}_{len(self._objects)}"
@@ -61,7 +61,7 @@ class Emitter:
         return known
 
     def build(self, head: str, name: str) -> Any:
-        """Execute ``head`` followed by the lines and return the object called ``name``."""
+        """Execute ``head`` followed by the generated lines, and return the object called ``name``."""
         namespace, lines = dict(self.names), self.lines
         if self._commented:
             lines = [line.partition("# ")[0].rstrip() for line in lines]
@@ -74,17 +74,18 @@ class Emitter:
 
 @lru_cache(maxsize=512)
 def _compiled(source: str, name: str) -> CodeType:
-    """Compile a source text, cached.
+    """Compile the source text of a generated function, with a cache.
 
-    Constants are globals, so queries that differ in constants share a text.
+    Constants are globals of generated functions, so queries that differ in constants share a source text.
     """
     return compile(source, f"<plan {name}>", "exec")
 
 
 def fill(template: str, **parts: object) -> str:
-    r"""Insert parts into a template and return the lines; a ``$`` inside a part is not replaced.
+    r"""Insert parts into a code template and return the lines; a ``$`` inside a part is not replaced.
 
-    A part that is alone on its line may have several lines or none: an empty part leaves no line.
+    A part of a code template that is alone on its line may have several lines or none: an empty part leaves
+    no line.
 
     >>> print(fill('''
     ...     for row in $rows:
@@ -105,10 +106,10 @@ def fill(template: str, **parts: object) -> str:
 
 @lru_cache(maxsize=512)
 def _lines_of(template: str) -> list[tuple[str, str]]:
-    """Parse a template into pairs of a text and a part's name, one pair for each line.
+    """Parse a code template into pairs of a text and a part's name, one pair for each line.
 
-    For a line that is just a part, the text is the indentation. For other lines, the text is a ``%`` format
-    and the part's name is empty.
+    For a template line that is just a part, the text is the indentation. For other template lines, the text
+    is a ``%`` format and the part's name is empty.
     """
     found = []
     for line in dedent(template).strip("\n").split("\n"):
@@ -119,5 +120,5 @@ def _lines_of(template: str) -> list[tuple[str, str]]:
 
 
 def block(parts: Iterable[str]) -> str:
-    """Join parts by line breaks, without the empty parts."""
+    """Join generated parts by line breaks, without the empty parts."""
     return "\n".join(filter(None, parts))

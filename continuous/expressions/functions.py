@@ -31,7 +31,7 @@ def string_and_tag(value: Value) -> tuple[str, Tag | None] | None:
 
 
 def tagged(text: str, tag: Tag | None) -> Value:
-    """Return a string literal with the given language and direction; an xsd:string if ``tag`` is None."""
+    """Return a string literal with a language and direction; an xsd:string if ``tag`` is None."""
     if tag is None:
         return text
     return Literal(text, language=tag[0], direction=tag[1])  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def lower(value: Value) -> Maybe:
 
 
 def regex(value: Value, pattern: Value, flags: Value = "") -> Maybe:
-    """REGEX; a pattern with a back-reference is an error."""
+    """The built-in REGEX; a pattern with a back-reference is an error."""
     if type(pattern) is not str or type(flags) is not str:
         return None
     if "\\" in pattern:
@@ -177,7 +177,7 @@ def _hash(name: str, value: Value) -> Maybe:
 
 
 def _compatible(value: Value, other: Value) -> tuple[str, str, Tag | None] | None:
-    """Return both texts and the first argument's tag; None if the arguments are incompatible (17.4.3.1.2)."""
+    """Return two strings' texts and the first one's tag; None if they are incompatible (17.4.3.1.2)."""
     first, second = string_and_tag(value), string_and_tag(other)
     if first is None or second is None or (second[1] is not None and first[1] != second[1]):
         return None
@@ -257,5 +257,5 @@ VOLATILE = frozenset({"RAND", "UUID", "STRUUID", "BNODE", "NOW"})
 
 
 def asked(name: str) -> Callable[..., Maybe]:
-    """Return the function of a built-in that Oxigraph evaluates."""
+    """Return the function of a built-in that Oxigraph evaluates, for calls from compiled expressions."""
     return partial(ask, name)

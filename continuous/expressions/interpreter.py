@@ -12,8 +12,8 @@ def require_sound_jit(version: tuple[object, ...] = sys.version_info, jit: Any =
     """Reject the experimental JIT compiler of CPython 3.14, because under it queries get wrong answers.
 
     The JIT compiler shares machine code between functions with the same code object, and the machine code
-    reads the globals of the first function. `emitter._compiled` shares code objects between queries. ``jit``
-    is the object that reports whether the compiler is on, by default ``sys._jit``.
+    reads the globals of the first function. The function `emitter._compiled` shares code objects between
+    queries. ``jit`` is the object that reports whether the JIT compiler is on, by default ``sys._jit``.
 
     Raises:
         UnsupportedError: the JIT compiler is on.

@@ -50,7 +50,7 @@ def subtract(a: Any, b: Any) -> Maybe:
 
 
 def multiply(a: Any, b: Any) -> Maybe:
-    """``a * b``; a decimal product has 18 places, further digits are cut off."""
+    """``a * b``; the product of decimals has 18 places, and further digits are cut off."""
     kind = type(a)
     if kind is Decimal18 and type(b) is int:
         return _decimal(a * b)
@@ -145,7 +145,7 @@ def to_integer(a: Maybe) -> Maybe:
 def to_decimal(a: Maybe) -> Maybe:
     """xsd:decimal(): a float or double becomes the nearest decimal of 18 places.
 
-    A tie is rounded towards zero.
+    A tie in the conversion to xsd:decimal is rounded towards zero.
     """
     if not isinstance(a, float):
         return None if a is None else ask(f"<{XSD}decimal>", a)
@@ -200,7 +200,7 @@ def _promoted(operator: str, a: Maybe, b: Maybe) -> Maybe:
         if a is None or b is None or kind in _NEVER or other in _NEVER:
             return None
         if operator == "+" and _is_moment(b) and not _is_moment(a):
-            a, b = b, a  # Oxigraph computes time + duration, but not duration + time
+            a, b = b, a  # Oxigraph computes time + duration, but not duration + time.
         return ask(operator, a, b)
     a, b = common(a, b)  # type: ignore[arg-type]
     if type(a) is Float32:
@@ -256,7 +256,7 @@ def _signed(rounding: object, number: float) -> float:
 
 
 def ebv(value: Maybe) -> bool | None:
-    """Return the effective boolean value, or None for a type error."""
+    """Return the effective boolean value of a value, or None for a type error."""
     kind = type(value)
     if kind is bool:
         return value  # type: ignore[return-value]
@@ -332,9 +332,9 @@ _OPAQUE = (Literal, ComparableTime)
 
 
 def _not_a_number(a: Any, b: Any, same: bool) -> bool | None:
-    """Compare two numbers of which one is NaN.
+    """Compare two numbers of which one is NaN, as Oxigraph does.
 
-    Oxigraph compares terms first, so two NaN of a type are equal.
+    Oxigraph compares terms first, so two NaN of one type are equal.
     """
     return same if a != a and b != b else None
 

@@ -1,8 +1,8 @@
 """Evaluation of single operators and built-ins by Oxigraph, for compiled expressions.
 
 Rare functions (regular expressions in Rust's syntax, arithmetic of dates and durations, casts) have no second
-implementation in Python, so that both engines give the same results. A call takes about 20 µs, a cached call
-0.2 µs.
+implementation in Python, so that both engines give the same results. A call of Oxigraph for one operator
+takes about 20 µs, a cached call 0.2 µs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _store = Store()
 def ask(function: str, *arguments: Value) -> Maybe:
     """Let Oxigraph evaluate ``function(arguments)``; a function is an operator, a built-in or an ``<IRI>``.
 
-    No argument may be None. The result is None if Oxigraph reports an error of the expression. A function
-    that Oxigraph does not know raises Oxigraph's exception, so `known` checks names when a query is
-    registered.
+    No argument of the function may be None. The result of an operator that Oxigraph evaluates is None if
+    Oxigraph reports an error of the expression. Calling a function that Oxigraph does not know raises
+    Oxigraph's exception, so `known` checks names when a query is registered.
     """
-    # Calls with long arguments are not cached, because the cache must stay small.
+    # Calls of Oxigraph with long arguments are not cached, because the cache must stay small.
     asked = _ask.__wrapped__ if any(map(_is_long, arguments)) else _ask
     term = asked(function, None, tuple(map(term_of, arguments)))
     return None if term is None else value_of(term)
@@ -67,17 +67,19 @@ def canonical(term: Term) -> Term:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _ask(function: str, base_iri: str | None, arguments: tuple[Term, ...]) -> Term | None:
-    # Arguments are passed in VALUES, because with `substitutions` Oxigraph evaluates `=` as sameTerm.
+    # Arguments are passed to Oxigraph in VALUES, because with `substitutions` Oxigraph evaluates `=` as
+    # sameTerm.
     names = [f"?a{number}" for number in range(len(arguments))]
     if any(map(_holds_blank_node, arguments)):
-        return None  # VALUES cannot hold blank nodes, and for all these functions a blank node is an error
+        # VALUES cannot contain blank nodes, and for all these functions a blank node is an error.
+        return None
     values = " ".join(map(term_text, arguments))
     text = f"SELECT ({_call(function, names)} AS ?r) {{ VALUES ({' '.join(names)}) {{ ({values}) }} }}"
     return _one(text, "r", base_iri)
 
 
 def _one(text: str, variable: str, base_iri: str | None = None) -> Term | None:
-    """Evaluate a query with exactly one solution and return the term of ``variable`` in the solution."""
+    """Let Oxigraph evaluate a query with exactly one solution; return the term of ``variable`` in it."""
     require_epoch()
     solutions = _store.query(text, base_iri=base_iri)
     assert isinstance(solutions, QuerySolutions)

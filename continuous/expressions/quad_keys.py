@@ -16,17 +16,19 @@ from ..rows import IdRow
 from .construct import Template
 
 _DEFAULT_GRAPH = -1
-"""The id of the default graph; no conflict, as negative term ids are literals, which cannot name a graph."""
+"""The id of the default graph; it is free, as negative ids are literals, which cannot name a graph."""
 _NODES = (True, False, None, True)
 """Allowed terms by position in a quad: IRIs and blank nodes (True), only IRIs (False) or all (None)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _QuadPattern:
-    """One quad of the template, over the ids of a solution, followed by ids of constants and of triple terms.
+    """One quad of the template as positions in a list of ids.
 
-    ``key`` selects the ids of the quad's key. ``nodes`` holds positions of ids that must be IRIs; a position
-    with True may also be a blank node.
+    The list of ids of a template quad has the ids of a solution, then those of constants and of triple terms.
+    ``key`` selects those ids of a template quad that are part of the quad's key. ``nodes`` holds the
+    positions of those ids of a template quad that must be IRIs; a position with True may also be a blank
+    node.
     """
 
     key: Callable[[IdRow], IdRow]
@@ -36,9 +38,9 @@ class _QuadPattern:
 class QuadKeys:
     """Converter from solutions to keys of quads, for a template without blank nodes.
 
-    A key is a tuple of term ids; equal quads have equal keys. A key leaves out the positions at which all
-    quads of the template have the same constant. The ids of constants are looked up on first use, which is in
-    the engine's thread.
+    A key of a quad is a tuple of term ids; equal quads have equal keys. The key of a quad leaves out the
+    positions at which all quads of the template have the same constant. The ids of the template's constants
+    are looked up on first use, which is in the engine's thread.
 
     ``names`` are the names of the solutions' columns.
     """
@@ -48,13 +50,13 @@ class QuadKeys:
         self.names = tuple(each.name for each in columns)
         self._instances, self._dictionary = instances, dictionary
         self._columns: dict[object, int] = {var: place for place, var in enumerate(columns)}
-        # A quad with a variable that is no column is always incomplete, so it is left out.
+        # A template quad with a variable that is no column is always incomplete, so it is left out.
         self._template = [each for each in instances.template if each.variables <= self._columns.keys()]
         terms = [term for each in self._template for term in each.terms]
         self._triples = list(dict.fromkeys(term for term in terms if isinstance(term, TripleTerm)))
 
     def of(self, row: IdRow) -> Iterator[IdRow]:
-        """Iterate over the keys of the quads of a solution, with duplicates."""
+        """Iterate over the keys of the quads that the template makes of a solution, with duplicates."""
         values = row + self._constants
         if self._triples:
             values += self._triple_ids(row)
@@ -64,7 +66,7 @@ class QuadKeys:
                 yield key
 
     def quad(self, key: IdRow) -> Quad:
-        """Return the quad of a key."""
+        """Return the quad with a key of term ids."""
         ids = [self._constant_ids.get(term, 0) for term in self._template[0].terms]
         for place, term_id in zip(self._varying, key, strict=True):
             ids[place] = term_id
@@ -76,7 +78,7 @@ class QuadKeys:
         return Quad(subject, predicate, value, graph)
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Iterate over the term ids that must not be swept: the constants, once they have been looked up."""
+        """Iterate over the ids of the template's constants, which the sweep must not delete."""
         if "_constants" in self.__dict__:
             yield self._constants
 
@@ -98,7 +100,7 @@ class QuadKeys:
 
     @cached_property
     def _varying(self) -> list[int]:
-        """The positions of a quad in keys: at least two, so that `itemgetter` returns a tuple."""
+        """The positions of a quad that belong to keys: at least two, so that `itemgetter` returns a tuple."""
         places = [
             place
             for place, terms in enumerate(zip(*(each.terms for each in self._template), strict=True))

@@ -14,9 +14,9 @@ from .values import OrderKeys
 
 Row = tuple[int, ...]
 KeyOf = Callable[[Row, Key | None], Key]
-"""A function from a row and a floor key to the row's sort key.
+"""A function from a row and a floor key to the row's sort key for ORDER BY.
 
-The result is () if the row's first condition alone sorts the row after the floor key.
+The sort key is () if the row's first condition alone sorts the row after the floor key.
 """
 
 
@@ -30,9 +30,9 @@ def row_order(
 ) -> tuple[Callable[[Row], Row], KeyOf]:
     """Return two functions of a row: the projection to the columns ``names``, and the sort key.
 
-    The sort key holds the conditions and then the projected columns under the total order. ``given`` are the
-    columns of input rows. ``late`` are columns that are computed for the projection, and for the sort key
-    only if a condition uses the column.
+    The sort key of a row has the values of the ORDER BY conditions, and then the projected columns under the
+    total order. ``given`` are the columns of input rows. ``late`` are columns that are computed for the
+    projection, and for the sort key only if a condition uses the column.
     """
     columns_given, computed = given, []
     for each in late:
@@ -59,9 +59,9 @@ def _sort_key(
     keys: OrderKeys,
     tie: Callable[[Row], Key],
 ) -> KeyOf:
-    """Generate the function for sort keys: the conditions, then ``tie``.
+    """Generate the function for sort keys of rows: first the ORDER BY conditions, then ``tie``.
 
-    Numbers are sorted without a term id.
+    Computed numbers are sorted without a term id.
     """
     out = ExpressionEmitter(context)
     out.depth = 1
@@ -86,7 +86,8 @@ def _sort_key(
         out.line(f"else: {parts[-1]} = {by_id}({term_id})")
         if len(parts) == 1:
             out.line(f"if floor is not None and floor < {parts[0]}: return ()")
-    # The parts are concatenated into one flat tuple; this is safe because no part is a prefix of another one.
+    # The parts of a sort key are concatenated into one flat tuple; this is safe because no part is a prefix
+    # of another one.
     out.line(f"return ({''.join(f'*{each}, ' for each in parts)}Tie(tie, row),)")
     function: KeyOf = out.build("def sort_key(row, floor):", "sort_key")
     return function

@@ -1,9 +1,10 @@
 """Chains of arithmetic operations on decimals, as source text that computes with Python integers.
 
 A decimal is stored as its value times 10^18. If every variable of a chain is below `SMALL`, bounds computed
-at compile time prove that no step is out of range. The generated code then checks nothing and creates only
-the final result. Consecutive constant factors are multiplied at compile time. A rounded number is continued
-as a whole number of ones, without the factor 10^18:
+at the expression's compilation prove that no step is out of range. For such a chain of decimals, the
+generated code checks nothing and creates only the final result. Consecutive constant factors of an arithmetic
+chain are multiplied at compile time. A chain continues with a rounded number as a whole number of ones,
+without the factor 10^18:
 
     FLOOR((?x + 74.913585) * 2 / 0.005986) + 1
 
@@ -44,7 +45,7 @@ class _Wholes(dict[int, Decimal18]):
 
 
 SMALL = 10**9 * DECIMAL_ONE
-"""Bound of the absolute value of variables, times 10^18; larger values take the slow branch."""
+"""Bound of the absolute value of a chain's variables, times 10^18; larger values take the slow branch."""
 NAMES: dict[str, Any] = {
     "Decimal18": Decimal18,
     "ONE": DECIMAL_ONE,
@@ -52,22 +53,23 @@ NAMES: dict[str, Any] = {
     "UNITS": DECIMAL_UNITS,
     "WHOLES": _Wholes(),
 }
-"""Globals that the generated lines use, in addition to constants with generated names."""
+"""Globals that the generated lines of an arithmetic chain use, in addition to constants."""
 _ROUNDED = {
     "FLOOR": "{0} // ONE",
     "CEIL": "-(-{0} // ONE)",
     "ROUND": "({0} + ONE // 2) // ONE",
 }
 OPERATIONS = frozenset(["+", "-", "*", "/", *_ROUNDED])
-"""The operators and built-ins that a chain may contain."""
+"""The operators and built-in functions that an arithmetic chain may contain."""
 
 
 class _WholeNumber(NamedTuple):
-    """Source text of a number in a chain, with a bound.
+    """Source text of a number in an arithmetic chain, with a bound of its absolute value.
 
-    ``most`` is the greatest absolute value, times 10^18. The number is ``text`` times ``times``; ``text`` is
-    scaled by 10^18 unless ``in_ones`` is True. ``known`` is the scaled value of a constant, None for other
-    numbers. ``is_integer`` is True for xsd:integer, whose range is much smaller than that of xsd:decimal.
+    ``most`` is the greatest absolute value of the number in a chain, times 10^18. The number in a chain is
+    ``text`` times ``times``; ``text`` is scaled by 10^18 unless ``in_ones`` is True. ``known`` is the scaled
+    value of a constant, None for other numbers. ``is_integer`` is True for xsd:integer, whose range is much
+    smaller than that of xsd:decimal.
     """
 
     text: str
@@ -84,7 +86,7 @@ class _WholeNumber(NamedTuple):
 
 
 class Chain:
-    """The generated lines of one chain.
+    """The generated lines of one arithmetic chain.
 
     Attributes:
         lines: the lines that compute the chain.
@@ -160,7 +162,7 @@ class Chain:
         )
 
     def _text(self, number: _WholeNumber, *, in_ones: bool = False) -> str:
-        """Return the text of a number with its pending factor applied, scaled by 10^18 unless ``in_ones``."""
+        """Return the text of a chain's number with its pending factor, scaled by 10^18 unless ``in_ones``."""
         if in_ones and number.ones is not None:
             return self._name_of(number.ones, "scaled")
         times = number.times * (DECIMAL_ONE if number.in_ones and not in_ones else 1)

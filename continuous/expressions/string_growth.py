@@ -23,7 +23,7 @@ from .oxigraph import ask
 from .values import Maybe, Value
 
 LONG = 4_096
-"""Characters up to which a value does not count for the budget."""
+"""Length in characters up to which a value does not count for the budget of made text."""
 _FEW = 16
 
 
@@ -55,7 +55,8 @@ def call_within(
     """Call a function of an extension; the result's length and the function's time count for the evaluation.
 
     Raises:
-        BudgetError: the result is too long, or the evaluation has taken too long or was cancelled.
+        BudgetError: the extension function's result is too long, or the evaluation has taken too long or was
+            cancelled.
     """
     result = function(*terms)
     if isinstance(result, (Literal, NamedNode)) and len(result.value) > LONG:
@@ -90,7 +91,7 @@ def concat(budget: Budget, *values: Value) -> Maybe:
 
 
 def encode_for_uri(budget: Budget, value: Value) -> Maybe:
-    """ENCODE_FOR_URI."""
+    """The built-in ENCODE_FOR_URI, which makes longer values from short ones."""
     found = string_and_tag(value)
     if found is None:
         return None
@@ -113,8 +114,9 @@ def corrected_replace(
 def replace(budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = "") -> Maybe:
     r"""REPLACE by XPath and XQuery Functions and Operators 3.1, section 5.6.4, with Oxigraph's syntax.
 
-    A pattern that matches the empty string is an error. A ``\`` or ``$`` in the replacement that is no escape
-    and no reference to a group is an error, too. With the flag ``q``, the replacement is a literal text.
+    A pattern of REPLACE that matches the empty string is an error. A ``\`` or ``$`` in the replacement of
+    REPLACE that is no escape and no reference to a group is an error, too. With the flag ``q``, the
+    replacement of REPLACE is a literal text.
     """
     if type(pattern) is not str or type(replacement) is not str or type(flags) is not str:
         return None
@@ -130,8 +132,8 @@ def _replaced(budget: Budget, value: Value, pattern: Value, put: Replacement, fl
         pattern = pattern_text(pattern, flags)
     length, limit = _length(value), budget.limits.text
     if 0 < limit < length + (length + 1) * put.fixed + put.groups * length:
-        # The number of matches is the difference between the lengths after replacing each match by "" and by
-        # "x".
+        # The number of matches of REPLACE is the difference between the lengths after replacing each match by
+        # "" and by "x".
         rest, marked = [_length(ask("REPLACE", value, pattern, one, flags)) for one in ("", "x")]
         size = rest + (marked - rest) * put.fixed + put.groups * (length - rest)
         if size > limit:
@@ -149,7 +151,7 @@ def _length(value: Maybe) -> int:
 
 @lru_cache(maxsize=64)
 def _put(replacement: str, pattern: str, flags: str) -> Replacement | None:
-    """Return a replacement with groups in braces and dollar signs doubled; None for an error."""
+    """Return REPLACE's replacement with groups in braces and dollar signs doubled; None for an error."""
     if ask("REGEX", "", pattern_text(pattern, flags), flags) is not False:
         return None
     return read_replacement(replacement, pattern, flags)
@@ -160,4 +162,4 @@ GROWING: dict[str, tuple[Callable[..., Maybe], range]] = {
     "ENCODE_FOR_URI": (encode_for_uri, range(1, 2)),
     "REPLACE": (replace, range(3, 5)),
 }
-"""The built-ins that can make long values; each takes the budget as its first argument."""
+"""The built-in functions that can make long values; each takes the budget as its first argument."""

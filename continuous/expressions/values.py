@@ -5,10 +5,10 @@
     xsd:double    float          dateTime      ComparableTime    durations, unknown datatypes)
     xsd:float     Float32        date, time    ComparableTime
 
-None stands for an error (SPARQL 1.1, section 17.2) and for an unbound variable. The rules (64-bit integers,
-decimals of 18 places in 128 bits, conditions for errors) are those of Oxigraph's crate oxsdatatypes, because
-tests compare every answer with a recomputation by Oxigraph. Products and quotients of decimals are an
-exception (docs/decisions/0092-expressions.md).
+The Python value None stands for an error (SPARQL 1.1, section 17.2) and for an unbound variable. The rules of
+arithmetic (64-bit integers, decimals of 18 places in 128 bits, conditions for errors) are those of Oxigraph's
+crate oxsdatatypes, because tests compare every answer with a recomputation by Oxigraph. Products and
+quotients of decimals are an exception to equality with Oxigraph (docs/decisions/0092-expressions.md).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FALSE = Literal("false", datatype=NamedNode(XSD + "boolean"))
 class Decimal18(int):
     """An xsd:decimal, stored as the integer value · 10^18.
 
-    Compare and add it only with other Decimal18 values.
+    A Decimal18 may only be compared with and added to other Decimal18 values.
     """
 
     __slots__ = ()
@@ -70,9 +70,9 @@ class Float32(float):
 class ComparableTime:
     """An xsd:dateTime, xsd:date or xsd:time that can be compared without Oxigraph.
 
-    ``instant`` is seconds · 10^18 from an arbitrary origin, in UTC if ``zoned``. ``kind`` is the local name
-    of the datatype. Two times of one kind can be compared by ``instant`` if both or none of them have a time
-    zone.
+    The ``instant`` of a comparable time is its seconds · 10^18 from an arbitrary origin, in UTC if ``zoned``.
+    ``kind`` is the local name of the time's datatype. Two times of one kind can be compared by ``instant`` if
+    both or none of them have a time zone.
     """
 
     kind: str
@@ -86,7 +86,7 @@ Maybe: TypeAlias = Value | None
 
 
 def value_of(term: Term) -> Value:
-    """Convert a term in the store's form to a value; the term itself if no Python type represents it."""
+    """Convert a canonical term to a Python value; to the term itself if no Python type represents it."""
     if not isinstance(term, Literal) or term.language is not None:
         return term
     name = term.datatype.value
@@ -114,7 +114,7 @@ def value_of(term: Term) -> Value:
 
 
 def term_of(value: Value) -> Term:
-    """Convert a value to a term in the store's form."""
+    """Convert an expression value to a term in the store's canonical form."""
     kind = type(value)
     if kind is int:
         return Literal(str(value), datatype=_INTEGER)
@@ -139,7 +139,8 @@ _NUMBERS = (int, float, Float32)
 class ValueTable(dict[int, Maybe]):
     """Values by term id, computed on first use; id 0 (unbound) has the value None.
 
-    `id_of` is the inverse. When the dictionary deletes a term id, the id's value is deleted, too.
+    The method `id_of` returns the term id of a value. When the term dictionary deletes a term id, the id's
+    value is deleted, too.
     """
 
     def __init__(self, dictionary: TermDictionary) -> None:
@@ -184,7 +185,7 @@ class ValueTable(dict[int, Maybe]):
         return self.dictionary.ids[term_of(value)]
 
     def clear(self) -> None:
-        """Empty the cache; all its content can be computed again."""
+        """Empty the cache of values by term id, which can all be computed again."""
         super().clear()
         self.decimal_ids.clear()
         self[0] = None
@@ -193,7 +194,8 @@ class ValueTable(dict[int, Maybe]):
 class _DecimalIds(dict[Decimal18, int]):
     """Term ids by decimal value, cached because computed numbers, such as grid cells and means, repeat.
 
-    Hot loops look up ids by subscription. Only ids that encode their number inline are cached.
+    Hot loops look up the ids of decimal values by subscription. Only term ids that encode their number inline
+    are cached by value.
     """
 
     def __init__(self, values: ValueTable) -> None:
@@ -214,8 +216,8 @@ class _DecimalIds(dict[Decimal18, int]):
 class OrderKeys:
     """Sort keys by term id, under SPARQL's order and under the total order.
 
-    Keys of integers and decimals under SPARQL's order are computed on each call. Other keys are cached until
-    their term id is deleted.
+    Keys of integers and decimals under SPARQL's order are computed on each call. Sort keys of other terms are
+    cached until their term id is deleted.
     """
 
     def __init__(self, values: ValueTable) -> None:
@@ -229,7 +231,7 @@ class OrderKeys:
         terms.forget_with(self._total)
 
     def value(self, term_id: int) -> Key:
-        """Return the sort key for ORDER BY; terms of equal value have equal keys."""
+        """Return a term's sort key for ORDER BY; terms of equal value have equal keys."""
         number = self._values[term_id]
         if type(number) is Decimal18:
             return number_key(number)
@@ -241,7 +243,7 @@ class OrderKeys:
         return key
 
     def descending_key(self, term_id: int) -> Key:
-        """Return the sort key for ORDER BY DESC."""
+        """Return a term's sort key for ORDER BY DESC."""
         number = self._values[term_id]
         if type(number) is Decimal18:
             return descending_number_key(number)
@@ -253,16 +255,16 @@ class OrderKeys:
         return key
 
     def total(self, term_id: int) -> Key:
-        """Return the sort key under the total order; different terms have different keys."""
+        """Return a term's sort key under the total order; different terms have different keys."""
         key = self._total.get(term_id)
         if key is None:
             key = self._total[term_id] = self.value(term_id), LazySortKey(self._text, term_id)
         return key
 
     def _text(self, term_id: int) -> str:
-        """Return the N-Triples text of a term.
+        """Return the N-Triples text of the term with an id, as a sort key.
 
-        An unbound variable (id 0) has the empty text and sorts first.
+        An unbound variable (id 0) has the empty text as sort key and sorts first.
         """
         if term_id < 0:
             return inline_written(term_id)
@@ -378,7 +380,7 @@ def _is_behind(year: int, month: int, day: int) -> bool:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Return the number of days from an arbitrary origin (proleptic Gregorian calendar, any year)."""
+    """Return a date's number of days from a fixed origin (proleptic Gregorian calendar, any year)."""
     if month <= 2:
         year -= 1
         month += 12

@@ -1,4 +1,4 @@
-"""Answers and events of the members of a shared plan, whose rows carry the label of their member."""
+"""Answers and events of the members of a shared plan, each of whose rows carries the label of its member."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .members import EvaluationRecord, Failures, native_of
 
 
 class MemberAnswers(dict[int, IncrementalAnswer]):
-    """The answers of a shared plan's members by label.
+    """The answers of a shared plan's members, by the label of the member.
 
     Attributes:
         label_at: the column of the plan's rows that contains the label of the member.
@@ -21,7 +21,7 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
     """
 
     def __init__(self, label_at: int, kept: int, *, whole: bool) -> None:
-        """Create an empty map of answers.
+        """Create an empty map of members' answers.
 
         Args:
             label_at: the column of the label in the plan's rows.
@@ -53,15 +53,15 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
         return change
 
     def check(self, before: Delta, delta: Delta) -> int:
-        """Return how many further rows each answer may get after both changes; raises BudgetError.
+        """Return how many rows each answer may still gain after both changes; raises BudgetError.
 
-        Neither change is applied.
+        Neither of the two changes is applied to the answers.
         """
         shares = self.shares(merge(dict(before), delta))
         return min([self._kept - self.most, *(self[each].check([share]) for each, share in shares.items())])
 
     def shares(self, delta: Delta) -> dict[int, Delta]:
-        """Divide a change of the plan's rows by the labels of the members."""
+        """Divide a change of the shared plan's rows by the labels of the members."""
         shares: dict[int, Delta] = {}
         place = self.label_at
         for row, weight in delta.items():
@@ -69,29 +69,30 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
         return shares
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the rows of all answers and of changes that are not decoded yet."""
+        """Yield the rows of all members' answers and of changes that are not decoded to terms yet."""
         for answer in list(self.values()):
             yield from answer.referenced_rows()
 
 
 class GroupMember(MemberOutput):
-    """A query in a shared plan: the events that a run emits for the query, and the query's figures."""
+    """A member of a shared plan: the events that a run emits for the query, and the query's figures."""
 
     def __init__(self, running: RunningQuery, number: int) -> None:
-        """Create the member; ``number`` is the number of the plan's newest evaluation."""
+        """Create the member; ``number`` is the number of the shared plan's newest evaluation."""
         super().__init__(running.emission.counts)
         self.running, self.feed, self.results = running, running.feed, running.results
         self.steps = native_of(running).statics.steps
-        # Number of the evaluation that the query's figures describe.
+        # The number of the shared plan's evaluation that the member's figures describe.
         self.seen = number
         # Number of the evaluation that emitted the query's last event in a run, and that event's id, instant,
         # version and emission time.
         self._answered, self._event = 0, (0, 0, 0, 0)
 
     def follow(self, record: EvaluationRecord, number: int = 0) -> None:
-        """Update the query's figures to the plan's evaluation in `record`.
+        """Update the query's figures to the shared plan's evaluation in `record`.
 
-        ``number`` is the number of an evaluation that the caller emits for this query separately; 0 for none.
+        ``number`` is the number of an evaluation that the caller emits for this member separately; 0 for
+        none.
         """
         running, before = self.running, self.seen
         self.seen = max(before, record.number, number)
@@ -109,7 +110,7 @@ class GroupMember(MemberOutput):
     def publish(
         self, step: Evaluation, number: int, first: int, change: AnswerChange | None, now_ms: int
     ) -> None:
-        """Publish the query's events of a run to its feed.
+        """Publish to its feed the member's events of a run of the shared plan.
 
         ``first`` and ``number`` are the numbers of the run's first and last evaluation.
         """
@@ -118,14 +119,17 @@ class GroupMember(MemberOutput):
         if ids := self.feed.publish(self.events, current):
             self._answered, self._event = first + self.place, (ids[-1], self.at, version, now_ms)
             self.results.add(now_ms, len(ids))
-        self.events.clear()  # the feed stores the events, so the next run begins with an empty list
+        self.events.clear()  # The feed stores the list of events, so the next run begins with an empty list.
 
 
 class MembersByLabel(dict[int, GroupMember]):
-    """The members for which a run emits events, by label; a member is added at its first event."""
+    """The members for which a run of a shared plan emits events, by label.
+
+    A member is added at its first event of the run.
+    """
 
     def __init__(self, slots: Mapping[int, GroupMember], head: str) -> None:
-        """Create an empty map; ``slots`` are all members by label, ``head`` begins the JSON of each event."""
+        """Create an empty map of members; ``slots`` has all by label, ``head`` begins each event's JSON."""
         self._slots, self._head = slots, head
 
     def __missing__(self, label: int) -> GroupMember:
@@ -142,10 +146,10 @@ class MembersByLabel(dict[int, GroupMember]):
         now_ms: int,
         failures: Failures,
     ) -> None:
-        """Publish the events of a run to all members with changed answers.
+        """Publish the events of a shared plan's run to all members with changed answers.
 
-        ``record`` is the plan's evaluation before the run. Members whose events cannot be published are
-        added to ``failures``.
+        ``record`` is the newest evaluation of the shared plan before the run. Members whose events cannot be
+        published are added to the list ``failures``.
         """
         last = Evaluation(ran.at, "elements" if ran.entered else "time")
         before = Evaluation(ran.before[0], "elements" if ran.before[1] else "time")

@@ -26,10 +26,10 @@ log = logging.getLogger("quadrill.continuous")
 
 
 class QueryGroup:
-    """Queries with the same windows, which process the inputs of one stream together.
+    """A group: queries with the same windows, which process the inputs of one stream together.
 
-    A member has a private plan, or a plan slot in the shared plan of members that differ only in constants.
-    Only the engine's thread uses a group.
+    A member of a group has a private plan, or a plan slot in the shared plan of members that differ only in
+    constants. Only the engine's thread uses a group.
 
     Attributes:
         timeline: the timeline that all members share.
@@ -72,15 +72,15 @@ class QueryGroup:
         self.leaving: list[RunningQuery] = []
         self._input: StreamInput | None = None
         self._windows: list[tuple[WindowKey, EncodedContent]] = self.timeline.windows.contents
-        # The changes of the windows in the running evaluation, taken once for all plans.
+        # The changes of the windows in the running evaluation, read once for all plans of the group.
         self._taken: Sequence[WindowDelta] = [NOTHING] * len(self._windows)
         self.members: dict[RunningQuery, MemberSlot | None] = {}
-        # Members with private plans, each with its template or None.
+        # The members with private plans, each with its template (the key of a shared plan) or None.
         self._alone: dict[RunningQuery, Hashable | None] = {}
         # Members that may emit rows at an evaluation that changes nothing (Rstream).
         self._repeating: dict[RunningQuery, None] = {}
         self._plans: list[SharedPlan] = []
-        # Templates whose shared plan failed, or whose shared plan gave answers that differ from private
+        # Templates (keys of shared plans) whose shared plan failed or gave answers that differ from private
         # plans.
         self._banned: set[Hashable] = set()
         native_of(lead).terms.coder.keep(self)
@@ -92,13 +92,13 @@ class QueryGroup:
         return self.timeline.inputs.streams[0]
 
     def referenced_rows(self) -> Iterable[IdRow]:
-        """The keys in the window changes of the running evaluation, which not all plans have applied yet."""
+        """The keys of quads in the evaluation's window changes that not all plans have applied yet."""
         return [key for taken in self._taken for key in taken.keys]
 
     # --- members ----------------------------------------------------------------------------------
 
     def add(self, joining: Sequence[Cohort]) -> None:
-        """Add queries, or all members of other groups, whose timelines now equal this group's timeline."""
+        """Add queries, or all members of other groups, whose timelines now equal the group's timeline."""
         for cohort in joining:
             if isinstance(cohort, RunningQuery):
                 self._enter(cohort)
@@ -110,7 +110,7 @@ class QueryGroup:
         self._unite()
 
     def remove(self, running: RunningQuery, *, ended: bool = False) -> None:
-        """Remove a member, which gets a private copy of the timeline unless it has ``ended``."""
+        """Remove a member from the group; unless ``ended``, it gets a private copy of the timeline."""
         self._leave_plan(running)
         self._alone.pop(running, None)
         self._repeating.pop(running, None)
@@ -118,7 +118,7 @@ class QueryGroup:
         running.leave_group(self.timeline if ended else self.timeline.fork(*running.counts()))
 
     def set_apart(self, running: RunningQuery) -> None:
-        """Move a member from its shared plan to a private plan, for work that concerns this member only."""
+        """Move a member from its shared plan to a private plan, for work on this member only."""
         if self._leave_plan(running):
             self._wake(running)
 
@@ -131,7 +131,7 @@ class QueryGroup:
         running.enter_group(self.members, self.timeline, self.inputs)
 
     def _unite(self) -> None:
-        """Move members with equal templates into shared plans, as far as their current states allow."""
+        """Move members with equal templates into shared plans, as far as their present states allow."""
         plans: dict[Hashable, list[SharedPlan]] = {}
         for plan in self._plans:
             plans.setdefault(plan.template, []).append(plan)
@@ -198,9 +198,9 @@ class QueryGroup:
             self.members[slot.running] = slot
 
     def _leave_plan(self, running: RunningQuery) -> bool:
-        """Remove a member from its shared plan without giving it a private plan; False if it was in none.
+        """Remove a member from its shared plan without giving it a private plan; False if it had none.
 
-        If the removal fails, all other members of the shared plan get private plans.
+        If the removal of a member fails, all other members of the shared plan get private plans.
         """
         slot = self.members.get(running)
         if slot is None:
@@ -217,7 +217,8 @@ class QueryGroup:
         return True
 
     def _fails(self, plan: SharedPlan, error: Exception) -> None:
-        if isinstance(error, ReportedError):  # an exceeded budget is no fault of the program
+        # An exceeded budget is no fault of the program, so it is not logged as one.
+        if isinstance(error, ReportedError):
             log.info("%d queries of a shared plan continue with private plans: %s", len(plan.slots), error)
         else:
             log.error("the shared plan of %d queries failed: %s", len(plan.slots), error, exc_info=error)
@@ -236,7 +237,7 @@ class QueryGroup:
             self._wake(slot.running)
 
     def _wake(self, running: RunningQuery) -> None:
-        """Evaluate a member by a private plan again, starting at the last evaluation."""
+        """Evaluate a member by a private plan again, starting from the last evaluation of the group."""
         self._alone[running] = template_of(running) if self._shared_plans else None
         self._alone_does(running, self._go_on)
 
@@ -251,7 +252,10 @@ class QueryGroup:
             running.static.catch_up(on_request=False)
 
     def _alone_does(self, running: RunningQuery, work: Callable[[RunningQuery], None]) -> None:
-        """Call ``work`` for a member; the member fails if ``work`` raises. Former members are skipped."""
+        """Call ``work`` for a member of the group; the member fails if ``work`` raises an error.
+
+        The function ``work`` is not called for former members of the group.
+        """
         if running in self.members:
             try:
                 work(running)
@@ -261,7 +265,7 @@ class QueryGroup:
     # --- inputs -----------------------------------------------------------------------------------
 
     def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
-        """Process queued inputs of the stream for all members; if the processing fails, all members fail."""
+        """Process queued inputs of the group's stream for all members; if this fails, all members fail."""
         before, last = self.timeline.inputs.taken, events[-1]
         try:
             while events:
@@ -274,8 +278,8 @@ class QueryGroup:
                     done, entering = self._run(given[place : place + RUN], now_ms)
                     self._stand()
                     place += done
-                    # If elements entered at the last instant, the transaction that failed is the last one
-                    # done, otherwise the next one.
+                    # If elements entered at the last instant of a run, the transaction that failed is the
+                    # last one done, otherwise the next one.
                     failed = min(place - entering, len(given) - 1)
                     _failed_at(events[bisect_right(ends, failed)], self._failures)
                     # The transaction at which a run stopped is processed step by step.
@@ -294,7 +298,7 @@ class QueryGroup:
             _failed_at(events[0], self._failures)
 
     def _stand(self) -> None:
-        """Between two steps, suspend the group if its slice is over, and remove members that have ended."""
+        """Between two steps, suspend the group if its time slice is over; remove members that have ended."""
         pause()
         while self.leaving:
             running = self.leaving.pop()
@@ -302,10 +306,11 @@ class QueryGroup:
                 self.remove(running, ended=True)
 
     def _run(self, given: Sequence[Transaction], now_ms: int) -> tuple[int, bool]:
-        """Process the first of some transactions in one run, if all members are in one shared plan.
+        """Process the first transactions of a list in one run, if all members are in one shared plan.
 
         Returns:
-            The number of processed transactions, and True if elements entered at the last instant.
+            The number of transactions that the run has processed, and True if elements entered at the last
+            instant.
         """
         if self._alone or len(self._plans) != 1:
             return 0, False
@@ -363,7 +368,7 @@ class QueryGroup:
             self.remove(running)
 
     def _remove_since(self, before: int) -> None:
-        """Remove the members of all failures after the first ``before`` failures."""
+        """Remove the failed members of the group after the first ``before`` failures in the list."""
         for running, _ in self._failures[before:]:
             self.remove(running)
 
@@ -372,11 +377,12 @@ class QueryGroup:
     def take_steps(self, moved: Sequence[RunningQuery], now_ms: int) -> None:
         """Apply new versions of static parts to the members in ``moved``; each version is one transaction.
 
-        A shared plan stores the rows of a common static part once, so a member that cannot apply a step
-        together with the other members gets a private plan first.
+        A shared plan stores the rows of a common static part once, so a member that cannot apply a step of
+        static rows together with the other members gets a private plan first.
         """
         for running in moved:
-            # Past evaluations did not include the new steps, so the figures are updated before the steps.
+            # Past evaluations did not include the new steps of static rows, so the figures are updated before
+            # the steps.
             running.bring_up_to_date()
         slots = [slot for running in moved if (slot := self.members.get(running)) is not None]
         for plan in dict.fromkeys(slot.plan for slot in slots):
@@ -395,7 +401,7 @@ class QueryGroup:
             now = {slot: step for slot, step in heads.items() if step.version == version}
             before = len(self._failures)
             try:
-                # A commit happens at the current instant.
+                # A commit is evaluated at the group's current instant.
                 plan.take_steps(now, self.timeline.instant, now_ms)
             except Exception as error:
                 left.clear()

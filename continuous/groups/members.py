@@ -13,7 +13,7 @@ from ..queries.running import RunningQuery
 from ..rows import Budget, Delta, QueryLimits
 
 Failures = list[tuple[RunningQuery, Exception]]
-"""The queries that failed in a group, with their errors; the scheduler ends these queries."""
+"""The queries that failed in a group, with their errors; the scheduler then ends these queries."""
 
 
 _SUMMED = 8
@@ -21,7 +21,8 @@ _SUMMED = 8
 _LONGEST_MS = 500
 """Time limit in milliseconds of one evaluation of a shared plan, unless the plan has more members.
 
-After the limit each member is evaluated alone. With more members the limit is 1 ms per member.
+After the time limit of a shared plan, each member is evaluated alone. With more members, the time limit of a
+shared plan is 1 ms per member.
 """
 
 
@@ -31,7 +32,7 @@ class EvaluationRecord(NamedTuple):
     Attributes:
         number: the number of evaluations so far.
         step: the step of the newest evaluation; None before the first evaluation.
-        passed: the version of the store that the engine had reached at the evaluation.
+        passed: the version of the store that the engine had reached at the plan's evaluation.
         reported: the number of the newest evaluation that was no correction.
     """
 
@@ -48,13 +49,13 @@ def native_of(running: RunningQuery) -> NativeEvaluator:
 
 
 def tables_of(native: NativeEvaluator) -> list[tuple[Hashable, tuple[Var, ...]]]:
-    """Return the tables of the static parts with their columns; equal entries mean equal rows."""
+    """Return the tables of a query's static parts with their columns; equal entries mean equal rows."""
     statics = native.statics
     return [(table, part.vars) for table, part in zip(statics.tables, statics.parts, strict=True)]
 
 
 def template_of(running: RunningQuery) -> Hashable | None:
-    """Return a key that is equal for queries that differ only in constants; None for a private plan."""
+    """Return a key that is equal for queries that differ only in constants; None if not shareable."""
     prepared, template = running.prepared, native_of(running).template
     if (
         template is None
@@ -68,9 +69,9 @@ def template_of(running: RunningQuery) -> Hashable | None:
 
 
 def in_common(running: RunningQuery) -> Hashable:
-    """Return a key that is equal for queries of one template that can share a new plan now."""
+    """Return a key that is equal for queries of one template that can form a shared plan now."""
     native = native_of(running)
-    # The static parts whose rows must be equal for all members.
+    # The static parts whose rows must be equal for all members of a shared plan.
     parts = [
         table
         for part, table in zip(native.statics.parts, tables_of(native), strict=True)
@@ -80,7 +81,7 @@ def in_common(running: RunningQuery) -> Hashable:
 
 
 def differing(sample: NativeEvaluator, members: Sequence[RunningQuery]) -> set[int]:
-    """Return the positions of the constants in which some of ``members`` differ from ``sample``."""
+    """Return the positions of the constants in which some of ``members`` differ from the query ``sample``."""
     mine = sample.analysis.skeleton.constants
     others = [native_of(running).analysis.skeleton.constants for running in members]
     return {place for place, term in enumerate(mine) if any(each[place] != term for each in others)}
@@ -104,7 +105,7 @@ class MemberParts:
 
     @classmethod
     def of(cls, members: Sequence[NativeEvaluator]) -> MemberParts:
-        """Return the static parts of the given members; the first member determines names and columns."""
+        """Return the static parts of the given members; the first one determines names and columns."""
         parts = members[0].statics.parts
         first, *others = map(tables_of, members)
         common = {at for at in range(len(first)) if all(other[at] == first[at] for other in others)}
@@ -112,7 +113,7 @@ class MemberParts:
         return cls([part.name for part in parts], columns, common, set(range(len(first))) - common)
 
     def rows_of(self, native: NativeEvaluator, label: int, place: int, delta: Delta) -> Delta:
-        """Return rows of one member's part in the plan's column order, with the member's label appended."""
+        """Return rows of a member's static part in the plan's column order, with the member's label added."""
         names = [var.name for var in native.statics.parts[place].vars]
         order = [names.index(name) for name in self.columns[place]]
         if order == list(range(len(names))):
@@ -127,13 +128,14 @@ class SharedBudget(Budget):
 
     def __init__(self, limits: QueryLimits) -> None:
         super().__init__(limits)
-        # The current limits are derived from one member's limits and from the number of members.
+        # The current limits of a shared plan follow from one member's limits and the number of members.
         self._one, self._many = limits, 0
 
     def share(self, one: QueryLimits, many: int) -> None:
-        """Set the limits for an evaluation of ``many`` members with the limits ``one`` each.
+        """Set the limits of a shared plan's evaluation for ``many`` members with the limits ``one`` each.
 
-        Rows are bounded by `_SUMMED` members' limits, and time by `_LONGEST_MS` or 1 ms per member.
+        The rows of a shared plan are bounded by `_SUMMED` members' limits, and time by `_LONGEST_MS` or 1 ms
+        per member.
         """
         if self._one is not one or self._many != many:
             self._one, self._many = one, many

@@ -1,10 +1,10 @@
 """Registry of groups: finds queries with equal windows and joins them into groups.
 
-Queries of one shape that are registered between the same two inputs get the same inputs from the beginning,
-so they form a group immediately. A query that is registered later has missed earlier elements. These elements
-have left its windows once event time has passed the query's start by the width of its windows; then the
-query's windows equal those of the older queries of the shape, and the query, or its whole group, joins the
-oldest group.
+Queries with windows of one shape that are registered between the same two inputs get the same inputs from the
+beginning, so they form a group immediately. A query that is registered later than a group of the same windows
+has missed earlier elements. The elements that a later query has missed have left its windows once event time
+has passed the query's start by the width of its windows; then the query's windows equal those of the older
+queries of the shape, and the query, or its whole group, joins the oldest group.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from .steps import Shares
 
 
 class GroupJoin(NamedTuple):
-    """A group that receives inputs from now on instead of the queries and groups that joined it."""
+    """A group that now receives inputs instead of the queries and groups that joined it."""
 
     group: QueryGroup
     instead_of: Sequence[Cohort]
 
 
 class GroupRegistry:
-    """The groups of one engine, and the queries that wait to join a group. Used in the engine's thread only.
+    """The groups of one engine, and the queries that wait to join a group.
+
+    The group registry is used in the engine's thread only.
 
     Attributes:
         shares: gives slow members a backlog, so that other members do not wait; None until the scheduler sets
@@ -43,11 +45,12 @@ class GroupRegistry:
     """
 
     def __init__(self, outbox: Outbox, *, shared_plans: bool = True) -> None:
-        """Create an empty registry; without ``shared_plans`` every query has a private plan."""
+        """Create an empty registry of groups; without ``shared_plans`` every query has a private plan."""
         self.shares: Shares | None = None
         self._outbox = outbox
         self._shared_plans = shared_plans
-        # Queries and groups by the shape of their windows, oldest first; all but the oldest wait to join it.
+        # Queries and groups by the shape of their windows, oldest first; all but the oldest wait to join the
+        # oldest one.
         self._cohorts: dict[Hashable, dict[Cohort, None]] = {}
         # For each query the shape of its windows, and the query or group that receives the query's inputs.
         self._places: dict[RunningQuery, tuple[Hashable, Cohort]] = {}
@@ -56,7 +59,7 @@ class GroupRegistry:
         self._count = count()
 
     def enter(self, entering: Sequence[RunningQuery]) -> list[GroupJoin]:
-        """Enter new queries; queries whose timelines equal those of a known query or group join at once.
+        """Enter new queries; a query whose timeline equals that of a known query or group joins at once.
 
         Returns:
             The groups that were formed or extended.
@@ -77,7 +80,7 @@ class GroupRegistry:
             cohorts[running] = None
             self._places[running] = shape, running
             if found:
-                # The query is checked again after the next input of its stream.
+                # The query's timeline is compared again after the next input of its stream.
                 self._wait(NEVER, shape, running)
         return [self._gather(shape, into, cohorts) for (shape, into), cohorts in joining.items()]
 
@@ -89,13 +92,14 @@ class GroupRegistry:
         """
         shape, cohort = self._places.pop(running, (None, running))
         if isinstance(cohort, QueryGroup):
-            # A query that failed in its group has been removed from the members already.
+            # A query that failed in its group has been removed from the group's members already.
             if running in cohort.members:
                 cohort.remove(running, ended=ended)
             if cohort.members:
                 return None
         cohorts = self._cohorts.get(shape, {})
-        # If all members failed in one step, the first one that leaves finds an empty group and removes it.
+        # If all members of a group failed in one step, the first one that leaves finds an empty group and
+        # removes it.
         was_there = cohort in cohorts
         cohorts.pop(cohort, None)
         if not cohorts:
@@ -120,7 +124,7 @@ class GroupRegistry:
         return members, alone
 
     def join(self, stream: str, mark: int) -> list[GroupJoin]:
-        """Join waiting queries and groups of a stream after its watermark reached ``mark``.
+        """Let queries and groups of a stream that wait join groups, after its watermark reached ``mark``.
 
         Returns:
             The groups that queries or other groups have joined.
@@ -162,7 +166,7 @@ class GroupRegistry:
                 into, self._outbox, self.failures, self.shares, shared_plans=self._shared_plans
             )
             instead_of.append(into)
-            # The new group takes the place of its first member in the order of age.
+            # The new group takes its first member's place in the order of age.
             self._cohorts[shape] = cohorts = {group if each is into else each: None for each in cohorts}
             self._places[into] = shape, group
             if group is not next(iter(cohorts)):
@@ -178,7 +182,7 @@ class GroupRegistry:
 
 
 def _joins_at(cohort: Cohort, first: Cohort, mark: int) -> int | None:
-    """Return the watermark at which `cohort` may join `first`: ``mark`` for now, None for never."""
+    """Return the watermark at which `cohort` may join group `first`: ``mark`` for now, None for never."""
     mine, its = cohort.timeline, first.timeline
     if mine.inputs.is_fresh or its.inputs.is_fresh:
         return mark if mine.inputs.is_fresh and its.inputs.is_fresh else mark + 1
@@ -209,6 +213,6 @@ def _shape(running: RunningQuery) -> Hashable | None:
         return None
     timeline = running.timeline
     shape, closes = timeline.shape(), timeline.report.kind == "periodic" or timeline.windows.grids
-    # A timeline visits every window close if a query may emit rows there, so these queries have another
-    # shape.
+    # A timeline stops at every window close if a query may emit rows at unchanged closes (Rstream), so these
+    # queries have another shape.
     return None if shape is None else (shape, bool(closes) and prepared.repeats)

@@ -35,8 +35,9 @@ log = logging.getLogger("quadrill.continuous")
 class MemberSlot(GroupMember):
     """The plan slot of one query in a shared plan.
 
-    An evaluation without rows for the query does no work for the query. `bring_up_to_date` computes the
-    query's figures when a caller reads them, and before the values change that the figures depend on.
+    An evaluation of a shared plan without rows for a member does no work for the member. The method
+    `bring_up_to_date` computes a member's figures when a caller reads them, and before the values change that
+    the figures depend on.
 
     Attributes:
         plan: the shared plan.
@@ -53,21 +54,21 @@ class MemberSlot(GroupMember):
         self.budget: Budget = plan.budget
         self.label = label
         self.native = native_of(running)
-        # After the query has left the plan: True, and the query's last evaluation in the plan, if any.
+        # After the query has left the shared plan: True, and the query's last evaluation in the plan, if any.
         self._ended = False
         self._last: tuple[Evaluation, int] | None = None
 
     @property
     def state(self) -> PlanState:
-        """The state of the shared plan."""
+        """The state of the operators of the shared plan."""
         return self.plan.state
 
     def bring_up_to_date(self) -> None:
-        """Update the query's figures to the plan's newest evaluation."""
+        """Update the query's figures to the shared plan's newest evaluation."""
         self.follow(self.plan.record)
 
     def end(self) -> None:
-        """End the query's evaluation by the plan; unapplied steps of static parts become pending again."""
+        """End the query's evaluation by the shared plan; unapplied static steps become pending again."""
         self.bring_up_to_date()
         if self.running.last.step is not None:
             self._last = (self.running.last.step, self.running.last.version)
@@ -76,9 +77,9 @@ class MemberSlot(GroupMember):
             self.steps.put_back(step)
 
     def visible_after(self, number: int) -> tuple[Evaluation, int] | None:
-        """Return the newest durable evaluation and its version if it is later than evaluation ``number``.
+        """Return the shared plan's newest durable evaluation and its version if later than ``number``.
 
-        May be called in any thread.
+        Any thread may read the newest durable evaluation.
         """
         if self._ended:
             return self._last
@@ -88,7 +89,7 @@ class MemberSlot(GroupMember):
         return record.step, self.steps.version_at(record.passed)
 
     def describe(self) -> dict[str, Any]:
-        """Return the number of members of the plan and the constants in which this query differs, as JSON."""
+        """Return the shared plan's number of members and this query's differing constants, as JSON."""
         constants = self.native.analysis.skeleton.constants
         return {
             "members": len(self.plan.slots),
@@ -109,14 +110,14 @@ class UnappliedChanges:
     behind: dict[MemberSlot, None] = field(default_factory=dict)
 
     def add(self, common: Changes, steps: Mapping[MemberSlot, StaticStep]) -> None:
-        """Add one commit's change of the common parts, and the steps of members that the commit changes."""
+        """Add one commit's change of the common static parts, and the steps of members that it changes."""
         self.common.append(common)
         for slot, step in steps.items():
             slot.unseen.append(step)
             self.behind[slot] = None
 
     def clear(self) -> None:
-        """Discard the changes, which the plan has applied."""
+        """Discard the changes of static parts, because the shared plan has applied them."""
         self.common.clear()
         for slot in self.behind:
             slot.unseen.clear()
@@ -125,12 +126,12 @@ class UnappliedChanges:
 
 
 class SharedPlan:
-    """Evaluates all members of the plan together and emits events for members whose answers change.
+    """Evaluates all members of a shared plan together, and emits events for members whose answers change.
 
-    The plan's answer is the union of the members' answers, each row with the label of its member. A constant
-    that is the same for all members stays a constant of the plan until a member with another constant joins.
-    Static parts that use the same tables for the first members must use them for all later members. Answers
-    may be read in any thread.
+    The answer of a shared plan is the union of the members' answers, each row with the label of its member. A
+    constant that is the same for all members stays a constant of the shared plan until a member with another
+    constant joins. Static parts that use the same tables for the first members of a shared plan must use them
+    for all later members. The answers of a shared plan's members may be read in any thread.
 
     Attributes:
         template: the key that is equal for all members; see `template_of`.
@@ -151,7 +152,7 @@ class SharedPlan:
         outbox: Outbox,
         failures: Failures,
     ) -> None:
-        """Create the plan for members with the same last evaluation; `add` then adds the members.
+        """Create the shared plan for members with the same last evaluation; `add` then adds them.
 
         Args:
             template: the key that is equal for all members.
@@ -176,13 +177,13 @@ class SharedPlan:
         self._terms = sample.terms
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
         self.budget = SharedBudget(sample.budget.limits)
-        # The varying constants of each member as ids, by label.
+        # The varying constants of each member of the shared plan as term ids, by label.
         self._constants: dict[int, IdRow] = {}
         self._parts = MemberParts.of([native_of(running) for running in members])
         self._plan(differing(sample, members), contents)
 
     def _plan(self, varying: Collection[int], contents: Encoded) -> None:
-        """Build the plan again with varying constants at these positions, and evaluate its first step."""
+        """Build the shared plan again with varying constants at these positions; run its first step."""
         sample, parts = self._sample, self._parts
         self.varying = tuple(sorted(varying))
         lifted = lift(sample.rest, self.varying, [parts.names[place] for place in parts.labelled])
@@ -220,7 +221,7 @@ class SharedPlan:
         )
 
     def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[MemberSlot]:
-        """Add queries that fit; if any answer in the plan differs from the private answer, add none.
+        """Add queries that fit; if an answer in the shared plan differs from the private one, add none.
 
         Returns:
             The plan slots of the new members; empty if no query was added.
@@ -251,19 +252,20 @@ class SharedPlan:
         return slots
 
     def remove(self, slot: MemberSlot) -> None:
-        """Remove a member; if this raises, the plan is unusable and must be closed."""
+        """Remove a member of the shared plan; if this raises, the plan is unusable and must be closed."""
         del self.slots[slot.label]
         self._unseen.behind.pop(slot, None)
         slot.end()
         self._leave([slot])
-        # The plan uses one member's evaluator as a sample. The removed member releases its static parts, so
-        # the sample must be another member.
+        # The shared plan uses one member's evaluator as a sample. If the removed member is the sample,
+        # another member must become the sample, because static parts are released.
         self._sample = next((other.native for other in self.slots.values()), self._sample)
 
     def behind(self) -> list[RunningQuery]:
         """Return the members that cannot apply steps of common static parts together with the others.
 
-        If all members wait for the same versions, as after a reload of their tables, the list is empty.
+        If all members of a shared plan wait for the same store versions, as after a reload of their tables,
+        the list is empty.
         """
         if not self._parts.common:
             return []
@@ -272,7 +274,7 @@ class SharedPlan:
         return found if found and len({each.gaps for each in steps.values()}) > 1 else []
 
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
-        """Rebuild the plan for all members after constants at further positions differ."""
+        """Rebuild the shared plan for all members, because constants at further positions differ."""
         for answer in self._answers.values():
             answer.decode_all()
         self.close()
@@ -282,11 +284,12 @@ class SharedPlan:
             slot.running.set_answer(self._answers.change(label))
 
     def _enter(self, slots: Collection[MemberSlot]) -> None:
-        """Add the rows of new members to the plan, without events for these rows."""
+        """Add the rows of new members to the shared plan, without events for these rows."""
         for slot in slots:
             native = slot.native
             constants = [canonical(native.analysis.skeleton.constants[place]) for place in self.varying]
-            # No sweep may run during the look-up of terms, because it would delete ids without a holder.
+            # No sweep may run during the look-up of the members' constants, because it would delete ids
+            # without a holder.
             with self._terms.planning:
                 self._constants[slot.label] = tuple(self._terms.dictionary.ids[term] for term in constants)
             ask = native.query.form == "ask"
@@ -318,7 +321,7 @@ class SharedPlan:
 
     @property
     def has_unseen(self) -> bool:
-        """True if changes of static parts wait for the next evaluation."""
+        """True if changes of static parts wait for the shared plan's next evaluation."""
         return bool(self._unseen.common)
 
     # --- steps ------------------------------------------------------------------------------------
@@ -339,12 +342,12 @@ class SharedPlan:
             changes = {
                 **dict.fromkeys(self.slots),
                 **changes,
-            }  # an ASK query emits its first answer even if false
+            }  # An ASK query emits its first answer even if it is false.
         self._emit(changes, step, now_ms, self.record.number + 1)
         self._note(self.record.number + 1, step)
 
     def run(self, given: Sequence[Transaction], timeline: QueryTimeline, now_ms: int) -> RunResult | None:
-        """Process the first of some transactions in one run, with the results of `evaluate`.
+        """Process the first transactions of a list in one run, with the same results as `evaluate`.
 
         Returns None if the plan cannot process transactions in a run.
         """
@@ -376,7 +379,7 @@ class SharedPlan:
         self.record = self.record._replace(number=self.record.number + number)
 
     def _note(self, number: int, step: Evaluation) -> None:
-        """Record that the evaluations up to ``number`` are complete."""
+        """Record that the shared plan's evaluations up to ``number`` are complete."""
         corrected = self.record.reported if step.revises else number
         self.record = EvaluationRecord(number, step, self._sample.statics.steps.own.version, corrected)
         if not self._announced:
@@ -384,7 +387,7 @@ class SharedPlan:
             self._outbox.when_shown(self._show)
 
     def take_steps(self, steps: Mapping[MemberSlot, StaticStep], at: int | None, now_ms: int) -> None:
-        """Apply members' steps of static parts to one version; if this raises, the plan is unusable."""
+        """Apply members' steps of static parts up to one version; if this raises, the plan is unusable."""
         read = [self.state.reads(name) for name in self._parts.names]
         changed = [
             slot
@@ -400,7 +403,8 @@ class SharedPlan:
             try:
                 answers = self.step(at, ()) if begun and at is not None else None
             finally:
-                # If the step raises, the caller puts the steps back, so the plan discards them in any case.
+                # If the evaluation raises an error, the caller puts the static steps back, so the plan
+                # discards them in any case.
                 self._unseen.clear()
         for slot in changed:
             static = slot.running.static
@@ -418,14 +422,14 @@ class SharedPlan:
         try:
             delta = self.state.step(self.state.gather(at, contents))
         finally:
-            # A request to stop concerned this step only.
+            # A request to cancel the evaluation concerned this step only.
             self.budget.since, self.budget.stop = 0.0, ""
         changes = self._answers.step(delta)
         self._terms.tidy()
         return changes
 
     def _take_unseen(self) -> None:
-        """Apply the unapplied changes of static parts to the plan's inputs for the next step."""
+        """Apply the pending changes of static parts to the shared plan's inputs for the next step."""
         parts = self._parts
         for changes in self._unseen.common:
             for place in parts.common & changes.keys():
@@ -437,7 +441,7 @@ class SharedPlan:
                     self.state.take(parts.names[place], rows)
 
     def _referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the rows that a sweep must not delete, in the order in which rows derive from each other."""
+        """Yield the rows whose ids a sweep must not delete; ids move only to later rows of this order."""
         yield from list(self._constants.values())
         yield from self.state.referenced_rows()
         yield from self._answers.referenced_rows()
@@ -445,7 +449,7 @@ class SharedPlan:
     def _emit(
         self, changes: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int
     ) -> None:
-        """Emit the events of evaluation ``number`` to the members in ``changes``.
+        """Emit the events of evaluation ``number`` of the shared plan to the members in ``changes``.
 
         Members whose events cannot be emitted are added to the failures.
         """

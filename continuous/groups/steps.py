@@ -22,7 +22,7 @@ class Shares(Protocol):
 
     @property
     def backlogs(self) -> Mapping[Any, Any]:
-        """The queries with a backlog, and their backlogs."""
+        """The queries of a group that have a backlog, and their backlogs."""
         ...
 
     def run_member_work(
@@ -33,9 +33,9 @@ class Shares(Protocol):
 
 
 class DeferredStep:
-    """A step with its window changes, for members that may evaluate the step later.
+    """A step of a group with its window changes, for members that may evaluate the step later.
 
-    The terms of the changed keys must not be swept before all members have evaluated the step.
+    The terms of the changed quads must not be swept before all members have evaluated the step.
     """
 
     level = 1
@@ -53,29 +53,29 @@ class DeferredStep:
         self._taken = taken
 
     def contents(self) -> list[tuple[WindowKey, WindowOnce]]:
-        """Return the windows with the changes of this step, for one plan."""
+        """Return the group's windows with the changes of this step, for one plan."""
         return windows_once(self._windows, self._taken)
 
     def referenced_rows(self) -> Iterable[IdRow]:
-        """The keys that entered or left a window in this step."""
+        """The keys of quads that entered or left a window in this step."""
         return [key for taken in self._taken for key in taken.keys]
 
 
 def windows_once(
     windows: Sequence[tuple[WindowKey, EncodedContent]], taken: Sequence[WindowDelta]
 ) -> list[tuple[WindowKey, WindowOnce]]:
-    """Return the windows together with the changes taken from them, for one plan."""
+    """Return the group's windows together with the changes taken from them, for one plan."""
     return [(key, WindowOnce(content, each)) for (key, content), each in zip(windows, taken, strict=True)]
 
 
 _TOGETHER = 8
-"""Number of members that are evaluated between two points at which the group may be suspended."""
+"""Number of group members that are evaluated between two points at which the group may be suspended."""
 _CHECKED = 256
-"""Approximate number of members whose costs are compared with their limits in one second."""
+"""Approximate number of group members whose costs are compared with their limits in one second."""
 
 
 class MemberWork:
-    """Runs work for members one by one; a slow member does its work later, from its backlog."""
+    """Runs work for the members of a group one by one; a slow member continues from its backlog."""
 
     def __init__(self, shares: Shares | None, fail: Callable[[RunningQuery, Exception], None]) -> None:
         self._shares = shares
@@ -84,13 +84,13 @@ class MemberWork:
 
     @property
     def behind(self) -> Mapping[Any, Any]:
-        """The queries with a backlog; empty without backlogs."""
+        """The members of the group with a backlog; empty if backlogs are not used."""
         return {} if self._shares is None else self._shares.backlogs
 
     def each(
         self, members: Iterable[RunningQuery], work: Callable[[RunningQuery, Any, int], None], step: Step
     ) -> None:
-        """Call ``work`` for each member; for a member with a backlog the call is appended to the backlog."""
+        """Call ``work`` for each member of the group; append the call to the backlog of a lagging member."""
         behind = self.behind
         late = [(each, step) for each in members if each in behind]
         if late and self._shares is not None:
@@ -116,7 +116,7 @@ class MemberWork:
             native_of(alone[0]).terms.coder.keep(given)
 
     def _evaluate_one(self, running: RunningQuery, given: DeferredStep, now_ms: int) -> None:
-        """Evaluate one member at a step of this group, or of its former group if the member was slow."""
+        """Evaluate one member at a step of the group, or of its former group if the member lagged."""
         if running.state == "failed":
             return
         try:
@@ -126,7 +126,7 @@ class MemberWork:
             self._fail(running, error)
 
     def check_costs(self, members: Iterable[RunningQuery], spent: float, now_ms: int) -> None:
-        """Divide the time spent among members and compare costs with limits; members over a limit fail."""
+        """Divide the group's time among members and check their limits; members over a limit fail."""
         found = list(members)
         portions = 1 + len(found) // _CHECKED
         share, self._counted = (spent - self._counted) / max(1, len(found)), spent
@@ -140,7 +140,7 @@ class MemberWork:
 
 
 def tell_skipped(running: RunningQuery, step: EmptyReportRun, _: int) -> None:
-    """Emit a run of empty reports for a member."""
+    """Emit a run of empty reports for a member of the group."""
     running.emit_skipped(step)
 
 
@@ -150,14 +150,14 @@ def count_silent(running: RunningQuery, step: UnchangedRun, _: int) -> None:
 
 
 class WindowOnce:
-    """A window for one plan, together with the change that was already taken from the window."""
+    """A window for one plan of a group, together with the change that was already taken from the window."""
 
     def __init__(self, content: EncodedContent, taken: WindowDelta) -> None:
         self._content = content
         self._taken = taken
 
     def take(self) -> WindowDelta:
-        """Return the window's change once, and no change afterwards; see `HeldWindow.take`."""
+        """Return the window's change at the first call, and no change afterwards; see `HeldWindow.take`."""
         taken, self._taken = self._taken, NOTHING
         return taken
 

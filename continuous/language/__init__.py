@@ -2,7 +2,8 @@
 
     text  --parser.py, build_queries.py-->  syntax.py  --translate.py-->  algebra.query.ContinuousQuery
 
-Each dialect has a separate grammar file (``*.lark``), which extends the shared core ``sparql.lark``.
+Each dialect of query texts has a separate grammar file (``*.lark``), which extends the shared core
+``sparql.lark``.
 """
 
 from .context import LanguageLimits, detect_dialect

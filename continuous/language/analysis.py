@@ -2,9 +2,10 @@
 
     text, dialect, base IRI, parameters --parse--> algebra --rewrite--> root --split--> rest and static parts
 
-An analysis is half of the work that a start does for a query, so analyses are stored in a file by a digest of
-their inputs (store/logs/keyed_file.py). The file is valid for one version of the program's sources and
-libraries; another version parses all texts again. Unpickling creates only nodes and terms.
+An analysis is half of the work that a start does for a query, so analyses of query texts are stored in a file
+by a digest of their inputs (store/logs/keyed_file.py). The cache file of analyses is valid for one version of
+the program's sources and libraries; another version parses all texts again. Unpickling a cached analysis can
+create only algebra nodes and terms.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ _MORE = (
     "is_ordered",
     "graphs",
 )
-"""Steps of an analysis that only some queries need; they are stored if they have been computed."""
+"""Steps of an analysis that only some queries need; they are stored if computed."""
 
 Split = tuple[Algebra, tuple[StaticPattern, ...]]
-"""The algebra with tables in place of static parts, and the static parts."""
+"""The algebra of a query with tables in place of its static parts, and the static parts."""
 
 
 class Analysis:
-    """The analysis of one query text; each step is computed on first access.
+    """The analysis of one query text; each step of the analysis is computed on first access.
 
     Queries with the same text share one immutable analysis.
     """
@@ -70,33 +71,33 @@ class Analysis:
     """True if uncertain filters are evaluated after the joins of their group (`algebra.lazy`)."""
 
     def __init__(self, query: ContinuousQuery, key: bytes | None = None) -> None:
-        """``key`` identifies the text in the cache file; an analysis with the key None is never stored."""
+        """Create an analysis; ``key`` identifies the text in the cache file, None for no storage."""
         self.query = query
         self.key = key
 
     @cached_property
     def root(self) -> Algebra:
-        """The rewritten algebra, which is evaluated (`algebra.rewrites.prepare`)."""
+        """The query's rewritten algebra, which is evaluated (`algebra.rewrites.prepare`)."""
         return prepare(self.query)
 
     @cached_property
     def columns(self) -> tuple[Var, ...]:
-        """The columns of the query's rows."""
+        """The columns of the rows of the query's answer."""
         return self.query.columns if self.query.form == "select" else projected(self.root)
 
     @cached_property
     def split(self) -> Split:
-        """The algebra without its static parts, and the static parts (`algebra.static.split_static`)."""
+        """The query's algebra without its static parts, and these parts (`algebra.static.split_static`)."""
         return split_static(self.root, frozenset([var.name for var in self.columns]))
 
     @cached_property
     def arranged(self) -> dict[str, Arranged]:
-        """The static parts by name, in the normal form in which queries share them."""
+        """The query's static parts by name, in the normal form in which queries share them."""
         return {part.name: arranged(part) for part in self.split[1]}
 
     @cached_property
     def clocked(self) -> Algebra:
-        """The algebra for incremental evaluation: `split` with lazy values (`algebra.lazy`) and the clock."""
+        """The algebra for incremental evaluation: without static parts, with deferred BINDs and clock."""
         rest = self.split[0]
         if self.late_filters or any(isinstance(each, Extend) for each in all_nodes(rest)):
             rest = defer_binds(rest, late_filters=self.late_filters)
@@ -104,9 +105,9 @@ class Analysis:
 
     @cached_property
     def with_late_filters(self) -> Analysis:
-        """The analysis with uncertain filters after joins.
+        """The analysis of this query with conditions on uncertain values evaluated after joins.
 
-        This analysis itself if it has no uncertain filters.
+        The analysis with late filters is this analysis itself if the query has no uncertain filters.
         """
         if self.late_filters or not has_uncertain_filters(self.split[0]):
             return self
@@ -115,12 +116,12 @@ class Analysis:
 
     @cached_property
     def skeleton(self) -> Skeleton:
-        """The skeleton of `clocked`: the algebra without its constants."""
+        """The skeleton of `clocked`: the query's algebra without its constants."""
         return skeleton(self.clocked)
 
     @cached_property
     def is_volatile(self) -> bool:
-        """True if an expression may have another value at each evaluation."""
+        """True if an expression of the query may have another value at each evaluation."""
         return any(is_volatile(expr) for node in all_nodes(self.clocked) for expr in expressions(node))
 
     @cached_property
@@ -140,12 +141,12 @@ class Analysis:
 
     @cached_property
     def graphs(self) -> GraphsRead:
-        """The graphs that the query reads."""
+        """The graphs that the query's patterns read."""
         return graphs_read(self.query.root)
 
     @classmethod
     def of_steps(cls, key: bytes | None, query: ContinuousQuery, steps: Mapping[str, Any]) -> Analysis:
-        """Create an analysis from steps that have already been computed, by name."""
+        """Create a query's analysis from steps that have already been computed, by their names."""
         found = cls(query, key)
         vars(found).update(steps)
         return found
@@ -154,11 +155,15 @@ class Analysis:
 class KeptAnalyses:
     """Cache of analyses of running queries, backed by a file; safe to use from any thread.
 
-    If an extension has changed the language (docs/extending.md), every text is parsed again.
+    If an extension has changed the language (docs/extending.md), every query text is parsed again instead of
+    being read from the cache.
     """
 
     def __init__(self, path: Path | None = None, background: Background | None = None) -> None:
-        """``path`` is the cache file, None for no file; the thread of ``background`` writes the file."""
+        """Open the cache file of analyses at ``path``, None for no file.
+
+        The thread of ``background`` writes the cache file.
+        """
         stamp = None if path is None else program()
         self._file = None if path is None or stamp is None else KeyedFile(path, stamp)
         self._background = background or Background(None)
@@ -186,21 +191,21 @@ class KeptAnalyses:
         return found
 
     def keep(self, analysis: Analysis) -> None:
-        """Mark a running query's analysis for the cache file, because the next start will need it."""
+        """Mark a running query's analysis for the cache file, because the next server start will need it."""
         if self._file is not None and analysis.key is not None and analysis.key not in self._file.known:
             self._new.append(weakref.ref(analysis))
 
     def forget(self) -> None:
-        """Release the loaded analyses that no query has used, after the end of the start."""
+        """Release the loaded analyses that no query has used by the end of the server start."""
         self._at_start.clear()
 
     def write(self) -> None:
-        """Write new analyses to the file in the background."""
+        """Write new analyses to the cache file in the background."""
         if self._new:
             self._background.do(self._write)
 
     def close(self) -> None:
-        """Write new analyses to the file, and remove analyses without a running query from the file."""
+        """Write new analyses to the cache file, and remove analyses without a running query from it."""
         self._background.close()
         self._write()
         if self._file is not None:
@@ -210,11 +215,13 @@ class KeptAnalyses:
         while self._file is not None and self._new:
             analysis = self._new.popleft()()
             try:
-                # The analysis is None if its query has ended in the meantime.
+                # The weak reference to an analysis returns None if its query has ended in the meantime.
                 if analysis is not None and analysis.key is not None and analysis.key not in self._file.known:
                     self._file.add(analysis.key, _pickled(analysis))
             except (UnsupportedError, pickle.PicklingError, RecursionError):
-                continue  # an analysis that cannot be pickled is not stored: each start parses its text
+                # An analysis that cannot be pickled is not stored, so each server start parses its query
+                # text.
+                continue
 
 
 # --- pickled ----------------------------------------------------------------------------------------
@@ -253,7 +260,7 @@ class _Reader(pickle.Unpickler):
 def _pickled(analysis: Analysis) -> bytes:
     file = io.BytesIO()
     done = {name: getattr(analysis, name) for name in ("root", "split", "arranged")}
-    # The optional steps are stored only if they have been computed.
+    # Optional steps of an analysis are stored only if they have been computed.
     done |= {name: vars(analysis)[name] for name in _MORE if name in vars(analysis)}
     _Writer(file, protocol=5).dump((analysis.query, done))
     return file.getvalue()
@@ -263,4 +270,5 @@ def _unpickled(key: bytes, data: bytes) -> Analysis | None:
     try:
         return Analysis.of_steps(key, *_Reader(io.BytesIO(data)).load())
     except Exception:
-        return None  # the stored data is unusable in spite of its correct digest, so the text is parsed again
+        # The stored analysis is unusable in spite of its correct digest, so the query text is parsed again.
+        return None

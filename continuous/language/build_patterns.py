@@ -1,4 +1,4 @@
-"""Grammar callbacks of terms, expressions and graph patterns; each callback builds one syntax node."""
+"""Grammar callbacks of terms, expressions and graph patterns; the parser calls one for each grammar rule."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from . import syntax as s
 
 
 def at(token: Token) -> int:
-    """Return the offset of a token's first character in the text."""
+    """Return the offset of a token's first character in the query text."""
     position = token.start_pos
     return 0 if position is None else position
 
 
 def depth(*nodes: object) -> int:
-    """Return the greatest depth of the nodes plus one; terms have depth 0."""
+    """Return the greatest depth of some syntax nodes plus one; terms have depth 0."""
     return 1 + max((getattr(node, "depth", 0) for node in nodes), default=0)
 
 

@@ -1,7 +1,8 @@
 """Grammar callbacks of windows, registrations and query forms, and the builder that joins all callbacks.
 
-The parser calls the method with the name of a rule or alias as soon as the rule is complete. So no parse tree
-exists between text and syntax tree, and deeply nested texts cause no recursion.
+The parser calls the method with the name of a grammar rule or alias as soon as the rule is complete. The
+syntax tree is built by callbacks, so no parse tree exists between text and syntax tree, and deeply nested
+texts cause no recursion.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _number(token: Token) -> s.Number:
 
 @v_args(inline=True)
 class WindowRules(Transformer[Token, s.Unit]):
-    """Callbacks of the rules between the brackets of a window."""
+    """Grammar callbacks of the rules between the brackets of a window."""
 
     # --- windows
 
@@ -133,7 +134,7 @@ class WindowRules(Transformer[Token, s.Unit]):
 
 @v_args(inline=True)
 class QueryRules(Transformer[Token, s.Unit]):
-    """Callbacks of the rules from `unit` down to graph patterns, without the rules of graph patterns."""
+    """Grammar callbacks of the rules from `unit` (a whole text) down to graph patterns, which come last."""
 
     # --- the whole
 
@@ -323,7 +324,7 @@ class QueryRules(Transformer[Token, s.Unit]):
 
 
 class SyntaxBuilder(QueryRules, PatternRules, ExpressionRules, WindowRules):
-    """Callbacks of all rules; the prefix ``sparql__`` of rules imported from the core grammar is ignored."""
+    """Grammar callbacks of all rules; the prefix ``sparql__`` of rules of the core grammar is ignored."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("sparql__"):

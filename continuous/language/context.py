@@ -12,8 +12,9 @@ from pyoxigraph import NamedNode
 from ..algebra.nodes import Service, Var
 from ..algebra.query import Dialect
 
-# Words in comments, strings and IRIs are no keywords, so these parts are blanked before keywords are
-# searched. An unclosed string matches up to the end of its line or text, so that no part is scanned twice.
+# Words in comments, strings and IRIs are no keywords, so these parts of a query text are blanked before
+# keywords are searched. An unclosed string is matched up to the end of its line or text, so that no part of
+# the text is scanned twice.
 NOISE = re.compile(
     r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:""")?+|\'\'\'(?:[^\'\\]++|\\[\s\S]|\'(?!\'\'))*+(?:\'\'\')?+'
     r'|"(?:[^"\n\r\\]++|\\.)*+"?+|\'(?:[^\'\n\r\\]++|\\.)*+\'?+|<[^\x00-\x20<>"{}|^`]*+>|#[^\n\r]*+'
@@ -32,10 +33,10 @@ _RULES: tuple[tuple[Dialect, str], ...] = (
     ("rspql", rf"\bREGISTER\s++STREAM\s*+{_WORD}"),
     ("csparql", r"\bREGISTER\s++STREAM\b"),
     ("rspql", r"\bREGISTER\b"),
-    # A STREAM block without a window is CQELS-QL, too, because the error "the window is missing" helps more
-    # than "STREAM is no word of SPARQL".
+    # A STREAM block without a window is taken for CQELS-QL, too, because the error "the window is missing"
+    # helps more than "STREAM is no word of SPARQL".
     ("cqels", rf"(?<![\w?$:])STREAM\s*+(?:{_WORD}|[?$]\w{{1,200}}+)\s*+\{{"),
-    # A stream's name without a colon, or a window in round or missing brackets, also means CQELS-QL.
+    # A stream's name without a colon, or a window in round or missing brackets, also makes a text CQELS-QL.
     ("cqels", rf"(?<![\w?$:])STREAM\s++(?:[^\s\[\](){{}}]{{1,2000}}+\s*+|)(?:[\[({{]|{_WINDOW_WORD})"),
 )
 
@@ -58,10 +59,10 @@ class LanguageLimits:
     """Limits on the size of a query text.
 
     Attributes:
-        characters: length of the text.
-        nesting: number of brackets of all kinds that are open at the same time.
-        patterns: number of triple patterns, paths and groups together.
-        operators: nesting depth of operators in expressions and in the algebra, which also bounds the
+        characters: maximum length of the text.
+        nesting: maximum number of brackets of all kinds that are open at the same time.
+        patterns: maximum number of triple patterns, paths and groups together.
+        operators: maximum nesting depth of operators in expressions and in the algebra, which also bounds the
             recursion of all code that traverses them.
     """
 
@@ -76,9 +77,9 @@ _MOST_FAULTS = 100
 
 @dataclass(frozen=True, slots=True)
 class TextFault:
-    """One fault of a text at an offset.
+    """One fault of a query text at an offset.
 
-    ``of_scope`` is True if it breaks a scope rule of variables or labels.
+    ``of_scope`` is True if the fault breaks a scope rule of variables or labels.
     """
 
     message: str
@@ -90,7 +91,7 @@ class TextFault:
 
 @dataclass(slots=True)
 class Context:
-    """State that the steps of one translation share; it is discarded after the translation."""
+    """State that the steps of a query text's translation share; it is discarded after the translation."""
 
     text: str
     dialect: Dialect
@@ -113,7 +114,7 @@ class Context:
 
     @property
     def continuous(self) -> bool:
-        """True if the dialect has windows."""
+        """True if the dialect of the query text has windows."""
         return self.dialect != "sparql"
 
     def fault(
@@ -125,16 +126,19 @@ class Context:
         *,
         of_scope: bool = False,
     ) -> None:
-        """Record a fault without raising it, so that up to a hundred faults are reported together."""
+        """Record a fault of the query text without raising it, so that many faults are reported together.
+
+        Up to a hundred faults of a text are reported.
+        """
         if len(self.faults) < _MOST_FAULTS and not any(
             known.at == at and known.message == message for known in self.faults
         ):
             self.faults.append(TextFault(message, at, hint, code, of_scope))
 
     def missing(self, construct: str, at: int, hint: str | None = None) -> None:
-        """Record a correct but unsupported construct.
+        """Record a construct of the query text that is correct but unsupported.
 
-        `parse` raises UnsupportedError if there are no faults.
+        After recorded unsupported constructs, `parse` raises UnsupportedError if the text has no faults.
         """
         self.unsupported.append(TextFault(construct, at, hint))
 
@@ -144,7 +148,7 @@ class Context:
             self.warnings.append(sentence)
 
     def hidden(self) -> Var:
-        """Return a new variable for a blank node or an intermediate value."""
+        """Return a new hidden variable for a blank node or an intermediate value of the query."""
         while True:
             self._hidden += 1
             name = f"_:q{self._hidden}"
@@ -152,7 +156,7 @@ class Context:
                 return Var(name)
 
     def count_pattern(self, at: int) -> None:
-        """Count one pattern, and add a fault if the text has too many patterns."""
+        """Count one pattern of the text, and add a fault if the text has too many patterns."""
         self.patterns += 1
         if self.patterns == self.limits.patterns + 1:
             self.fault(
@@ -171,8 +175,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def check_size(context: Context) -> None:
     """Add a fault if the text is too long, nests too deeply or contains unpaired surrogates.
 
-    Deep nesting would exhaust the stack of code that traverses the query later. Oxigraph's parser, which
-    receives parts of the query, overflows at about 2,200 nested groups.
+    Deep nesting of a query would exhaust the stack of code that traverses the query later. Oxigraph's parser,
+    which receives parts of the query, overflows at about 2,200 nested groups.
     """
     text, limits = context.text, context.limits
     if len(text) > limits.characters:

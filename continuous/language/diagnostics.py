@@ -63,7 +63,7 @@ _DIALECT_WORDS: dict[str, dict[str, str]] = {
 
 
 def place_of(text: str, at: int) -> dict[str, Any]:
-    """Return the line and column (from 1) of an offset, and the line's text above a line with a caret."""
+    """Return line and column (from 1) of an offset, and the line's text with a caret below."""
     at = max(0, min(at, len(text)))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -77,7 +77,7 @@ def place_of(text: str, at: int) -> dict[str, Any]:
 
 
 def error_of(context: Context) -> QueryTextError:
-    """Return one error for all faults; its message describes the first fault in the text."""
+    """Return one error for all faults of a text; its message describes the first fault in the text."""
     faults = sorted(context.faults, key=lambda fault: fault.at)
     described = tuple(_describe(context.text, fault) for fault in faults)
     first = described[0]
@@ -115,7 +115,7 @@ def explain(context: Context, grammar: Lark) -> None:
 
 
 class _Explanation:
-    """Explanation of one syntax fault, created while the recovering parser is at the fault."""
+    """Explanation of one syntax fault, created while the error-recovering parser is at the fault."""
 
     def __init__(self, context: Context, grammar: Lark, recovery: SyntaxRecovery, at: int) -> None:
         self.context = context
@@ -126,7 +126,7 @@ class _Explanation:
         self.wanted = expected(self.choices, _patterns(grammar))
 
     def of(self, error: UnexpectedInput) -> TextFault:
-        """Return the fault for a parser error, with message and hint."""
+        """Return the fault of the query text for a parser error, with message and hint."""
         special = self._special()
         if special is not None:
             return special
@@ -150,7 +150,7 @@ class _Explanation:
         )
 
     def _special(self) -> TextFault | None:
-        """Return the fault if it can be recognised from the characters alone, such as a typographic quote."""
+        """Return the syntax fault if characters alone identify it, such as a typographic quote."""
         text, at = self.context.text, self.at
         char = text[at : at + 1]
         if char and char in _TYPOGRAPHIC:
@@ -208,13 +208,14 @@ class _Explanation:
         return None
 
     def _slip(self, token: Token) -> KnownMistake | None:
-        """Return the known mistake whose sample fails at the same token in the same parser state."""
+        """Return the known mistake whose sample text fails at the same token in the same parser state."""
         state = (self.recovery.position, token.type)
         error = UnexpectedToken(token, set(), state=state)  # type: ignore[no-untyped-call]
 
         def parse(sample: str) -> Tree[Token]:
             try:
-                return self.grammar.parse(sample)  # the returned syntax node is not used
+                # The syntax node that the parser returns for a sample text is not used.
+                return self.grammar.parse(sample)
             except UnexpectedToken as failed:
                 position = failed.interactive_parser.parser_state.position
                 failed.state = (position, failed.token.type)
@@ -268,7 +269,7 @@ def _unclosed(text: str) -> str | None:
 
 
 def _patterns(grammar: Lark) -> dict[str, str]:
-    """Return the text of each terminal that is a plain string, by the terminal's name."""
+    """Return the text of each grammar terminal that is a plain string, by the terminal's name."""
     return {
         plain(terminal.name): terminal.pattern.value
         for terminal in grammar.terminals

@@ -48,7 +48,7 @@ class Aggregates:
         self.found: dict[Aggregate, Var] = {}
 
     def variable(self, aggregate: Aggregate) -> Var:
-        """Return the hidden variable for the value of an aggregate."""
+        """Return the hidden variable that holds the value of an aggregate."""
         known = self.found.get(aggregate)
         if known is None:
             known = self.found[aggregate] = self._context.hidden()
@@ -78,11 +78,11 @@ class ExpressionTranslator:
         aliases: dict[str, s.Expression] | None = None,
         place: str = "FILTER and BIND",
     ) -> Expr:
-        """Translate an expression to algebra.
+        """Translate an expression from syntax to algebra.
 
-        ``aggregates`` collects set functions; if it is None, a set function is a fault whose message names
-        ``place``. ``aliases`` are SELECT aliases that are replaced by their expressions, an extension of
-        SPARQL.
+        The argument ``aggregates`` collects set functions; if it is None, a set function is a fault, and the
+        message names its ``place``. ``aliases`` are SELECT aliases that are replaced by their expressions, an
+        extension of SPARQL.
         """
         match node:
             case s.Variable(name):

@@ -1,7 +1,7 @@
 """Known mistakes in query texts: malformed samples with a message and a hint.
 
 `lark`'s ``match_examples`` parses the samples and compares the parser state and token at which they fail, so
-a mistake is recognised anywhere in a query.
+a known mistake is recognised anywhere in a query text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _STRICT: tuple[Dialect, ...] = ("rspql", "csparql", "sparql")
 
 @dataclass(frozen=True, slots=True)
 class KnownMistake:
-    """A known mistake with its hint; ``message`` replaces the usual "unexpected …" unless it is None."""
+    """A known mistake in query texts with its hint; ``message`` replaces the usual "unexpected …"."""
 
     message: str | None
     hint: str

@@ -28,10 +28,10 @@ from .translate import translate
 from .windows import words
 
 _REMEMBERED_CHARACTERS = 10_000
-"""Characters up to which the syntax tree of a text is cached."""
+"""Length in characters up to which the syntax tree of a query text is cached."""
 
 _LAST_WINDOW = "    | TUMBLING duration                                   -> window_tumbling\n"
-"""The alternative of sparql.lark after which the rule for windows of extensions is inserted."""
+"""The alternative of the grammar sparql.lark after which the rule for windows of extensions is inserted."""
 
 DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
 
@@ -40,9 +40,9 @@ DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
 class DialectRule:
     """A grammar rule of an extension, which is translated to existing syntax nodes.
 
-    ``grammar`` is lark text that is appended to the dialect's grammar; ``name`` is the rule's name or alias
-    in this text. ``build`` receives the tokens and nodes that the rule matched and returns a node of
-    `syntax`.
+    ``grammar`` is the text of the extension's rule in lark's syntax that is appended to the dialect's
+    grammar; ``name`` is the rule's name or alias in this text. The function ``build`` receives the tokens and
+    nodes that the extension's rule matched, and returns a node of `syntax`.
     """
 
     name: str
@@ -55,7 +55,7 @@ _rules: dict[str, DialectRule] = {}
 
 
 def register_rule(rule: DialectRule) -> None:
-    """Add a grammar rule, which texts parsed afterwards may use.
+    """Add a grammar rule of an extension, which texts parsed afterwards may use.
 
     Raises:
         ValueError: a grammar or another extension already has a rule of this name.
@@ -66,12 +66,12 @@ def register_rule(rule: DialectRule) -> None:
 
 
 def unregister_rule(name: str) -> None:
-    """Remove a grammar rule; running queries that use the rule are not affected."""
+    """Remove an extension's grammar rule; running queries that use the rule are not affected."""
     del _rules[name]
 
 
 Additions = tuple[tuple[str, ...], tuple[DialectRule, ...]]
-"""The additions of extensions to a grammar: words of windows, and rules."""
+"""The additions of extensions to a grammar: keywords of windows, and rules."""
 
 
 def _additions(dialect: Dialect) -> Additions:
@@ -79,7 +79,7 @@ def _additions(dialect: Dialect) -> Additions:
 
 
 def has_additions() -> bool:
-    """Return True if an extension has added a grammar rule or a window word."""
+    """Return True if an extension has added a grammar rule or a keyword of a window."""
     return bool(_rules or words())
 
 
@@ -130,7 +130,7 @@ def scope_error(
 ) -> QueryTextError | None:
     """Check the scope rules of SPARQL 1.1 (sections 18.2.1, 19.6 and 19.8); return an error or None.
 
-    Other faults are ignored, because the evaluation of the text reports them.
+    Other faults of the text are ignored, because its evaluation reports them.
 
     Args:
         text: a SPARQL query.
@@ -148,7 +148,7 @@ def scope_error(
 
 
 def _translated(context: Context, dialect: Dialect | None) -> ContinuousQuery:
-    """Parse and translate a text; raises QueryTextError for syntax faults, other faults go to the context."""
+    """Parse and translate a text; raise QueryTextError for syntax faults, and record others."""
     check_size(context)
     if context.faults:
         raise diagnostics.error_of(context)
@@ -182,8 +182,8 @@ def _remembered(dialect: Dialect, _added: Additions, text: str) -> s.Unit:
 def grammar_of(dialect: Dialect, kept: KeptGrammars | None = None) -> Lark:
     """Return the LALR parser of a dialect, built once per process (0.3 s) or loaded from ``kept``.
 
-    Only one thread builds at a time, because lark uses CPython's ``ast``, whose recursion counter is shared
-    by threads ("AST constructor recursion depth mismatch").
+    Only one thread builds a parser at a time, because lark uses CPython's ``ast``, whose recursion counter is
+    shared by threads ("AST constructor recursion depth mismatch").
     """
     key = dialect, _additions(dialect)
     known = _grammars.get(key)
@@ -237,9 +237,9 @@ def _method(rule: DialectRule) -> Callable[..., Any]:
 
 
 def warm_up(path: Path | None = None) -> None:
-    """Load or build every grammar and parse one text with each, so that no request has to wait for this.
+    """Load or build every grammar and parse one text with each, so that no request has to wait for a grammar.
 
-    ``path`` is the file that stores built grammars for the next start.
+    ``path`` is the cache file of built grammars for the next server start.
     """
     kept = KeptGrammars(path)
     for dialect in DIALECTS:

@@ -1,6 +1,6 @@
 """Translation of graph patterns from syntax to algebra (SPARQL 1.1, section 18.2).
 
-Section numbers refer to https://www.w3.org/TR/sparql11-query/#sparqlQuery.
+Section numbers in comments of this module refer to https://www.w3.org/TR/sparql11-query/#sparqlQuery.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class PatternTranslator:
     def _exists(self, group: s.GroupPattern) -> Algebra:
         with self.triples.aside():
             pattern = self.group(group)
-        # An EXISTS inside WHERE is merged together with WHERE. In HAVING and SELECT it is merged
-        # separately.
+        # An EXISTS inside WHERE is merged together with WHERE. An EXISTS in HAVING and SELECT is merged with
+        # all windows separately.
         return pattern if self._depth else self._merged(pattern)
 
     def group(self, group: s.GroupPattern) -> Algebra:
-        """Translate a group; its filters apply to the whole group (18.2.2.7)."""
+        """Translate a group graph pattern; its filters apply to the whole group (SPARQL 1.1, 18.2.2.7)."""
         pattern, conditions = self._parts(group)
         for condition in conditions:
             pattern = a.Filter(condition, pattern)
@@ -71,20 +71,20 @@ class PatternTranslator:
     # --- groups
 
     def _parts(self, group: s.GroupPattern) -> tuple[Algebra, list[Expr]]:
-        """Translate a group to its pattern without filters, and the conditions of the group's FILTERs."""
+        """Translate a group to its pattern without filters, and the conditions of its FILTERs."""
         self.context.count_pattern(group.at)
         self.triples.new_block()
         joined: list[Algebra] = []
         run: list[TriplePattern | a.Path] = []
         conditions: list[Expr] = []
-        stacked = 0  # nested operators: each OPTIONAL, MINUS and BIND wraps the operators before it
+        stacked = 0  # In a group, each OPTIONAL, MINUS and BIND wraps the operators before it.
         for element in group.elements:
             match element:
                 case s.Triples():
                     run.extend(self.triples.patterns(element))
                     continue
                 case s.FilterClause(condition):
-                    # FILTER does not end a basic graph pattern (5.2.2).
+                    # FILTER does not end a basic graph pattern (SPARQL 1.1, 5.2.2).
                     conditions.append(self.expressions.translate(condition))
                     continue
             joined.extend(_blocks(run))
@@ -159,7 +159,7 @@ class PatternTranslator:
         return a.Extend(pattern, variable, expression)
 
     def values(self, block: s.ValuesBlock) -> a.Values:
-        """Translate a VALUES block (18.2.2.8)."""
+        """Translate a VALUES block to algebra (SPARQL 1.1, 18.2.2.8)."""
         variables = tuple(self.triples.variable(variable) for variable in block.variables)
         if len(set(variables)) < len(variables):
             self.context.fault("VALUES lists a variable twice", block.at)
@@ -181,7 +181,7 @@ class PatternTranslator:
         self.context.fault("VALUES holds terms only: no variables and no blank nodes", cell.at)
         return None
 
-    # --- blocks with a separate dataset
+    # --- GRAPH, WINDOW and other blocks with a separate dataset
 
     def _graph(self, element: s.GraphBlock) -> Algebra:
         if isinstance(element.name, s.Variable) and element.name.name in self.context.window_variables:
@@ -237,7 +237,7 @@ class PatternTranslator:
 
 
 def _blocks(run: list[TriplePattern | a.Path]) -> Iterator[Algebra]:
-    """Group adjacent triple patterns into basic graph patterns; a path is a pattern by itself (18.2.2.5)."""
+    """Group adjacent triple patterns to basic graph patterns; a path is a pattern by itself (18.2.2.5)."""
     patterns: list[TriplePattern] = []
     for item in run:
         if isinstance(item, TriplePattern):
@@ -262,7 +262,7 @@ def _and(conditions: list[Expr]) -> Expr:
 
 
 def over_merge(node: Algebra) -> Algebra:
-    """Wrap every maximal sub-pattern without GRAPH and SERVICE in the merged window.
+    """Wrap every maximal sub-pattern without GRAPH and SERVICE in C-SPARQL's merged window.
 
     ``Join(Bgp, Graph(g, P))`` becomes ``Join(Window(merged, Bgp), Graph(g, P))``. A window only changes the
     dataset of its pattern, so wrapping a pattern and wrapping its parts are equivalent.

@@ -1,7 +1,8 @@
 """Digest of the program's sources that determine the meaning of query texts.
 
-Cached analyses and grammars are valid for one digest only. The digest covers the sources of the languages,
-the sources that they use, Python, lark and pyoxigraph. A release that changes other files keeps the caches.
+Cached analyses and grammars are valid for one digest of the program's sources only. The digest of the program
+covers the sources of the languages, the sources that they use, Python, lark and pyoxigraph. A release that
+changes only other source files keeps the caches of analyses and grammars.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def sources() -> list[tuple[str, Path]]:
 
 @cache
 def program() -> bytes | None:
-    """Return the digest of sources and libraries; None if the source files are not available."""
+    """Return the digest of the program's sources and libraries; None if the sources are not available."""
     found = hashlib.blake2b(f"{sys.version} {lark.__version__} {pyoxigraph.__version__}".encode())
     for name, path in (files := sources()):
         found.update(name.encode() + b"\0" + path.read_bytes())

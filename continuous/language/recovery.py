@@ -54,11 +54,11 @@ _WORDS = {
 }
 MOST = 7
 _RARE_WINDOWS = {"FROM", "LATEST", "SESSION"}
-"""Words of rare windows, which a list of expected tokens leaves out in favour of common windows."""
+"""Keywords of rare windows, which a list of expected tokens leaves out in favour of common windows."""
 
 
 def plain(terminal: str) -> str:
-    """Return a terminal's name without the prefix ``sparql__`` of the imported grammar."""
+    """Return a grammar terminal's name without the prefix ``sparql__`` of the imported grammar."""
     return terminal.replace("sparql__", "", 1)
 
 
@@ -114,7 +114,7 @@ def _word(name: str, patterns: dict[str, str]) -> str:
 
 
 def found(text: str) -> str:
-    """Return the unexpected text in quotes, shortened to 40 characters."""
+    """Return the unexpected text of a syntax fault in quotes, shortened to 40 characters."""
     shown = text if len(text) <= 40 else text[:37] + "…"
     return f"“{shown}”" if '"' in shown else f'"{shown}"'
 
@@ -236,7 +236,7 @@ class SyntaxRecovery:
         return False
 
     def _open_parens(self) -> int:
-        """Return the number of open parentheses inside the innermost braces."""
+        """Return the number of parentheses that are open at the fault, inside the innermost braces."""
         depth = 0
         for value in reversed(self._state.value_stack):
             if isinstance(value, Token):
@@ -255,7 +255,7 @@ class SyntaxRecovery:
         return True
 
     def _cut_to_element(self) -> bool:
-        """Pop the parser's stack until an element of the current group can begin."""
+        """After a syntax fault, pop the parser's stack until an element of the current group can begin."""
         return self._cut_while(lambda: self._accepts("FILTER"), inside_group=True)
 
     def _cut(self, word: str, *, inside_group: bool) -> bool:
@@ -267,7 +267,7 @@ class SyntaxRecovery:
         return False
 
     def _cut_window(self) -> bool:
-        """Replace a faulty window by [NOW]."""
+        """Replace a window with a syntax fault by [NOW], so that parsing can continue."""
         if self._cut_while(lambda: self._accepts("NOW", "RSQB"), inside_group=True):
             return self._feed("NOW") and self._feed("RSQB")
         return False

@@ -25,7 +25,7 @@ FilterPlaces = OneOf["early", "late", "auto"]
 NO_INFERRED = "none"
 """The value of the member ``entailment`` that leaves the graphs of all rule sets out."""
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}
-"""For each member whose time is written as an object: the key of the time in the object."""
+"""For each registration member whose time is written as an object, the key of the time in that object."""
 
 
 def _text(value: Any, name: str) -> str:
@@ -47,7 +47,10 @@ def _positive(value: Any, name: str) -> int:
 
 
 def _word_or(words: tuple[str, ...], read_time: MemberReader, example: str) -> MemberReader:
-    """Return a reader for a member that is one of ``words`` or an object with a time, such as ``example``."""
+    """Return a reader for a registration member with one of ``words`` or an object with a time.
+
+    The text ``example`` shows such an object in error messages.
+    """
 
     def read(value: Any, name: str) -> Any:
         if value in words:
@@ -66,7 +69,7 @@ def _period(value: Any, name: str) -> int:
 
 
 def _member(read: MemberReader, default: Any = None) -> Any:
-    """Declare a registration member with a default value."""
+    """Declare a member of query registrations, with a default value."""
     return field(default=default, metadata={"read": read})
 
 
@@ -77,7 +80,7 @@ _START = _word_or(("now", "when-ready"), instant_ms, '{"from": <instant>}')
 
 @dataclass(frozen=True, slots=True)
 class AskedCosts:
-    """Budgets of a query, above which the query fails; None means the server's default.
+    """Budgets of a registered query, above which the query fails; None means the server's default.
 
     Attributes:
         memory: quads that the query's windows may hold.
@@ -96,11 +99,11 @@ class AskedCosts:
 
     @property
     def of_minutes(self) -> bool:
-        """True if a budget per minute is set; such a budget is checked after each input."""
+        """True if a budget per minute is set, which is then checked after each input of the query."""
         return any((self.max_rows_per_minute, self.max_cpu_per_minute, self.max_bytes_per_minute))
 
     def over(self, given: QueryLimits) -> QueryLimits:
-        """Return the query's limits: ``given`` with the budgets that this registration sets."""
+        """Return the query's limits: the limits ``given``, with the budgets that the registration sets."""
         rows, ms = self.max_rows, self.max_time
         if rows is not None:
             given = replace(given, rows=rows, kept=min(rows, given.kept or rows))
@@ -136,13 +139,15 @@ class AskedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A registration as a client sends it; None leaves the choice to the text or the dialect.
+    """A query's registration as a client sends it; None leaves the choice to the text or the dialect.
 
-    All times are in milliseconds. ``report`` is ``on-content-change``, ``on-window-close`` or a period.
-    ``refresh`` is ``trigger``, ``manual`` or a period. ``after`` is the time from the first instant during
-    which the query emits nothing. ``start`` is ``now``, an event time, or ``when-ready``; a query with
-    ``when-ready`` begins with the elements that arrive after its static parts have been read. In JSON, the
-    members of ``costs`` and ``evaluation`` are top-level members.
+    All times of a registration are in milliseconds. The member ``report`` of a registration is
+    ``on-content-change``, ``on-window-close`` or a period. The member ``refresh`` of a registration is
+    ``trigger``, ``manual`` or a period. The member ``after`` of a registration is the time from the first
+    instant during which the query emits nothing. The member ``start`` of a registration is ``now``, an event
+    time, or ``when-ready``; a query with ``when-ready`` begins with the elements that arrive after its static
+    parts have been read. In a registration's JSON, the members of ``costs`` and ``evaluation`` are top-level
+    members.
     """
 
     query: str = field(metadata={"read": _text})
@@ -169,7 +174,7 @@ class Registration:
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:
         """Read a registration from the JSON body of ``POST /queries``; a null member counts as absent.
 
-        ``name`` is the query name in the request's address, if any.
+        ``name`` is the query name in the address of the registration request, if any.
 
         Raises:
             InputError: a member is unknown or has a wrong value, the two names differ, or the query is
@@ -210,11 +215,11 @@ class Registration:
 
     @property
     def start_from(self) -> int | None:
-        """The event time from which the query first processes retained elements; None for other starts."""
+        """The event time from which the query processes retained elements; None if it starts otherwise."""
         return self.start if isinstance(self.start, int) else None
 
     def options(self) -> dict[str, Any]:
-        """Return the JSON members without a default value, except name, text and dialect.
+        """Return the registration's JSON members that have no default value, except name, text and dialect.
 
         `restored` rebuilds the registration from the returned members.
         """
@@ -229,7 +234,7 @@ class Registration:
         """Return a copy of the registration with new JSON values for some members.
 
         Raises:
-            InputError: a value is wrong.
+            InputError: a value of a registration member is wrong.
         """
         given = {key: value for key, value in self.options().items() if key not in members}
         return Registration.restored(self.name, self.query, self.dialect, given | dict(members))
@@ -237,7 +242,7 @@ class Registration:
 
 @cache
 def registration_members() -> dict[str, tuple[type, Field[Any]]]:
-    """Return the members of ``POST /queries``: from the name to the dataclass and field of the member."""
+    """Return where each member of ``POST /queries`` is stored: a dataclass and its field, by member name."""
     found: dict[str, tuple[type, Field[Any]]] = {}
     for each in fields(Registration):
         owner = each.metadata.get("group")
@@ -260,11 +265,11 @@ def _flat(registration: Registration) -> dict[str, Any]:
     return found
 
 
-# --- checks of a registration against its query text --------------------------------------------
+# --- checks of a registration against the text of its query ------------------------------------
 
 
 def output_of(registration: Registration, query: ContinuousQuery, profile: Profile) -> Output:
-    """Return the output mode of a query: that of the registration, else of the text, else of the profile.
+    """Return a query's output mode, from its registration, else its text, else its profile.
 
     Raises InputError or UnsupportedError if the query cannot have this output mode.
     """
@@ -301,7 +306,7 @@ def check_after(registration: Registration, query: ContinuousQuery) -> None:
 def check_constants(query: ContinuousQuery) -> None:
     """Reject a CONSTRUCT query with a literal that RDF documents cannot contain.
 
-    Updates have the same check.
+    An update of the store has the same check of literals.
     """
     if query.form != "construct":
         return

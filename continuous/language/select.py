@@ -41,14 +41,14 @@ class SelectTranslator:
         values: s.ValuesBlock | None,
         select: s.SelectClause | None,
     ) -> Algebra:
-        """Return the algebra of a pattern with its modifiers; without ``select`` there is no projection."""
+        """Return the algebra of a pattern with its modifiers; without ``select`` it has no projection."""
         return _Modification(self, where, modifiers, select).build(
             None if values is None else self._values(values)
         )
 
 
 class _Modification:
-    """Translation of one query's modifiers, in the order of SPARQL 1.1, section 18.2.4."""
+    """Translation of one query's solution modifiers, in the order of SPARQL 1.1, section 18.2.4."""
 
     def __init__(
         self, parent: SelectTranslator, where: Algebra, modifiers: s.Modifiers, select: s.SelectClause | None
@@ -76,7 +76,7 @@ class _Modification:
         }
 
     def build(self, values: a.Values | None) -> Algebra:
-        """Build the algebra of the query with all its modifiers."""
+        """Build the algebra of the query with all its solution modifiers."""
         self._group_keys()
         items = [self._item(item) for item in self.items]
         having_aliases = {name: value for name, value in self.aliases.items() if name not in self.alias_keys}
@@ -191,8 +191,9 @@ class _Modification:
         columns: dict[Var, None] = {}
         for item, var, expr in items:
             if expr is not None:
-                # With GROUP BY, only its keys are in scope. Without GROUP BY, all names of the pattern are in
-                # scope, even with aggregates (https://www.w3.org/TR/sparql11-query/#sparqlSelectExpressions).
+                # In a query with GROUP BY, only the keys are in scope after the grouping. In a query without
+                # GROUP BY, all names of the pattern are in scope, even with aggregates
+                # (https://www.w3.org/TR/sparql11-query/#sparqlSelectExpressions).
                 pattern = self.node if self.modifiers.group_by else self.where
                 if var in columns or var in self.scopes.of(self.node) or var in self.scopes.of(pattern):
                     self.context.fault(

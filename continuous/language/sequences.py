@@ -107,7 +107,7 @@ def sequence_block(
 
 
 def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[SequenceElement | None]) -> None:
-    """Check that only FILTERs of a step's outermost group use variables of earlier steps."""
+    """Check that variables of earlier SEQ steps are used only in FILTERs of a step's outermost group."""
     earlier: frozenset[str] = frozenset()
     for written, step in zip(block.steps, steps, strict=True):
         if step is None:
@@ -125,7 +125,7 @@ def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[Sequenc
 
 
 def _declarations(name: NamedNode, sequence: SequencePattern) -> Iterator[WindowDeclaration]:
-    """Declare the window for matches on the first stream, and a feeding window for each other stream."""
+    """Declare the window of SEQ's matches on the first stream; feeding windows for other streams."""
     first, *others = sequence.streams
     yield WindowDeclaration(name, first, WindowSpec("sequence", sequence=sequence))
     for place, stream in enumerate(others, 1):
@@ -134,7 +134,7 @@ def _declarations(name: NamedNode, sequence: SequencePattern) -> Iterator[Window
 
 
 def triple_of(match: Var, name: str) -> TriplePattern:
-    """Return the triple pattern that reads one variable of a match."""
+    """Return the triple pattern that reads one variable of a SEQ match."""
     return TriplePattern(match, NamedNode(f"{MATCH.value}:{name}"), Var(name))
 
 

@@ -25,7 +25,7 @@ _OPTIONS: dict[str, tuple[str, MemberReader]] = {
     "clock": ("clock", one_of(*get_args(StreamClock))),
     "mapping": ("mapping", lambda value, _: read_declaration(value).text()),
 }
-"""For each option of a declaration: the field of `StreamRecord` that it sets, and its reader."""
+"""For each option of a stream declaration: the field of `StreamRecord` that it sets, and its reader."""
 OPTION_FIELDS = tuple(each for each, _ in _OPTIONS.values())
 """The fields of `StreamRecord` that options set."""
 

@@ -1,7 +1,7 @@
 """The syntax tree of a query text, before prefixes, scopes and rules of dialects are applied.
 
-Each kind of node is a frozen dataclass. ``at`` is the offset of the node's first character in the text.
-`build_queries.py` and `build_patterns.py` build these nodes while the parser runs.
+Each kind of node is a frozen dataclass. ``at`` is the offset of a syntax node's first character in the text.
+The grammar callbacks in `build_queries.py` and `build_patterns.py` create syntax nodes while the parser runs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ from .syntax_terms import (
     Variable,
 )
 
-__all__ = [  # includes the nodes of `syntax_terms`, because other modules refer to all nodes as `syntax.X`
+# The import includes the nodes of `syntax_terms`, because other modules refer to all nodes as `syntax.X`.
+__all__ = [
     "AKeyword", "Alternatives", "AnnotationBlock", "BindClause", "Blank", "Boolean", "Collection",
     "Declaration", "DurationText", "Element", "ExistsText", "Expression", "FilterClause",
     "FunctionCallText", "GraphBlock", "GraphClause", "GroupPattern", "GroupKey", "InstantText", "IntoClause",
@@ -239,7 +240,7 @@ class InstantText:
 
 @dataclass(frozen=True, slots=True)
 class WindowText:
-    """A window in brackets; ``kind`` is the window's grammar rule, ``word`` the word of an extension.
+    """A window in brackets; ``kind`` is the window's grammar rule, ``word`` the keyword of an extension.
 
     ``end`` is the distance from now to the end of a past window (``RANGE a TO b``); ``keys`` are the
     variables of BY.
@@ -266,7 +267,7 @@ class WindowText:
 class WindowClause:
     """A window that is declared in a dataset clause.
 
-    ``name`` is an IRI in RSP-QL*, a variable in CQELS's 2010 form, None in C-SPARQL.
+    ``name`` of such a window is an IRI in RSP-QL*, a variable in CQELS's 2010 form, None in C-SPARQL.
     """
 
     stream: Iri
@@ -376,7 +377,7 @@ class EmitClause:
 class TemplateGraph:
     """A block ``GRAPH name { triples }`` of a template.
 
-    ``name`` is None for triples outside of such a block.
+    ``name`` is None for template triples outside of a GRAPH block.
     """
 
     name: Variable | Iri | None
@@ -387,7 +388,7 @@ class TemplateGraph:
 class Query:
     """A query form with its clauses; ``template`` is None in the short form of CONSTRUCT.
 
-    ``describe`` is None for ``DESCRIBE *``.
+    ``describe`` is None for a query ``DESCRIBE *``.
     """
 
     form: str

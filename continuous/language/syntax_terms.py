@@ -286,7 +286,7 @@ class AggregateCall:
 
 
 class Braces:
-    """Base class of the group graph pattern in EXISTS; `syntax.GroupPattern` is the only subclass."""
+    """Base class of the pattern in EXISTS; its only subclass is `syntax.GroupPattern`."""
 
     __slots__ = ()
 

@@ -46,8 +46,9 @@ _CODE_POINT = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _SIMPLE = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _LOCAL_ESCAPE = re.compile(r"\\(.)")
 _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]+")
-# The non-ASCII characters that names may have (PN_CHARS of the grammar). They are checked outside of the
-# lexer, because as part of every terminal they would make the first parse one second slower.
+# The non-ASCII characters that names may have (PN_CHARS of the grammar). The non-ASCII characters of names
+# are checked outside of the lexer, because as part of every terminal they would make the first parse one
+# second slower.
 _BEYOND = (
     "\u00b7\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u037d\u037f-\u1fff\u200c-\u200d\u203f-\u2040\u2070-\u218f"
     "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
@@ -79,7 +80,10 @@ class Terms:
     # --- IRIs
 
     def iri(self, node: s.Iri) -> NamedNode:
-        """Return the absolute IRI of a node; an undeclared prefix adds a fault and gives a substitute IRI."""
+        """Return the absolute IRI of a syntax node; for an undeclared prefix, add a fault.
+
+        A name with an undeclared prefix gets a substitute IRI.
+        """
         if isinstance(node, s.AKeyword):
             return RDF_TYPE
         known = self._iris.get(node.text) if isinstance(node, s.PrefixedName) else None
@@ -171,7 +175,7 @@ class Terms:
         return Literal(node.text, datatype=XSD_INTEGER)
 
     def literal(self, node: s.LiteralText | s.Number | s.Boolean) -> Literal | NamedNode | Triple:
-        """Return the term of a literal.
+        """Return the RDF term of a literal in the query text.
 
         A ``"$name$"`` of a registration parameter gives the parameter's term.
         """
@@ -210,7 +214,8 @@ class Terms:
         key = name if name in given else name.strip()
         if key not in given:
             if not self.context.continuous:
-                return None  # in plain SPARQL, a string with dollar signs is an ordinary string
+                # In plain SPARQL, a string with dollar signs is an ordinary string and no parameter.
+                return None
             self.context.found_parameters[key] = None
             near = ", ".join(sorted(given))
             hint = f'Register with "parameters": {{"{key}": …}}' + (f"; given: {near}" if near else "")
@@ -225,10 +230,11 @@ class Terms:
 
 
 def parameter_term(value: Any) -> Literal | NamedNode | Triple | str:
-    """Return the term of a parameter's JSON value, or a text that says what is wrong with the value.
+    """Return the term of a registration parameter's JSON value, or a text that says why it is wrong.
 
-    A string becomes an xsd:string, a number or boolean the literal of its type. An object is a term in the
-    SPARQL JSON results format (https://www.w3.org/TR/sparql11-results-json/).
+    A parameter's JSON string becomes an xsd:string; a number or boolean becomes the literal of its type. A
+    parameter's JSON object is a term in the SPARQL JSON results format
+    (https://www.w3.org/TR/sparql11-results-json/).
     """
     if isinstance(value, (Literal, NamedNode, Triple)):
         return value
@@ -311,7 +317,7 @@ def resolve(base: str, reference: str) -> str:
 
 def _split(iri: str) -> tuple[str | None, str | None, str, str | None, str | None]:
     found = _PARTS.fullmatch(iri)
-    assert found is not None  # always matches, because every part of the pattern is optional
+    assert found is not None  # The pattern of IRIs always matches, because every part of it is optional.
     scheme, authority, path, query, fragment = found.groups()
     return scheme, authority, path, query, fragment
 

@@ -34,7 +34,7 @@ _OUTPUTS: dict[str, Output] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTR
 
 
 def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
-    """Translate a syntax tree; faults are collected in the context, and the caller raises them."""
+    """Translate a syntax tree to a query; faults are collected in the context, and the caller raises them."""
     terms = Terms(context, unit.declarations)
     register = unit.register
     windows = Windows(context, terms)
@@ -115,7 +115,7 @@ def _dataset(query: s.Query, terms: Terms, windows: Windows) -> DatasetClause:
 
 
 def _only(clauses: Iterable[object], kind: type[C], context: Context, words: str, hint: str) -> C | None:
-    """Return the first clause of a kind or None; further clauses of the same kind are faults."""
+    """Return the first clause of a kind in a query text or None; further clauses of the kind are faults."""
     found = [clause for clause in clauses if isinstance(clause, kind)]
     for clause in found[1:]:
         context.fault(f"{words} stands there twice", clause.at, hint)
@@ -210,7 +210,7 @@ def _described(query: s.Query, root: Algebra, patterns: PatternTranslator) -> tu
     return tuple(patterns.triples.verb(term) for term in query.describe)
 
 
-# --- checks of the whole query
+# --- checks of the whole query text
 
 
 def _check_stream_variables(windows: Windows, root: Algebra, context: Context) -> None:
@@ -248,7 +248,7 @@ def _outside_windows(root: Algebra) -> Iterator[Algebra]:
 
 
 def _check_depth(root: Algebra, context: Context, at: int) -> None:
-    """Add a fault if the algebra is nested too deeply for recursive code."""
+    """Add a fault if the query's algebra is nested too deeply for recursive code."""
     deepest = 0
     stack: list[tuple[object, int]] = [(root, 1)]
     while stack:
@@ -295,7 +295,7 @@ def _groups(root: Algebra) -> Iterator[Algebra]:
     """Iterate over the groups that are checked for cross products: query, sub-queries and branches of UNION.
 
     Patterns in OPTIONAL, in EXISTS, or in a UNION next to other patterns are connected by the patterns around
-    them.
+    them and need no check.
     """
     stack = [root]
     stack += [node.input for node in all_nodes(root) if isinstance(node, (a.Project, a.Group))]
@@ -327,10 +327,10 @@ def _products(group: Algebra, streams: Streams) -> Iterator[str]:
 
 
 def _parts(node: Algebra, streams: Streams) -> Iterator[Names]:
-    """Iterate over sets of connected variables: those of each joined pattern and of each condition."""
+    """Iterate over sets of connected variables of a group: one per joined pattern and per condition."""
     match node:
         case _ if _is_one_row(node):
-            return  # a join with a single row is no cross product
+            return  # A join with a single row is no cross product worth a warning.
         case a.Join(left, right):
             yield from _parts(left, streams)
             yield from _parts(right, streams)

@@ -44,7 +44,7 @@ class TripleTranslator:
         self._block = block
 
     def variable(self, node: s.Variable) -> Var:
-        """Return a variable after a check of its name."""
+        """Return the variable of a syntax node after a check of its name."""
         self.terms.check_name(node.name, node.at)
         if node.name in self.context.window_variables:
             name = node.name
@@ -141,7 +141,7 @@ class TripleTranslator:
         return self.verb(node)
 
     def node(self, node: s.Node, out: list[TriplePattern | a.Path]) -> TermPattern:
-        """Return the term of a node, and append the triples that the node implies to ``out``."""
+        """Return the term of a syntax node, and append the triples that the node implies to ``out``."""
         match node:
             case s.Variable():
                 return self.variable(node)
@@ -241,16 +241,16 @@ class TripleTranslator:
                 return a.NegatedSet(forward, backward)
 
     def _counted(self, steps: tuple[s.PathText, ...]) -> tuple[s.PathText, ...]:
-        """Count the parts of a path as patterns.
+        """Count the parts of a property path as patterns of the query.
 
-        Parts above the limit are dropped, as the text is rejected.
+        Parts of a path above the limit on patterns are dropped, because the text is rejected anyway.
         """
         for step in steps[1:]:
             self.context.count_pattern(step.at)
         return steps[: self.context.limits.patterns]
 
     def _path(self, subject: TermPattern, path: a.PathExpr, obj: TermPattern) -> list[TriplePattern | a.Path]:
-        """Translate links, inverses and sequences of a path to triple patterns (SPARQL 1.1, 18.2.2.5)."""
+        """Translate IRIs, inverses and sequences of a path to triple patterns (SPARQL 1.1, 18.2.2.5)."""
         match path:
             case a.Link(iri):
                 return [TriplePattern(subject, iri, obj)]

@@ -1,4 +1,4 @@
-"""The pattern that binds the variables of BY and PARTITION BY of a window: the window's only block."""
+"""Finds the pattern that binds a window's variables of BY and PARTITION BY: the window's only block."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .context import Context
 def with_patterns(
     windows: Sequence[WindowDeclaration], root: Algebra, context: Context, places: Mapping[NamedNode, int]
 ) -> Iterator[WindowDeclaration]:
-    """Iterate over the windows of a query, and set the pattern of windows with keys.
+    """Iterate over the windows of a query, and set the patterns of windows with BY or PARTITION BY.
 
-    ``places`` are the offsets of the declarations, for faults, which are added to the context.
+    ``places`` are the text offsets of the window declarations, for faults, which are added to the context.
     """
     read = [node for node in all_nodes(move_outward(root)) if isinstance(node, Window)]
     for window in windows:

@@ -1,7 +1,8 @@
 """Recognition of common mistakes in streams and windows, from the characters around a fault.
 
-`mistakes` recognises a mistake by the state of the parser. This module looks at characters, because a name
-without a colon, an unknown unit or round brackets fail before the grammar has recognised a window.
+The module `mistakes` recognises a mistake by the state of the parser. Mistakes in windows are recognised by
+the characters, because a name without a colon, an unknown unit or round brackets fail before the grammar has
+recognised a window.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class WindowMistake:
-    """The message for a mistake, None for the usual one ("unexpected …, expected …"), and a correction."""
+    """A mistake's message (None for the usual "unexpected …, expected …") and a correction."""
 
     message: str | None
     hint: str
 
 
 def window_slip(dialect: Dialect, text: str, at: int, choices: set[str]) -> WindowMistake | None:
-    """Return the mistake at an offset, if it is known.
+    """Return the mistake in a stream or window at an offset of the text, if it is known.
 
-    ``choices`` are the terminals that the grammar allows.
+    ``choices`` are the terminals that the grammar allows at the mistake.
     """
     before, char = text[:at][-400:], text[at : at + 1]
     found = _WORD.match(text, at)
@@ -112,7 +113,7 @@ def _stream_name(text: str, at: int) -> WindowMistake | None:
 
 
 def _kind(dialect: Dialect, word: str) -> WindowMistake | None:
-    """Return the mistake at the first word of a window."""
+    """Return the mistake at the first word between the brackets of a window."""
     if word in _WINDOW_WORDS:
         return WindowMistake(None, f"Write {_WINDOW_WORDS[word]}.")
     if word in ("slide", "step"):
@@ -121,7 +122,7 @@ def _kind(dialect: Dialect, word: str) -> WindowMistake | None:
 
 
 def _in_window(text: str, at: int, before: str, word: str, char: str) -> WindowMistake | None:
-    """Return the mistake after the number of a window."""
+    """Return the mistake after the number between the brackets of a window."""
     number = _DURATION.search(before)
     if char == "," and number is not None and text[at + 1 : at + 2].isdigit():
         return WindowMistake(

@@ -116,28 +116,26 @@ def _iso_of(text: s.DurationText) -> str:
 WINDOW_NAMESPACE = "urn:quadrill:window:"
 _GREATEST_COUNT = 10_000_000
 
-# For each kind of window, the dialects that have it.
-_DIALECTS: dict[str, tuple[str, ...]] = {
-    "now": ("cqels",),
-    "all": ("cqels",),
-    "triples": ("cqels",),
-    "batch": ("csparql",),
-    "elements": ("rspql",),
-    "range": ("cqels", "rspql", "csparql"),
-    "past": ("cqels", "rspql", "csparql"),
-    "sliding": ("rspql",),
-    "session": ("cqels", "rspql", "csparql"),
-    "latest": ("cqels", "rspql"),
+
+class _Form(NamedTuple):
+    text: str
+    dialects: tuple[Dialect, ...]
+
+
+_EVERY_DIALECT: tuple[Dialect, ...] = ("cqels", "rspql", "csparql")
+_FORMS: dict[str, _Form] = {
+    "now": _Form("[NOW]", ("cqels",)),
+    "all": _Form("[ALL]", ("cqels",)),
+    "triples": _Form("[TRIPLES n]", ("cqels",)),
+    "batch": _Form("[RANGE TRIPLES n]", ("csparql",)),
+    "elements": _Form("[ELEMENTS n]", ("rspql",)),
+    "range": _Form("[RANGE d]", _EVERY_DIALECT),
+    "past": _Form("[RANGE d TO d]", _EVERY_DIALECT),
+    "sliding": _Form("[SLIDING d]", ("rspql",)),
+    "session": _Form("[SESSION d]", _EVERY_DIALECT),
+    "latest": _Form("[LATEST n BY ?v]", ("cqels", "rspql")),
 }
-_SPELLED = {
-    "now": "[NOW]",
-    "all": "[ALL]",
-    "triples": "[TRIPLES n]",
-    "batch": "[RANGE TRIPLES n]",
-    "elements": "[ELEMENTS n]",
-    "sliding": "[SLIDING d]",
-    "latest": "[LATEST n BY ?v]",
-}
+"""For each window kind of the grammar: its form in messages, and the dialects that have the kind."""
 DIALECT_NAMES = {"cqels": "CQELS-QL", "rspql": "RSP-QL*", "csparql": "C-SPARQL", "sparql": "SPARQL"}
 _INSTEAD = {
     "cqels": "CQELS-QL has [NOW], [RANGE d SLIDE d], [TRIPLES n], [LATEST n BY ?v], [SESSION d] and [ALL].",
@@ -148,10 +146,10 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class WindowWord:
-    """The syntax of a window kind of an extension: a word and whole numbers, such as ``[NEWEST 5]``.
+    """The syntax of a window kind of an extension: a keyword and whole numbers, such as ``[NEWEST 5]``.
 
     Attributes:
-        word: the word in capitals; query texts may write the word in any case.
+        word: the keyword in capitals; query texts may write it in any case.
         numbers: a name for each number, for messages; the first number is the spec's ``count``, the second
             its ``step``.
         dialects: the dialects that have the window.
@@ -171,25 +169,28 @@ _words: dict[str, tuple[str, WindowWord]] = {}
 
 
 def add_word(kind: str, word: WindowWord) -> None:
-    """Add the word for windows of a kind; `quadrill.continuous.windows.kinds` registers the kind itself."""
-    ours = any(spelled.startswith(f"[{word.word}") for spelled in (*_SPELLED.values(), "[RANGE", "[SESSION"))
+    """Add the keyword for windows of an extension's kind to the grammar of query texts.
+
+    The kind itself is registered in `quadrill.continuous.windows.kinds`.
+    """
+    ours = any(form.text.startswith(f"[{word.word}") for form in _FORMS.values())
     if ours or word.word in _words or len(word.numbers) > 2 or not re.fullmatch("[A-Z][A-Z_]*", word.word):
         raise ValueError(f"{word.word!r} cannot be the word of a window")
     _words[word.word] = kind, word
 
 
 def remove_word(word: WindowWord) -> None:
-    """Remove the word of a window kind."""
+    """Remove the keyword of a window kind from the grammar of query texts."""
     del _words[word.word]
 
 
 def words() -> tuple[str, ...]:
-    """Return the sorted words of window kinds that extensions have added."""
+    """Return the sorted keywords of window kinds that extensions have added."""
     return tuple(sorted(_words))
 
 
 def word_of(kind: str) -> WindowWord:
-    """Return the word of a window kind of an extension."""
+    """Return the keyword of a window kind of an extension."""
     return next(word for known, word in _words.values() if known == kind)
 
 
@@ -216,7 +217,7 @@ class Windows:
         """All declared windows of the query, in the order of the text."""
         return tuple(self._declarations.values())
 
-    # --- clauses and blocks
+    # --- clauses and blocks that declare windows
 
     def clause(self, clause: s.WindowClause) -> None:
         """Declare the window of a ``FROM NAMED WINDOW``, ``FROM STREAM`` or ``FROM NAMED … AS ?w`` clause."""
@@ -261,7 +262,7 @@ class Windows:
         return name
 
     def add_used(self, declarations: list[WindowDeclaration], at: int) -> None:
-        """Add generated declarations of a block (such as SEQ) and mark them as used."""
+        """Add generated declarations of windows of a block (such as SEQ) and mark them as used."""
         for each in declarations:
             self._declarations[each.name], self.places[each.name] = each, at
         self._used.update(each.name for each in declarations)
@@ -275,7 +276,7 @@ class Windows:
         name: NamedNode | None = None,
         share: bool = True,
     ) -> NamedNode:
-        """Add a declaration and return its name.
+        """Add a window's declaration and return the window's name.
 
         Equal unnamed windows on one stream share one declaration.
         """
@@ -299,7 +300,7 @@ class Windows:
         return name
 
     def warn_of_unused(self) -> None:
-        """Add a warning for each window that no block reads; called at the end of the query."""
+        """Add a warning for each window that no block reads; called at the end of the translation."""
         for name, declaration in self._declarations.items():
             if name not in self._used:
                 named = declaration.stream
@@ -310,15 +311,16 @@ class Windows:
                 )
                 self.context.warn(f"The window {label} on <{stream}> is declared but not used.")
 
-    # --- specs of windows
+    # --- specifications of windows
 
     def _spec(self, window: s.WindowText) -> WindowSpec:
         dialect = self.context.dialect
         if window.kind == "word":
             return self._word(window)
-        if dialect not in _DIALECTS[window.kind]:
+        form = _FORMS[window.kind]
+        if dialect not in form.dialects:
             self.context.fault(
-                f"{_SPELLED[window.kind]} is not a window of {DIALECT_NAMES[dialect]}",
+                f"{form.text} is not a window of {DIALECT_NAMES[dialect]}",
                 window.at,
                 _INSTEAD[dialect],
             )
@@ -341,9 +343,9 @@ class Windows:
                 return self._range(window, t0)
 
     def _keyed(self, window: s.WindowText) -> WindowSpec:
-        """Return the spec of a session or LATEST window.
+        """Return the specification of a session window or LATEST window.
 
-        `find_patterns` adds the pattern that binds the keys.
+        The function `find_patterns` later adds the pattern that binds the keys of such a window.
         """
         if window.keys and self.context.dialect == "csparql":
             message = "C-SPARQL has no block whose variables PARTITION BY could name"
@@ -357,7 +359,7 @@ class Windows:
         return WindowSpec(window.kind, width_ms=width, count=count, keys=keys)
 
     def find_patterns(self, root: Algebra) -> None:
-        """Set the pattern of each window with keys, from the block that reads the window."""
+        """Set the pattern of each window with BY or PARTITION BY, from the block that reads the window."""
         if any(each.spec.keys for each in self.declarations):
             found = with_patterns(self.declarations, root, self.context, self.places)
             self._declarations = {each.name: each for each in found}
@@ -434,6 +436,6 @@ class Windows:
             )
 
     def instant(self, text: s.InstantText) -> int | None:
-        """Return the instant of STARTING AT in milliseconds; None if it is wrong, which adds a fault."""
+        """Return the instant of STARTING AT in milliseconds; None for a wrong instant, which adds a fault."""
         value = self.terms.string(text.value) if isinstance(text.value, s.StringToken) else None
         return instant_ms(self.context, text, value)

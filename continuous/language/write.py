@@ -1,6 +1,6 @@
 """Serialisation of a query as indented text of its dialect, for EXPLAIN; `parse` reads the text back.
 
-The text is a normal form: a text that is written, parsed and written again does not change.
+The written text of a query is a normal form: if it is parsed and written again, it does not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEFAULT_BASE = "http://localhost/"
 
 
 def write(query: ContinuousQuery) -> str:
-    """Return the text of a query; parameters are written as the terms to which they are bound.
+    """Return the text of a parsed query; parameters are written as the terms to which they are bound.
 
     >>> from .parser import parse
     >>> print(write(parse("PREFIX : <http://e/> SELECT * { ?a :p ?b . ?a :q 1 FILTER(?b>1) }")), end="")
@@ -36,21 +36,25 @@ def write(query: ContinuousQuery) -> str:
     """
     declared = [window.name for window in query.windows]
     if any(window.spec.sequence is not None for window in query.windows):
-        return query.text  # the original text, because SEQ blocks have no normal form
+        return query.text  # The original text is returned, because SEQ blocks have no normal form.
     for count in range(len(declared) + 1):
         text, order = _written(query, count)
-        # A STREAM block numbers its window by its position in the text. If a position does not give the right
-        # number, the windows up to it are written as dataset clauses, which come before all blocks.
+        # A STREAM block in a written text numbers its window by its position in the text. If a STREAM block's
+        # position does not give the right window number, the windows up to it are written as dataset clauses,
+        # which come before all blocks.
         if query.dialect != "cqels" or order == declared[count:]:
             return text
     raise AssertionError(f"the windows of this {DIALECT_NAMES[query.dialect]} query have no order")
 
 
 def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]]:
-    """Return the text, with ``clauses`` windows as dataset clauses, and the windows of blocks in order."""
+    """Return the written text, and the windows of its blocks in order.
+
+    The first ``clauses`` windows are written as dataset clauses.
+    """
     nodes = (query.root, query.template, query.describe)
     terms = TermPrinter(nodes, query.prefixes, placeholders=query.dialect != "sparql")
-    # The REPORT words are written into the first window.
+    # Kolibrie's REPORT words are written into the first window.
     brackets = [
         window_text(window, query.dialect, None if number else query.emission.report)
         for number, window in enumerate(query.windows)

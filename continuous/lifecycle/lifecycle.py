@@ -34,15 +34,19 @@ log = logging.getLogger("quadrill.continuous")
 
 
 _GRACE = 4.0
-"""Factor by which a replay extends the time limit of evaluations, so that an evaluation that was in time
-before does not time out."""
+"""Factor by which a replay extends the time limit of evaluations.
+
+An evaluation that was in time before the restart must not time out in the replay.
+"""
 _MOST_RESTARTS, _RESTART_SPAN_MS = 3, 600_000
-"""Automatic restarts of one query within a time span in milliseconds, after which the query's next failure
-is final."""
+"""Maximum automatic restarts of a query within a time span in milliseconds; the next failure is final."""
 
 
 class QueryLifecycle:
-    """The lifecycle of one engine's queries. Each change of a query is a task in the input order."""
+    """The lifecycle of one engine's queries: their begin, restart and end.
+
+    Each begin, change and end of a query is a task in the engine's input order.
+    """
 
     def __init__(self, parts: EngineParts) -> None:
         self.parts = parts
@@ -100,7 +104,7 @@ class QueryLifecycle:
         return [each for each in states if each is not None]
 
     def new_feed(self, name: str) -> Feed:
-        """Create an empty feed."""
+        """Create an empty feed for a query."""
         settings = self.parts.settings
         return Feed(
             name,
@@ -111,7 +115,7 @@ class QueryLifecycle:
         )
 
     def check_streams(self, prepared: PreparedQuery) -> None:
-        """Raise an error if the streams or graphs that a query reads and makes are not allowed."""
+        """Raise an error if a query may not read or derive its streams or graphs."""
         self.parts.catalogue.refuse_solution_streams(prepared)
         self.parts.catalogue.refuse_cycles(prepared)
         self._check_entailment(prepared)
@@ -141,7 +145,7 @@ class QueryLifecycle:
         reset: bool = False,
         replay_from: int | None = None,
     ) -> AttachTask:
-        """Attach a query by a task, and wait briefly for the task; the query gets inputs accepted after it.
+        """Attach a query by a task, and wait briefly for it; the query gets inputs accepted after the task.
 
         Args:
             entry: the entry of the query; a query that ran under the same name ends in the same task.
@@ -172,8 +176,8 @@ class QueryLifecycle:
             kept = {} if start is None else parts.streams.kept_now()
             entry.in_journal = True
             task = parts.tasks.submit(AttachTask(running, reset, replay_from, kept), "attach", **members)
-        # An automatic restart runs in the engine's thread between two tasks, so it cannot wait for its own
-        # task.
+        # An automatic restart runs in the engine's thread between two tasks, so the restart cannot wait for
+        # its own task.
         with suppress(TimeoutError):
             parts.sequencer.finish(task, TASK_WAIT_S)
         return task
@@ -181,7 +185,7 @@ class QueryLifecycle:
     def make_running(
         self, entry: QueryEntry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
     ) -> RunningQuery:
-        """Create the running query of an entry, without attaching the query."""
+        """Create the running query of a catalogue entry, without attaching it to its streams."""
         self.parts.catalogue.index_flows(prepared)
         self.parts.texts.keep(prepared.analysis)
         emit = None
@@ -223,7 +227,8 @@ class QueryLifecycle:
         entry.in_journal = True
         self.parts.tasks.follow_commits()
         with self.parts.tasks.lock:
-            # Elements accepted from here on are collected and must not be in `retained` too.
+            # Elements accepted after the task that reserves a query are collected for the query, so they must
+            # not be in `retained` too.
             self.parts.attachments.keep_retained(pending)
             self.parts.tasks.submit(task, "reserve", **members)
         with suppress(TimeoutError):
@@ -290,7 +295,7 @@ class QueryLifecycle:
         self.parts.sequencer.perform(task, "detach", name=entry.name, dropped=dropped)
 
     def undo_begin(self, entry: QueryEntry, *, dropped: bool) -> None:
-        """End a query whose registration failed; append a record only if the journal has its beginning."""
+        """End a query whose registration failed; add a record only if the journal has its begin."""
         running, pending = entry.running, entry.pending
         entry.running = entry.pending = None
         if pending is not None:
@@ -309,7 +314,7 @@ class QueryLifecycle:
 
         Args:
             record: the registration.
-            before: number, place and last id of an earlier feed of the query, whose ids are not reused.
+            before: number, place and last event id of an earlier feed of the query; the ids are not reused.
             feed: an earlier feed that continues with a reset event.
         """
         reset = feed is not None or before is not None
@@ -345,7 +350,7 @@ class QueryLifecycle:
     def restart(self, entry: QueryEntry, replay_from: int | None = None) -> AttachTask:
         """Restart a query with empty windows and a new epoch of its feed.
 
-        With ``replay_from`` the query first processes retained elements from this event time on.
+        With ``replay_from`` the restarted query first processes retained elements from this event time on.
 
         Raises:
             ReportedError: the query cannot begin; the query that was running continues.
@@ -353,12 +358,16 @@ class QueryLifecycle:
         prepared, evaluator = self.rebuild(entry)
         self.parts.tasks.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
-        # The entry moves to the end, because a recovery finds the queries in the order in which they began.
+        # The query's entry moves to the end of the catalogue, because a recovery finds the queries in the
+        # order in which they began.
         self.parts.catalogue.add(entry)
         return self.run(entry, prepared, evaluator, reset=True, replay_from=replay_from)
 
     def restart_failed(self) -> None:
-        """Restart failed queries if the settings say so. Called between two tasks."""
+        """Restart failed queries if the settings allow automatic restarts.
+
+        Failed queries are restarted between two tasks.
+        """
         failed = self.parts.catalogue.failed
         while failed:
             entry = failed.popleft()
@@ -380,7 +389,7 @@ class QueryLifecycle:
 def members_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, Any]:
     """Return the members of a journal record or checkpoint from which the query can be created again.
 
-    ``prepared`` is None if the query could not be prepared.
+    ``prepared`` is None if the query could not be prepared, and its record has fewer members.
     """
     registration = entry.registration if prepared is None else prepared.registration
     return {

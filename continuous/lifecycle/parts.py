@@ -1,4 +1,4 @@
-"""The objects that make up an engine, created from the lowest layer to the highest."""
+"""The objects that make up an engine, created layer by layer from the lowest to the highest."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class EngineParts:
         return [each.running for each in self.catalogue.entries() if each.running is not None]
 
     def begin_epoch(self, epoch: int) -> None:
-        """Continue ids of feeds and sequence numbers of streams after ``epoch``, see `QuadStore.epoch`."""
+        """Let feed ids and sequence numbers of streams continue after ``epoch``; see `QuadStore.epoch`."""
         self.tasks.epoch = epoch
         for entry in self.catalogue.entries():
             entry.feed.begin_epoch(epoch)

@@ -39,13 +39,14 @@ _VIEW_WAIT_S = 5.0
 """Seconds that a drop waits for pending writes of the query's view."""
 _INSPECT_BATCH = 250
 _CONCURRENT_CLOSE = (LookupError, RuntimeError)
-"""Errors that a concurrent read of a query may raise when its tables are closed meanwhile."""
+"""Errors that a concurrent read of a query may raise when the query's tables are closed during the read."""
 
 
 class QueryService:
-    """The operations of an engine on queries. Any thread may call any method.
+    """The operations of an engine on queries, for example registration and drop.
 
-    Methods with a query name raise NotFoundError if no query has the name.
+    Any thread may call any operation on queries. Operations with a query name raise NotFoundError if no query
+    has the name.
     """
 
     def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle) -> None:
@@ -55,7 +56,7 @@ class QueryService:
     def register(self, registration: Registration, *, replace: bool = False) -> tuple[str, bool]:
         """Register a query; return its name and whether it is new.
 
-        The steps, each a function of the one before:
+        The steps of a registration, each a function of the result of the step before:
 
         1. `language.parse` translates the text to an algebra with windows and clauses;
         2. `queries.prepare` decides report, output and names from the text and the options;
@@ -64,8 +65,8 @@ class QueryService:
         5. an evaluator rewrites the algebra (`algebra.rewrites`), splits off the static parts
            (`algebra.static`), reads their rows or finds a table, and plans the rest (`plan.physical`), or
            falls back to the recomputing evaluator;
-        6. `_begin` writes the registration to the registry, under the lock of registrations, and begins the
-           query, or lets the query wait for its static rows.
+        6. `_begin` writes the registration to the registry, under the lock of registrations, and
+           begins the query, or lets the query wait for its static rows.
 
         Args:
             registration: text and options.
@@ -90,7 +91,7 @@ class QueryService:
             return self._register(prepared, replace=replace)
 
     def _register(self, prepared: PreparedQuery, *, replace: bool) -> tuple[str, bool]:
-        """Register a query under a claimed name; other registrations proceed while it reads static parts."""
+        """Register a query under a claimed name; while it reads static parts, other registrations proceed."""
         parts = self.parts
         with ExitStack() as claims:
             name = claims.enter_context(parts.catalogue.claimed(prepared.name))
@@ -109,8 +110,8 @@ class QueryService:
             is_used = False
             try:
                 with parts.admin:
-                    # The checks are repeated, because another query may have begun while the evaluator was
-                    # built.
+                    # The checks of the registration are repeated, because another query may have begun while
+                    # the evaluator was built.
                     if not self._is_registered(prepared, name, replace=replace):
                         self._begin(prepared, name, build)
                         is_used = True
@@ -120,7 +121,7 @@ class QueryService:
                     build.release()
 
     def _is_registered(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
-        """Return True if the same query is registered already; raise an error if it cannot be registered."""
+        """Return True if the same query is registered already; raise an error if the query cannot be."""
         existing = self.parts.catalogue.find(name)
         if existing is not None and not replace:
             self.parts.catalogue.require_same(existing, prepared.registration)
@@ -130,7 +131,7 @@ class QueryService:
         return False
 
     def _begin(self, prepared: PreparedQuery, name: str, build: EvaluatorBuild) -> None:
-        """Write a query to the registry and begin it; undo all steps if one fails."""
+        """Write a query to the registry and begin it; undo all steps if one step fails."""
         parts, lifecycle = self.parts, self.lifecycle
         evaluator = build.result() if build.done() else None
         existing = parts.catalogue.find(name)
@@ -166,7 +167,7 @@ class QueryService:
     def validate(self, registration: Registration) -> RunningQuery:
         """Return the query that a registration would create; the caller must close its evaluator.
 
-        Raises: as `register`.
+        Raises: the errors of `register`.
         """
         prepared = self.lifecycle.prepare(registration)
         self.parts.sources.check_allowed(prepared.source_specs)
@@ -184,7 +185,7 @@ class QueryService:
         return RunningQuery(name, prepared, evaluator, Feed(name, history=events), settings, created_ms=now)
 
     def prepared(self, name: str) -> PreparedQuery | None:
-        """Return the prepared query with this name; None if the query does not exist, or cannot run."""
+        """Return the prepared query with this name; None for a query that does not exist or cannot run."""
         entry = self.parts.catalogue.find(name)
         return None if entry is None else entry.prepared
 
@@ -200,14 +201,14 @@ class QueryService:
     def inspect(self, name: str, read: Callable[[QueryEntry, PendingQuery | RunningQuery | None], T]) -> T:
         """Return the result of ``read`` for a query, between two tasks if possible (`Sequencer.inspect`).
 
-        ``read`` gets the entry and the waiting or running query, None if there is neither. If the query is
-        being registered, replaced or dropped, the method waits for that first.
+        The function ``read`` gets the query's entry, and the waiting or running query or None. If the query
+        is being registered, replaced or dropped, the description waits for the end of that operation.
         """
         if self.parts.starting.active:
             return read(self.parts.starting.entry(name), None)
         for lock, passing in ((nullcontext(), _CONCURRENT_CLOSE), (self.parts.admin, ())):
             with lock, suppress(*passing):
-                # Another thread may drop the query now, so each attribute is read once.
+                # Another thread may drop the query during the read, so each attribute is read only once.
                 entry = self.parts.catalogue.get(name)
                 pending, running = entry.pending, entry.running
                 if pending is not None:
@@ -221,7 +222,7 @@ class QueryService:
         return read(self.parts.catalogue.get(name), None)
 
     def inspect_all(self, read: Callable[[list[QueryEntry]], list[T]]) -> Iterator[T]:
-        """Return the results of ``read`` for all queries, in batches; the engine runs between batches."""
+        """Return the results of ``read`` for all queries, in batches between which the engine runs."""
         entries = self.parts.starting.entries_of(self.parts.catalogue)
         for begin in range(0, len(entries), _INSPECT_BATCH):
             yield from self.parts.sequencer.inspect(partial(read, entries[begin : begin + _INSPECT_BATCH]))
@@ -263,7 +264,7 @@ class QueryService:
                 self.parts.sequencer.perform(PauseTask(running, state), "state", name=name, state=state)
 
     def _pause_cancelled(self, entry: QueryEntry, running: RunningQuery) -> None:
-        """Pause a query whose evaluation was cancelled; its windows are lost, a restart begins empty."""
+        """Pause a query whose evaluation was cancelled; its windows are lost, so it restarts empty."""
         with suppress(TimeoutError):
             self.parts.sequencer.call(int, TASK_WAIT_S)
         self.parts.sequencer.perform(PauseTask(running, "paused"), "state", name=entry.name, state="paused")
@@ -287,11 +288,12 @@ class QueryService:
     def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:
         """Evaluate a query again over the retained elements of its streams, into a new epoch of its feed.
 
-        The windows begin empty; the feed gets a reset event, and its ids continue. The elements are processed
-        in the order in which they were accepted, with the present version of the static parts. A stream that
-        the query makes gets only elements of instants after its newest. A paused or failed query runs again.
-        ``from_ms`` is the event time of the first element, by default that of the oldest retained one, which
-        the answer contains as ``retained_from``.
+        For the repeated evaluation, the windows begin empty; the feed gets a reset event, and its ids
+        continue. The retained elements are processed in the order in which they were accepted, with the
+        present version of the static parts. A stream that the query derives gets only elements of instants
+        after the stream's newest element. A paused or failed query runs again after its retained elements
+        were evaluated again. ``from_ms`` is the event time of the first element, by default that of the
+        oldest retained element, which the HTTP answer contains as ``retained_from``.
 
         Raises:
             ReportedError: the query cannot restart; the running query continues.
@@ -328,13 +330,15 @@ class QueryService:
             self.parts.catalogue.remove(entry)
             self.lifecycle.detach(entry, dropped=True)
             entry.feed.close()
-        # The lock is released here; if another query has made a view of the same graph meanwhile, the
-        # deletion raises an error.
+        # The lock of registrations is released before the view's graph is deleted; if another query has made
+        # a view of the same graph meanwhile, the deletion raises an error.
         if view is not None and with_graph and self.parts.store.reader.graph_exists(view.graph):
             self.parts.store.writer.delete_graph(view.graph, cause=f"view {name}")
 
     def current_answer(self, name: str) -> dict[str, Any]:
-        """Return the current answer: SPARQL Results JSON with ``at`` and ``version``, or quads, or a boolean.
+        """Return a query's current answer: SPARQL Results JSON, quads or a boolean.
+
+        SPARQL Results JSON also has the members ``at`` and ``version``.
 
         Raises:
             FeedGoneError: the query was dropped.
@@ -352,7 +356,7 @@ class QueryService:
         return _empty_answer(running)
 
     def empty_answer(self, name: str) -> str | None:
-        """Return the answer before the first evaluation as a JSON line; None before the query has begun."""
+        """Return a query's answer before its first evaluation as a JSON line; None before it has begun."""
         entry = self.parts.catalogue.find(name)
         if entry is None or entry.running is None or entry.pending is not None:
             return None
@@ -387,7 +391,7 @@ class Rollback:
 
     @contextmanager
     def on_failure(self) -> Iterator[None]:
-        """Run the undo steps if the block raises an error; log an error of a step and run the next step."""
+        """Run the undo steps if the ``with`` block raises an error; errors of steps are only logged."""
         with self._steps:
             yield
             self._steps.pop_all()
@@ -396,16 +400,16 @@ class Rollback:
         self._steps.callback(_run_undo, name, partial(step, *args))
 
     def keep(self, name: str, *, replacing: bool) -> None:
-        """Add a step that restores the registry; call this before the registry is written."""
+        """Add an undo step that restores the registry; call this before the registry is written."""
         undo = self._parts.catalogue.undo_of_write(name, replacing=replacing)
         self._add(name, undo)
 
     def replace(self, entry: QueryEntry) -> None:
-        """Add a step that restarts a query with a new epoch; call this before the query is replaced."""
+        """Add an undo step that restarts a query with a new epoch; call this before the query is replaced."""
         self._add(entry.name, self._begin_again, entry, entry.pending is not None)
 
     def begin(self, entry: QueryEntry, prepared: PreparedQuery, *, replacing: bool) -> None:
-        """Add steps that end a new query and remove the streams that its registration declares."""
+        """Add undo steps that end a new query and remove the streams that its registration declares."""
         made = () if prepared.made_stream is None else (prepared.made_stream,)
         missing = [iri for iri in (*prepared.streams, *made) if self._parts.streams.find(iri) is None]
         self._add(entry.name, self._remove_streams, missing)

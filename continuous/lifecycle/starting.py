@@ -23,7 +23,9 @@ from ..queries.running import RunningQuery
 
 @dataclass(slots=True)
 class StartupState:
-    """The progress of a start. Clients read and use it in any thread.
+    """The progress of an engine's start.
+
+    Clients read the progress of the start, and pause or drop queries by it, in any thread.
 
     Attributes:
         registry: the registry of queries.
@@ -47,14 +49,14 @@ class StartupState:
     is_cancelled: Callable[[], bool] = lambda: False
 
     def begin(self, is_cancelled: Callable[[], bool] | None = None) -> None:
-        """Mark the start as begun, if it is not; ``is_cancelled`` replaces the function for cancellation."""
+        """Mark the engine's start as begun, once; ``is_cancelled`` replaces the function for cancellation."""
         if not self.active:
             self.active, self.began = True, time.monotonic()
         if is_cancelled is not None:
             self.is_cancelled = is_cancelled
 
     def end(self) -> list[str]:
-        """Mark the start as over; return the names of stopped queries that the replay has not ended yet."""
+        """Mark the engine's start as over; return the stopped queries that the replay has not ended yet."""
         with self.lock:
             self.active = False
         names = [name for name, _ in self.stopped]
@@ -63,7 +65,7 @@ class StartupState:
 
     @property
     def seconds(self) -> float:
-        """The duration of the start so far, in seconds."""
+        """The duration of the engine's start so far, in seconds."""
         return time.monotonic() - self.began
 
     def entries(self) -> list[QueryEntry]:
@@ -79,21 +81,21 @@ class StartupState:
         return entries
 
     def entries_of(self, catalogue: QueryCatalogue) -> list[QueryEntry]:
-        """Return all entries of the catalogue; during the start those of the registry."""
+        """Return all entries of the catalogue; during the engine's start those of the registry."""
         return self.entries() if self.active else catalogue.entries()
 
     def entry(self, name: str) -> QueryEntry:
-        """Return the entry with this name from the registry; raise NotFoundError if there is none."""
+        """Return the entry with this query name from the registry; raise NotFoundError if there is none."""
         for entry in self.entries():
             if entry.name == name:
                 return entry
         raise unknown_query(name)
 
     def patch(self, name: str, changes: Mapping[str, Any]) -> bool:
-        """Pause a query during the start; return False if the start is over.
+        """Pause a query during the engine's start; return False if the start is over.
 
         Raises:
-            StartingError: the request changes something else.
+            StartingError: the request would change something else than the pause.
             NotFoundError: no query has the name.
         """
         if changes != {"state": "paused"}:
@@ -101,7 +103,7 @@ class StartupState:
         return self.stop(name, "paused")
 
     def stop(self, name: str, state: QueryState | None) -> bool:
-        """During the start, pause a query or (None) drop it; return False if the start is over.
+        """Pause or (None) drop a query during the engine's start; return False if the start is over.
 
         Raises:
             NotFoundError: no query has the name.
@@ -116,7 +118,7 @@ class StartupState:
             return self.active
 
     def require_over(self) -> None:
-        """Raise StartingError during the start."""
+        """Raise StartingError while the engine starts."""
         if self.active:
             raise StartingError
 
@@ -126,7 +128,7 @@ class StartupState:
             raise EngineStoppedError("the start was cancelled; the next start begins at the same checkpoint")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the progress as JSON for clients."""
+        """Return the progress of the engine's start as JSON for clients."""
         return {"records": self.records, "replayed": self.done, "seconds": round(self.seconds, 1)}
 
 

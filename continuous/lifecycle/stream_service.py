@@ -35,11 +35,11 @@ sync."""
 
 
 class StreamService:
-    """The operations of an engine on streams. Any thread may call any method.
+    """The operations of an engine on streams, for example declarations and pushes.
 
-    Methods with a stream's name or IRI raise NotFoundError if the stream does not exist. Pushes, `heartbeat`
-    and `declare_partitions` declare the stream instead if the settings say so; `source_position` returns
-    None.
+    Any thread may call any operation on streams. Operations with a stream's name or IRI raise NotFoundError
+    if the stream does not exist. Pushes, `heartbeat` and `declare_partitions` declare an unknown stream
+    instead if the settings allow it; `source_position` returns None.
     """
 
     def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle) -> None:
@@ -101,7 +101,7 @@ class StreamService:
     def _reads(self, entry: QueryEntry, iri: str) -> bool:
         """Return True if a query that is not a reader now would read the stream ``iri`` when it runs."""
         prepared = entry.prepared
-        with suppress(ReportedError):  # A query whose text is not valid any more reads nothing.
+        with suppress(ReportedError):  # A query whose text is not valid any more reads no stream.
             prepared = prepared or self.lifecycle.prepare(entry.registration, entry.name)
         bound = () if entry.running is None else entry.running.timeline.inputs.streams
         return iri in bound or (prepared is not None and iri in prepared.streams)
@@ -125,17 +125,17 @@ class StreamService:
             return [letter.to_json() for letter in state.dead_letters]
 
     def retry_dead_letter(self, name_or_iri: str, letter_id: str) -> dict[str, Any]:
-        """Retry a dead letter.
+        """Retry a dead letter: a late element, an element at which a query failed, or an unreadable record.
 
-        A late element enters the stream after all and corrects windows that still contain its event time. An
-        element at which a query failed stays in its stream, and the query restarts with the retained elements
-        from that event time on. An unreadable record is pushed again.
+        On a retry, a late element enters the stream after all and corrects windows that still contain its
+        event time. On a retry of an element at which a query failed, the query restarts with the retained
+        elements from that event time on. On a retry, an unreadable record is pushed again.
 
         Raises: as `push`, for a record;
-            NotFoundError: the stream keeps no such letter, or the query of the letter was dropped.
+            NotFoundError: the stream has no such dead letter, or the letter's query was dropped.
             ConflictError: the late element is in the stream already.
-            BackPressureError: the queue is full.
-            ReportedError: the query of the letter cannot restart.
+            BackPressureError: the queue of tasks is full.
+            ReportedError: the query that failed at the dead letter's element cannot restart.
         """
         self.parts.tasks.require_open()
         state = self.parts.streams.get(name_or_iri)
@@ -158,7 +158,7 @@ class StreamService:
         self.parts.tasks.require_writable()
         self.parts.tasks.follow_commits()
         with self.parts.tasks.lock:
-            # If two clients retry the same letter concurrently, the second one gets NotFoundError here.
+            # If two clients retry the same dead letter concurrently, the second client gets NotFoundError.
             task = self.parts.acceptor.admit(state, self._find_letter(state, letter_id))
         answer = {"id": letter.id, "retried": "element", "seq": letter.element.seq}
         if not is_processed(self.parts, task, deadline_in()):
@@ -185,14 +185,14 @@ class StreamService:
         return letter
 
     def push(self, call: PushCall, body: bytes) -> dict[str, Any]:
-        """Accept the elements of a body; return the JSON answer of the push.
+        """Accept the elements of a push's body; return the JSON answer of the push.
 
         Raises:
             RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; no element was
                 accepted.
             IdempotencyError: the key was used with another body.
             ConflictError: a query makes the stream.
-            BackPressureError: the queue is full.
+            BackPressureError: the queue of tasks is full.
         """
         answer, task, number = self.accept(call, body)
         tasks = self.parts.tasks
@@ -207,9 +207,9 @@ class StreamService:
     def push_each(self, stream_ref: str, bodies: Sequence[tuple[bytes, int]], media_type: str) -> None:
         """Push several bodies with their event times, one after the other, and wait for the results.
 
-        If each body is one element in canonical form, all bodies are decoded before the first is accepted, so
-        each part of the code runs many times in a row: a push takes a third less time. Raises the errors of
-        `push`; the bodies before the wrong one were accepted.
+        If each body of a batch of pushes is one element in canonical form, all bodies are decoded before the
+        first is accepted, so each part of the code runs many times in a row: a push takes a third less time.
+        Raises the errors of `push`; the bodies before the wrong one were accepted.
         """
         parts, task, call = self.parts, None, PushCall(stream_ref, media_type)
         tasks, state = parts.tasks, parts.streams.known.get(stream_ref)
@@ -236,10 +236,10 @@ class StreamService:
             are_results_out(self.parts, task, task.event.stream)
 
     def accept(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTask | None, int]:
-        """Accept the elements of a body; return the answer, the task and the number of the journal record.
+        """Accept a push's elements; return its answer, its task and the number of its journal record.
 
-        The task is None if no element entered the stream. The caller may send the answer once
-        `TaskQueue.wait_durable` has returned for the record number.
+        The returned task is None if no element of the push entered the stream. The caller may send the answer
+        of the push once `TaskQueue.wait_durable` has returned for the record number.
 
         Raises: as `push`.
         """
@@ -288,8 +288,8 @@ class StreamService:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # While the body was decoded, the stream was dropped or became a derived stream.
                 if call.retried is not None:
-                    # If two clients retry the same letter concurrently, the second one gets NotFoundError
-                    # here.
+                    # If two clients retry the same dead letter concurrently, the second client gets
+                    # NotFoundError.
                     self._find_letter(state, call.retried.id)
                 receipt, task = acceptor.push(state, decoded, call, digest)
                 number = tasks.order
@@ -305,10 +305,11 @@ class StreamService:
     def declare_partitions(
         self, stream_ref: str, source: str, waiting: Mapping[str, bool]
     ) -> Mapping[str, int | None] | None:
-        """Set the partitions of a source; True marks one with unread records, which delays the watermark.
+        """Set the partitions of a source; True marks a partition with unread records.
 
-        Returns the greatest event time of each partition, in milliseconds; None if the stream does not track
-        partitions, as with a single partition or with arrival stamps.
+        A partition with unread records delays the watermark. Returns the greatest event time of each
+        partition, in milliseconds; None if the stream does not track partitions, as with a single partition
+        or with arrival stamps.
         """
         tasks, state = self.parts.tasks, self.parts.streams.find(stream_ref)
         if state is None:
@@ -336,7 +337,7 @@ class StreamService:
         Raises:
             InputError: the time is too far in the future.
             ConflictError: a query produces the stream.
-            BackPressureError: the queue is full.
+            BackPressureError: the queue of tasks is full.
         """
         self.parts.tasks.require_ready()
         while True:

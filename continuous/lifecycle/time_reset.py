@@ -15,7 +15,7 @@ from .parts import EngineParts
 
 
 class TimeReset(NamedTuple):
-    """The IRIs of the streams whose time was reset, and the names of the queries that restarted."""
+    """The IRIs of the streams whose time was reset, and the names of the queries that therefore restarted."""
 
     streams: list[str]
     queries: list[str]
@@ -24,9 +24,9 @@ class TimeReset(NamedTuple):
 def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamState) -> TimeReset:
     """Forget the time and the retained elements of a stream, and restart its readers with a new epoch.
 
-    The reset also applies to the streams that these readers make, and to the readers of those streams. Each
-    reader first processes the elements that entered since the reset, as in a replay. The caller holds the
-    lock `admin`.
+    The reset of a stream's time also applies to the streams that its readers derive, and to their readers.
+    Each reader of a reset stream first processes the elements that entered since the reset, as in a replay.
+    The caller of a time reset holds the lock `admin` of registrations.
 
     Raises:
         ConflictError: a query makes the stream, or a reader still reads its static parts.
@@ -78,7 +78,7 @@ def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamStat
 
 
 def _streams_read(entry: QueryEntry) -> tuple[str, ...]:
-    """Return the streams from which a query gets inputs, or will get them; none for a failed query."""
+    """Return the streams from which a query gets inputs, or will get inputs; none for a failed query."""
     if entry.pending is not None:
         return tuple(entry.pending.prepared.streams)
     if entry.running is None or entry.running.state == "failed":

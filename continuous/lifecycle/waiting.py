@@ -1,4 +1,4 @@
-"""Bounded waits for the results of an input."""
+"""Bounded waits of clients for the results of an input."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def deadline_in(seconds: float | None = None) -> float:
 def are_results_out(parts: EngineParts, task: Task | None, stream: str, timeout: float | None = None) -> bool:
     """Wait until the results of a push are in the feeds; return False after ``timeout`` seconds.
 
-    The wait includes queries that read the stream and still read their static parts. ``task`` is None for a
-    push without accepted elements, such as a repeated one; then the wait is for all earlier inputs.
+    The wait for a push's results includes queries that read the stream and still read their static parts.
+    For a push without accepted elements, such as a repeated push, ``task`` is None, and the wait is for all
+    earlier inputs.
     """
     until = deadline_in(timeout)
     if not (_is_all_processed(parts, until) if task is None else is_processed(parts, task, until)):
@@ -44,9 +45,10 @@ def is_processed(parts: EngineParts, task: Task, until: float) -> bool:
     """Wait for a queued task; return False if the task is not done at ``until``.
 
     Raises:
-        Exception: the error of the task.
+        Exception: the error that the task raised.
     """
-    if parts.sequencer.inside:  # The engine's thread executes the task itself, so it cannot wait here.
+    # The engine's thread executes the task itself, so the thread cannot wait for the task.
+    if parts.sequencer.inside:
         return True
     parts.sequencer.drain()
     return parts.tasks.is_done_within(task, max(0.0, until - time.monotonic()))

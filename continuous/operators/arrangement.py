@@ -17,9 +17,9 @@ Index: TypeAlias = dict[Key, dict[IdRow, int]]
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 SAMPLE = 500
-"""Rows that are sampled to estimate the fan-out of a key without an index."""
+"""Number of rows that are sampled to estimate the fan-out of a key (rows per value) without an index."""
 _RECENT = 32
-"""Newest changed rows of an arrangement, which joins use to estimate how many rows a probe finds."""
+"""Number of newest changed rows of a join input, from which joins estimate how many rows a probe finds."""
 
 
 def add_to_index(
@@ -48,15 +48,17 @@ def add_to_index(
 
 
 class Arrangement:
-    """The rows of a relation, indexed by each requested key, where a key is a tuple of column positions.
+    """The rows of a join input, indexed by each requested key, where a key is a tuple of column positions.
 
     An index maps a key's value (an id for one column, a tuple of ids for several columns, ``()`` for none) to
     the rows with that value and their weights.
     """
 
     is_lookup = False
-    """True for a `Lookup`, which reads the rows of a key from the store instead of from memory; it needs a
-    key."""
+    """True for a `Lookup`, which reads the rows of a key from the store.
+
+    A look-up can be probed only with a key.
+    """
     renewals = 0
     """How often a commit replaced all rows of a look-up since the last step; `renew` resets the number."""
 
@@ -67,14 +69,16 @@ class Arrangement:
     def __init__(self) -> None:
         self.indexes: dict[tuple[int, ...], Index] = {}
         self.flat: Delta | None = {}
-        """All rows until the first index is requested, None afterwards; generated code adds to this delta
-        directly."""
+        """All rows of a join input until the first index is requested, None afterwards.
+
+        Generated code adds to this delta directly.
+        """
         self.count = 0
         self.ordered: dict[int, RowsInOrder] = {}
         self.recent: deque[IdRow] = deque(maxlen=_RECENT)
 
     def index(self, key: tuple[int, ...]) -> Index:
-        """Return the index over a key; a missing index is built, and maintained from then on."""
+        """Return the arrangement's index over a key; a missing index is built and then maintained."""
         found = self.indexes.get(key)
         if found is None:
             found, of = {}, key_getter(key)
@@ -86,7 +90,7 @@ class Arrangement:
         return found
 
     def sorted_by(self, column: int, number_of: NumberOf) -> RowsInOrder:
-        """Return the rows sorted by the number in a column; maintained from the first call on."""
+        """Return the arrangement's rows sorted by a column's number; maintained from the first call on."""
         found = self.ordered.get(column)
         if found is None:
             found = self.ordered[column] = RowsInOrder(column, number_of)
@@ -95,9 +99,9 @@ class Arrangement:
         return found
 
     def retain(self, keys: Iterable[tuple[int, ...]]) -> None:
-        """Retain exactly the indexes over ``keys``, at least one.
+        """Retain exactly the arrangement's indexes over ``keys``, of which there is at least one.
 
-        Does nothing before the first request of an index.
+        Does nothing before the first request of an index of the arrangement.
         """
         if self.flat is not None:
             return
@@ -118,7 +122,7 @@ class Arrangement:
         return estimate_fan_out([row for row, _ in islice(self.rows(), SAMPLE)], key, count)
 
     def update(self, change: Delta) -> None:
-        """Add a delta to every index and to the sorted rows."""
+        """Add a delta to every index and to the sorted rows of the arrangement."""
         self.recent.extend(change)
         if self.flat is not None:
             merge(self.flat, change)
@@ -131,11 +135,11 @@ class Arrangement:
             each.update(change)
 
     def renew(self) -> None:
-        """Read the replaced rows; only look-ups support this method."""
+        """Read the rows of a look-up that a commit has replaced; only look-ups support this method."""
         raise NotImplementedError("rows that are held change one by one")
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
-        """Yield every row with its weight."""
+        """Yield every row of the arrangement with its weight."""
         if self.flat is not None:
             yield from self.flat.items()
             return
@@ -143,11 +147,15 @@ class Arrangement:
             yield from bucket.items()
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield every row while the rows change; a row that stays during the iteration is not missed."""
+        """Yield every row of the arrangement while rows change.
+
+        A row that stays during the iteration is not missed.
+        """
         if self.flat is not None:
             yield from list(self.flat)
             return
-        # A row that stays remains in its bucket, so the copied list of buckets has every row that stays.
+        # A row that stays remains in its bucket of the index, so the copied list of buckets has every row
+        # that stays.
         buckets = list(next(iter(self.indexes.values())).values())
         yield from chain.from_iterable(map(tuple, buckets))
 
@@ -158,13 +166,14 @@ class Arrangement:
 def estimate_fan_out(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> float:
     """Return the mean number of rows per value of a key among ``count`` rows, estimated from a sample."""
     values = len(set(map(key_getter(key), sample)))
-    # A sample with few distinct values probably has all values; many distinct values grow with the rows.
+    # A sample with few distinct values probably has all values; the number of many distinct values grows with
+    # the rows.
     return len(sample) / values if values > len(sample) / 2 else count / max(1, values)
 
 
 @lru_cache(maxsize=1024)
 def key_getter(columns: tuple[int, ...]) -> Callable[[Sequence[Any]], Key]:
-    """Return a function that reads the value of a key from a row."""
+    """Return a function that reads the value of a key (one or several columns) from a row."""
     return itemgetter(*columns) if columns else lambda row: ()
 
 

@@ -1,4 +1,4 @@
-"""Step 5 of 8: property paths of arbitrary length over a window."""
+"""Property paths of arbitrary length over a window (step 5 of 8 of query evaluation)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..rows import CHECK_EVERY, EMPTY, Delta, IdRow, Schema, add
 from .linear import Operator
 
 Node: TypeAlias = IdRow
-"""A node: the id of its term, followed by the ids of graph and stream where several exist."""
+"""A node of a path: the id of its term, followed by the ids of graph and stream in blocks that have these."""
 
 Edges: TypeAlias = defaultdict[Node, set[Node]]
 
@@ -20,17 +20,18 @@ Edges: TypeAlias = defaultdict[Node, set[Node]]
 class Closure(Operator):
     """``path*``, ``path+`` and ``path?`` as a set of pairs (from, to).
 
-    ``zero`` adds pairs of zero steps, ``many`` adds pairs of more than one step. The first input has the
-    edges: rows (from, to) whose weights count how often the inner path connects two nodes. The second input,
-    for ``*`` and ``?``, has the triples of the graph, whose subjects and objects zero steps connect with
-    themselves. ``constants`` are the terms of the pattern, which are nodes of every graph.
+    The flag ``zero`` adds pairs of nodes at a path length of zero, ``many`` adds pairs at a length of more
+    than one. The first input of the path operator has the edges: rows (from, to) whose weights count how
+    often the inner path connects two nodes. The second input of the path operator, for ``*`` and ``?``, has
+    the triples of the graph, whose subjects and objects zero steps connect with themselves. ``constants`` are
+    the terms at the ends of the path pattern, which count as nodes of every graph.
 
-    In a block that is evaluated graph by graph or stream by stream, all rows have graph and stream as last
+    In a block ``GRAPH ?g`` or ``STREAM ?s``, all rows of the path operator have graph and stream as last
     columns, and a third input has one row for each existing graph or stream.
 
-    A changed edge (u, v) can only change the targets of nodes that reach u, so the operator searches again
-    from those nodes. Law: out = closure(integrate(in)), a set. Source: SPARQL 1.1, section 18.4
-    (ZeroOrMorePath and others).
+    A changed edge (u, v) can only change the targets of nodes that reach u, so the path operator searches
+    again from those nodes. Law of the path operator: out = closure(integrate(in)), a set. Source: SPARQL 1.1,
+    section 18.4 (ZeroOrMorePath and others).
     """
 
     schema: Schema
@@ -46,17 +47,19 @@ class Closure(Operator):
     _nodes: dict[Node, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Rows made in a step, edges crossed since the last budget check, and rows at the next budget check.
+        # The rows made in a step, the edges crossed since the last budget check, and the number of rows at
+        # the next check.
         self._rows_made, self._edges_crossed, self._check_at = 0, 0, 0
-        # The empty context until the first step has added the constants, which are nodes of every graph.
+        # The empty context (no graph or stream), until the first step has added the constants, which are
+        # nodes of every graph.
         self._new_contexts: Delta = {} if self.by_context else {(): 1}
 
     def step(self, *changes: Delta) -> Delta:
-        """Return the pairs that became connected (+1) and the pairs that lost their connection (-1)."""
+        """Return the pairs of nodes that became connected (+1) and those that lost their connection (-1)."""
         dirty = self._change_nodes(changes) if self.zero else set()
         changed = self._changed_edges(changes[0])
         self._rows_made, self._edges_crossed, self._check_at = 0, 0, self.budget.next_check
-        # Sources of a removed edge are searched before the removal, sources of a new edge after the
+        # The sources of a removed edge are searched before the edge is removed, those of a new edge after its
         # insertion.
         dirty |= self._reaching({source for (source, _), present in changed.items() if not present})
         for (source, target), present in changed.items():
@@ -78,7 +81,7 @@ class Closure(Operator):
         return out or EMPTY
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the edges, the nodes and the connected pairs."""
+        """Yield the edges, the nodes and the connected pairs of the path operator."""
         yield from list(self._weights)
         yield from list(self._nodes)
         for source, targets in list(self._reached.items()):
@@ -86,11 +89,11 @@ class Closure(Operator):
                 yield _pair(source, target)
 
     def size(self) -> int:
-        """Return the number of connected pairs."""
+        """Return the number of node pairs that the path connects."""
         return sum(map(len, self._reached.values()))
 
     def _changed_edges(self, change: Delta) -> dict[tuple[Node, Node], bool]:
-        """Apply a delta of edges; return the inserted edges as True and the deleted edges as False."""
+        """Apply a delta of edges; return each changed edge as True (inserted) or False (deleted)."""
         changed: dict[tuple[Node, Node], bool] = {}
         for row, weight in change.items():
             before = self._weights.get(row, 0)
@@ -130,7 +133,7 @@ class Closure(Operator):
         return found
 
     def _walk(self, starts: Iterable[Node], edges: Edges, rows: int) -> set[Node]:
-        """Return all nodes that paths of one or more edges reach; a node counts as ``rows`` rows."""
+        """Return the nodes reached over one or more edges; each counts as ``rows`` rows for the budget."""
         found: set[Node] = set()
         waiting = list(starts)
         while waiting:

@@ -1,4 +1,4 @@
-"""Step 5 of 8: GROUP BY with aggregate functions that support retraction."""
+"""GROUP BY with aggregate functions that support retraction (step 5 of 8 of query evaluation)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .linear import Operator
 class Aggregation:
     """One aggregate function of a GROUP BY.
 
-    ``new`` creates the accumulator of a group. The accumulator's input is the id in ``column``, or the value
-    that ``compute`` returns. For ``COUNT(*)`` both are None: rows are counted, and COUNT(DISTINCT *) compares
-    rows by ``columns``.
+    ``new`` creates the accumulator of an aggregate function for a group. The accumulator's input is the id in
+    ``column``, or the value that ``compute`` returns. For ``COUNT(*)``, ``column`` and ``compute`` are None:
+    rows are counted, and COUNT(DISTINCT *) compares rows by ``columns``.
     """
 
     new: Callable[[], Accumulator]
@@ -29,7 +29,7 @@ class Aggregation:
 
 @dataclass(slots=True)
 class GroupState:
-    """The number of rows in a group, its accumulators, and the row that was last emitted for the group."""
+    """The state of a group of GROUP BY: number of rows, accumulators, and the last emitted output row."""
 
     rows: int
     accumulators: list[Accumulator]
@@ -38,12 +38,12 @@ class GroupState:
 
 @dataclass(eq=False, repr=False)
 class GroupAggregate(Operator):
-    """Groups rows with equal keys, with one output row (keys, results) for each non-empty group.
+    """Groups rows with equal keys; each non-empty group has one output row (keys, results).
 
-    ``keys`` are column positions in the input; -1 stands for a key that is never bound. Without keys there is
-    exactly one group, which exists without rows too: COUNT is 0 from the first step on. Law: out =
-    aggregate(integrate(in)); a group with unchanged results emits nothing. Source:
-    https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Group and Aggregation (18.5.1).
+    ``keys`` are the positions of the grouping columns in the input; -1 stands for a key that is never bound.
+    A GROUP BY without keys has exactly one group, which exists without rows too: COUNT is 0 from the first
+    step on. Law of GROUP BY: out = aggregate(integrate(in)); a group with unchanged results emits nothing.
+    Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Group and Aggregation (18.5.1).
     """
 
     schema: Schema
@@ -54,7 +54,7 @@ class GroupAggregate(Operator):
     _first: bool = True
 
     def step(self, *changes: Delta) -> Delta:
-        """Return the old (-1) and the new (+1) row of every group whose results changed."""
+        """Return the old (-1) and the new (+1) output row of every group whose results changed."""
         keys, values = self.keys, self.values
         dirty = self.begin()
         for row, weight in changes[0].items():
@@ -76,14 +76,14 @@ class GroupAggregate(Operator):
         return self.emit(dirty)
 
     def begin(self) -> dict[IdRow, GroupState]:
-        """Return the groups to emit without input: the single group of a keyless first step."""
+        """Return the groups to emit without input: at the first step without keys, the single group."""
         if not self._first:
             return {}
         self._first = False
         return {} if self.keys else {(): self.group(())}
 
     def group(self, key: IdRow) -> GroupState:
-        """Return the group of a key; a missing group is created."""
+        """Return the group of a key of GROUP BY; a missing group is created."""
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = GroupState(0, [each.new() for each in self.aggregations])
@@ -101,7 +101,8 @@ class GroupAggregate(Operator):
                 new = None
                 del self.groups[key]
             if new != old:
-                # Keys make the rows of different groups distinct, so no entry of the delta is overwritten.
+                # The keys make the output rows of different groups distinct, so no entry of the delta is
+                # overwritten.
                 if old is not None:
                     out[old] = -1
                 if new is not None:
@@ -118,5 +119,5 @@ class GroupAggregate(Operator):
                 yield group.emitted
 
     def size(self) -> int:
-        """Return the number of groups."""
+        """Return the number of non-empty groups."""
         return len(self.groups)

@@ -1,4 +1,4 @@
-"""Step 5 of 8: join of any number of inputs as one delta join."""
+"""Join of any number of inputs as one delta join (step 5 of 8 of query evaluation)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ _STORE_COST = 1_000_000.0
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One probe of another input on the route of a delta, with columns of input ``input``.
+    """One probe of another input of the join on the route of a delta.
 
-    The columns ``key`` must equal the cells ``key_from`` of the row under construction; both are bound in all
-    rows. The columns ``take`` are appended to the row. The columns ``check`` may be unbound on one side, and
-    an unbound cell is compatible with any value. Without a key, ``bounds`` select the rows, if there are any.
+    The column numbers of the probed side are those of the join's input ``input``. The columns ``key`` of the
+    probed input must equal the cells ``key_from`` of the row under construction; both are bound in all rows.
+    The columns ``take`` of the probed row are appended to the row under construction. The columns ``check``
+    of a probe may be unbound on one side, and an unbound cell is compatible with any value. If a probe has no
+    key, comparisons (``bounds``) select the rows of the probed input, if there are any.
     """
 
     input: int
@@ -38,9 +40,10 @@ class DeltaJoin(Operator):
     """The SPARQL join ⋈ of n inputs: rows that agree on the variables which both rows bind.
 
     The delta of input i is joined with the updated rows of the inputs before i and the old rows of the inputs
-    after i, so an event that enters two inputs joins itself once. No intermediate result is stored, therefore
-    any order of probes gives the same answer. Law: multilinear in the inputs. ``static`` says for each input
-    whether only commits change its rows, and ``pinned`` whether another owner pins the ids of its rows.
+    after i, so an event that enters two inputs joins itself once. A delta join stores no intermediate result,
+    therefore any order of probes gives the same answer. Law of the join: multilinear in the inputs.
+    ``static`` says for each input of the join whether only commits change its rows, and ``pinned`` whether
+    another owner pins the ids of its rows.
     Source: delta joins as in Materialize and differential dataflow's dogsdogsdogs; SPARQL 1.1, section 18.5.
     """
 
@@ -48,7 +51,7 @@ class DeltaJoin(Operator):
         self.inputs = tuple(inputs)
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
-        # The result columns of each input.
+        # For each input of the join, its columns in the result.
         self._places = tuple(self.schema.positions(schema.vars) for schema in inputs)
         self.static = self.pinned = (False,) * len(inputs)
         self.arrangements = tuple(Arrangement() for _ in inputs)
@@ -58,12 +61,15 @@ class DeltaJoin(Operator):
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
 
     def set_bounds(self, bounds: Sequence[Sequence[Bound]], number_of: NumberOf) -> None:
-        """Set comparisons by input, so that probes without a key read only rows that may satisfy them."""
+        """Set comparisons of columns, by join input.
+
+        With a comparison, a probe without a key reads only rows that may satisfy it.
+        """
         self._bounds, self._number_of = tuple(map(tuple, bounds)), number_of
         self.replan()
 
     def bounded_rows(self, probe: Probe) -> BoundedRows:
-        """Return the rows that a probe by bounds searches."""
+        """Return the rows that a probe without a key searches by its comparisons (``bounds``)."""
         rows = self.arrangements[probe.input]
         return BoundedRows(
             [(rows.sorted_by(each.column, self._number_of), each.relation) for each in probe.bounds]
@@ -83,7 +89,7 @@ class DeltaJoin(Operator):
 
     @property
     def is_due(self) -> bool:
-        """True if a commit replaced the rows of a look-up, so that a step is due without a delta."""
+        """True if a commit replaced a look-up's rows, so that the join must run a step without a delta."""
         return any(each.renewals for each in self.arrangements)
 
     def _renew(self, changes: Sequence[Delta], out: Delta) -> None:
@@ -100,9 +106,10 @@ class DeltaJoin(Operator):
         self._join_delta(start, rows, out)
 
     def replan(self) -> bool:
-        """Choose the routes again for the present sizes of the inputs; return True if a route changed.
+        """Choose the join's routes again for the present sizes of the inputs; return True if one changed.
 
-        Routes may change between any two steps, because the state of the join does not depend on routes.
+        A route is the order in which a delta of one input probes the other inputs. Routes may change between
+        any two steps, because the state of a join does not depend on routes.
         """
         routes = tuple(self._route(start) for start in range(len(self.inputs)))
         changed = routes != self.routes
@@ -113,7 +120,7 @@ class DeltaJoin(Operator):
         return changed
 
     def always_keyed(self, places: Collection[int]) -> bool:
-        """Return True if every route can probe these inputs by a key that the other inputs bind."""
+        """Return True if every route can probe these inputs by a key that other inputs of the join bind."""
         if len(set(places)) == len(self.inputs):
             return False
         for start in range(len(self.inputs)):
@@ -138,11 +145,11 @@ class DeltaJoin(Operator):
         self.replan()
 
     def keys_of(self, place: int) -> list[tuple[int, ...]]:
-        """Return the keys by which the routes probe an input."""
+        """Return the keys by which the join's routes probe an input."""
         return [probe.key for route in self.routes for probe in route if probe.input == place]
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the rows of all inputs except inputs whose ids are pinned."""
+        """Yield the rows of the join's inputs, except inputs whose ids are pinned."""
         return chain.from_iterable(
             arrangement.referenced_rows()
             for arrangement, pinned in zip(self.arrangements, self.pinned, strict=True)
@@ -150,7 +157,7 @@ class DeltaJoin(Operator):
         )
 
     def size(self) -> int:
-        """Return the number of rows in the arrangements of all inputs."""
+        """Return the number of rows in the arrangements of all inputs of the join."""
         return sum(map(len, self.arrangements))
 
     def _join_delta(self, start: int, change: Delta, out: Delta) -> None:
@@ -182,8 +189,8 @@ class DeltaJoin(Operator):
     def cost(self, start: int, place: int, sure: set[str]) -> tuple[float, int]:
         """Return the expected rows of a probe, and a tie-breaker; cartesian products cost the most.
 
-        If the changed row itself binds the whole key and an index exists, the estimate is the mean number of
-        rows that recent changes find.
+        If the changed row itself binds the whole key and an index exists, the estimate of a probe is the mean
+        number of rows that recent changes find.
         """
         schema, first, target = self.inputs[place], self.inputs[start], self.arrangements[place]
         keyed = [name for name in schema.vars if name in sure and name in schema.certain]
@@ -195,8 +202,8 @@ class DeltaJoin(Operator):
         if target.is_lookup:
             return (_STORE_COST + target.fan_out(key), -len(keyed))
         if recent and set(keyed) <= first.certain:
-            # A window would pay for an index only of this estimate with each change, so only static inputs
-            # get one.
+            # A window would have to maintain an index, made only for this estimate, at each change; so only
+            # static inputs get one.
             index = target.index(key) if self.static[place] else target.indexes.get(key)
             columns = first.positions(keyed)
             if index:
@@ -207,7 +214,8 @@ class DeltaJoin(Operator):
     def order(self, start: int) -> list[int]:
         """Return the other inputs in the order in which a delta of input ``start`` probes them.
 
-        The order is greedy: the next input is the one whose probe is expected to find the fewest rows.
+        The order of a delta's probes is greedy: next comes the input whose probe is expected to find the
+        fewest rows.
         """
         sure = set(self.inputs[start].certain)
         left = [place for place in range(len(self.inputs)) if place != start]
@@ -219,7 +227,7 @@ class DeltaJoin(Operator):
         return chosen
 
     def _route(self, start: int) -> tuple[Probe, ...]:
-        """Return the probes for a delta of input ``start``, in the present `order` of the other inputs."""
+        """Return the probes for a delta of input ``start``, in the present order of the other inputs."""
         seen, sure = set(self.inputs[start].vars), set(self.inputs[start].certain)
         probes = []
         for chosen in self.order(start):
@@ -236,7 +244,7 @@ class DeltaJoin(Operator):
         return tuple(probes)
 
     def _usable_bounds(self, place: int, sure: Collection[str]) -> tuple[Bound, ...]:
-        """Return the comparisons that can select rows of an input, given bound variables ``sure``."""
+        """Return the comparisons that can select rows of a join input, given bound variables ``sure``."""
         if self.arrangements[place].is_lookup or self.arrangements[place].now is not None:
             return ()
         return tuple(each for each in self._bounds[place] if each.variable in sure)

@@ -15,50 +15,56 @@ from ..rows import EMPTY, UNLIMITED, Delta, IdRow, PinnedIds, Schema, add
 
 
 class Operator:
-    """Maps the deltas of its inputs to the delta of its output.
+    """An incremental operator: maps the deltas of its inputs to the delta of its output.
 
     Law, tested for each operator: step = differentiate ∘ whole-relation form ∘ integrate.
 
-    Before the first step, inputs and output are empty. An operator with rows for empty inputs (inline data,
-    an aggregate without GROUP BY) emits those rows at its first step. The plan calls every operator at its
-    first step, and afterwards only operators with a changed input.
+    Before the first step, an operator's inputs and output are empty. An operator with rows for empty inputs
+    (inline data, an aggregate without GROUP BY) emits those rows at its first step. A plan runs every
+    operator at the plan's first step, and afterwards only operators with a changed input.
     """
 
     schema: Schema
     budget = UNLIMITED
-    """The limits of one step; only operators that may emit more rows than they receive check the budget."""
+    """The limits of one step of an operator.
+
+    Only operators that may emit more rows than they receive check this budget.
+    """
     stored: Collection[IdRow] | None = None
-    """The stored rows, if one collection has all; otherwise `referenced_rows` and `size` are overridden."""
+    """The stored rows, if one collection has all of the operator's rows.
+
+    Operators with rows in several collections override `referenced_rows` and `size`.
+    """
 
     def step(self, *changes: Delta) -> Delta:
-        """Apply one delta of each input; return the delta of the output, without zero weights."""
+        """Apply one delta of each input of the operator; return the output's delta, without zero weights."""
         raise NotImplementedError
 
     @property
     def is_due(self) -> bool:
-        """True if a step is due although no input has changed."""
+        """True if the operator must run a step although no input has changed."""
         return False
 
     def referenced_rows(self) -> Iterable[IdRow]:
         """Yield every id row that the operator may still emit or compare.
 
-        The sweep reads the rows in slices while the operator runs (`quadrill.store.sweep`). Therefore each
-        collection is copied when the iteration reaches it, and rows that other rows are built from come
-        first.
+        The sweep of term ids reads an operator's rows in slices while the operator runs
+        (`quadrill.store.sweep`). Each collection of an operator's rows is copied when the sweep reaches it,
+        and rows that other rows are built from come first.
         """
         return () if self.stored is None else list(self.stored)
 
     def size(self) -> int | None:
-        """Return the number of stored rows; None for an operator that never stores rows."""
+        """Return the number of rows that the operator stores; None if it never stores rows."""
         return None if self.stored is None else len(self.stored)
 
 
 class Scan(Operator):
-    """Matches one pattern with triples (s, p, o) or quads (s, p, o, g), as rows of the pattern's variables.
+    """The scan operator: matches one pattern with triples or quads, as rows of the pattern's variables.
 
-    Constants are compared by id, and a repeated variable must have equal ids. A triple term pattern is
-    matched part by part. Several quads can yield one row only if the pattern leaves out a position, such as
-    the graph; their weights add up.
+    In a scan, constants are compared by id, and a repeated variable must have equal ids. A triple term in a
+    pattern is matched part by part. Several quads can yield one row only if the pattern leaves out a
+    position, such as the graph; their weights add up.
     """
 
     def __init__(
@@ -68,7 +74,10 @@ class Scan(Operator):
         pins: PinnedIds,
         loose: frozenset[str] = frozenset(),
     ) -> None:
-        """Compile ``positions``: patterns for s, p, o etc.; variables in ``loose`` may be unbound."""
+        """Compile a scan by ``positions``, the patterns for s, p, o and g.
+
+        Variables of a scan in ``loose`` may be unbound.
+        """
         self.positions = tuple(positions)
         names = [name for position in self.positions for name in term_variables(position)]
         unique = tuple(dict.fromkeys(names))
@@ -87,7 +96,7 @@ class Scan(Operator):
             )
 
     def step(self, *changes: Delta) -> Delta:
-        """Return the delta of rows for the matching quads."""
+        """Return the delta of a scan's rows for the matching quads."""
         out: Delta = {}
         constants, simple = self.constants, self.simple
         for quad, weight in changes[0].items():
@@ -129,7 +138,7 @@ class Select(Operator):
         self._accept = accept
 
     def step(self, *changes: Delta) -> Delta:
-        """Return the projected columns of the accepted quads."""
+        """Return the projected columns of the quads that the condition accepts."""
         out: Delta = {}
         for row, weight in changes[0].items():
             if self._accept(row):
@@ -148,7 +157,7 @@ class RowFilter(Operator):
         self.condition = condition
 
     def step(self, *changes: Delta) -> Delta:
-        """Return the changed rows that satisfy the condition."""
+        """Return the changed rows that satisfy the filter's condition."""
         condition = self.condition
         return {row: weight for row, weight in changes[0].items() if condition(row)}
 
@@ -164,7 +173,7 @@ class AddColumn(Operator):
         self.compute = compute
 
     def step(self, *changes: Delta) -> Delta:
-        """Return the changed rows with the new column."""
+        """Return the changed rows with the computed column."""
         compute = self.compute
         return {(*row, compute(row)): weight for row, weight in changes[0].items()}
 
@@ -172,8 +181,8 @@ class AddColumn(Operator):
 class UnionAll(Operator):
     """The union ⊎ of all inputs on common columns; the weights of equal rows add up.
 
-    ``columns`` gives for each input the position of each output column in its rows; -1 leaves a column
-    unbound.
+    ``columns`` gives, for each input of the union, the position of each output column in its rows; -1 leaves
+    a column unbound.
     """
 
     def __init__(self, schema: Schema, *columns: Sequence[int]) -> None:
@@ -181,7 +190,7 @@ class UnionAll(Operator):
         self._columns = tuple(map(tuple, columns))
 
     def step(self, *changes: Delta) -> Delta:
-        """Return the sum of the inputs' deltas."""
+        """Return the sum of the deltas of the union's inputs."""
         out: Delta = {}
         for columns, change in zip(self._columns, changes, strict=True):
             for row, weight in change.items():
@@ -212,9 +221,10 @@ class ConstantRows(Operator):
 class Deduplicate(Operator):
     """Duplicate elimination δ: emits a row once while any input has it; with several inputs, an RDF merge.
 
-    ``columns`` gives for each input the columns of the output; None (the default) uses the input's rows
-    unchanged. Law: out = [sum of the inputs > 0]. The weight of every row is stored. Source:
-    https://www.w3.org/TR/rdf11-mt/#dfn-merge; C-SPARQL merges its windows with the FROM graphs.
+    ``columns`` gives for each input the columns of the operator's output; None (the default) uses the input's
+    rows unchanged. Law of duplicate elimination: out = [sum of the inputs > 0]. Duplicate elimination stores
+    the weight of every row. Source: https://www.w3.org/TR/rdf11-mt/#dfn-merge; C-SPARQL merges its windows
+    with the FROM graphs.
     """
 
     def __init__(self, schema: Schema, *columns: Sequence[int] | None) -> None:
@@ -223,7 +233,7 @@ class Deduplicate(Operator):
         self.stored: Delta = {}
 
     def step(self, *changes: Delta) -> Delta:
-        """Return +1 for rows that appeared, and -1 for rows that disappeared."""
+        """Return +1 for distinct rows that appeared, and -1 for distinct rows that disappeared."""
         out: Delta = {}
         weights = self.stored
         for columns, change in zip(self._columns, changes, strict=True):
@@ -239,7 +249,7 @@ class Deduplicate(Operator):
                 if (before > 0) == (after > 0):
                     continue
                 if row in out:
-                    # The row left one input and entered another input in this step.
+                    # The row left one input of the union and entered another input in this step.
                     del out[row]
                 else:
                     out[row] = 1 if after > 0 else -1

@@ -1,8 +1,9 @@
-"""Step 5 of 8: OPTIONAL, MINUS, EXISTS and NOT EXISTS, which look for matches of each left row.
+"""OPTIONAL, MINUS, EXISTS and NOT EXISTS, which look for matches of each left row (step 5 of 8).
 
-The four operators differ only in the output for a left row with and without a match. All store match
-*counts*: if one of two matches leaves, the other match remains. The equations of the DEBS 2015 paper, section
-3.3, are set based and lose the other match.
+The operators for OPTIONAL, MINUS, EXISTS and NOT EXISTS differ only in the output for a left row with and
+without a match. All matching operators store *counts* of matches: if one of two matches leaves, the other
+match remains. The equations of the DEBS 2015 paper, section 3.3, are set based: they lose a second match of a
+left row when the first one leaves.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ Residual = Callable[[IdRow, IdRow], bool]
 
 
 class Match(Operator):
-    """Left join, minus, semi join, anti join, and the mark join, which adds a boolean column.
+    """The matching operators: left join, minus, semi join, anti join, and mark join (a boolean column).
 
-    Output: ``left`` emits merged rows, or the left row padded with unbound columns; ``minus``, ``anti`` and
-    ``semi`` emit left rows; ``mark`` emits left rows with a last column of ``true_id`` or ``false_id``. Two
-    rows are compatible if they agree on the common variables that both rows bind; ``minus`` needs at least
-    one common variable that both rows bind. The condition of OPTIONAL and the correlated filters of EXISTS
-    are ``residual``, which sees both rows, so inequalities work as well as equalities.
+    Output of the matching operators: ``left`` emits merged rows, or the left row padded with unbound columns;
+    ``minus``, ``anti`` and ``semi`` emit left rows; ``mark`` emits left rows with a last column of
+    ``true_id`` or ``false_id``. Two rows are compatible if they agree on the common variables that both rows
+    bind; ``minus`` needs at least one common variable that both rows bind. The condition of OPTIONAL and the
+    correlated filters of EXISTS are the ``residual`` condition, which sees both rows, so inequalities work as
+    well as equalities.
 
-    Law: out = whole(left, right) on multisets; the weight of a right row counts only for ``left``. Source:
-    SPARQL 1.1, section 18.5 (LeftJoin, Minus) and 18.6 (exists).
+    Law of matching: out = whole(left, right) on multisets; the weight of a right row counts only for
+    ``left``. Source: SPARQL 1.1, section 18.5 (LeftJoin, Minus) and 18.6 (exists).
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class Match(Operator):
         false_id: int = 0,
         ignored: frozenset[str] = frozenset(),
     ) -> None:
-        """Compile a match; variables in ``ignored`` do not count as common variables for MINUS."""
+        """Compile a matching operator; MINUS does not count variables in ``ignored`` as common."""
         common = [name for name in left.vars if name in right.vars]
         keyed = [name for name in common if name in left.certain and name in right.certain]
         loose = [name for name in common if name not in keyed]
@@ -64,11 +66,13 @@ class Match(Operator):
         self._left_key_of, self._right_key_of = key_getter(self._left_key), key_getter(self._right_key)
         self._lefts: Index = {}
         self._right = Arrangement()
-        # Without loose columns and residual, all left rows of a key have the same matches.
+        # Without columns that may be unbound and without a residual condition, all left rows of a key have
+        # the same matches.
         self._by_key = not self._loose and residual is None
         self._counts: dict[IdRow, int] = {}
         self._merges = mode == "left"
-        # Cells appended to a left row with a match (True) and without a match (False); None omits the row.
+        # The cells appended to a left row with a match (True) and without a match (False); None drops the
+        # row.
         self._suffix: dict[bool, IdRow | None]
         match mode:
             case "left":
@@ -102,16 +106,16 @@ class Match(Operator):
         self._right = arrangement
 
     def keys_of(self, place: int) -> list[tuple[int, ...]]:
-        """Return the key by which a side is probed: the left side is 0, the right side is 1."""
+        """Return the key by which a side of the matching is probed: left side 0 or right side 1."""
         return [self._right_key if place else self._left_key]
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the rows of both sides; see `Arrangement.referenced_rows`."""
+        """Yield the rows of both sides of the matching; see `Arrangement.referenced_rows`."""
         yield from chain.from_iterable(map(tuple, list(self._lefts.values())))
         yield from self._right.referenced_rows()
 
     def size(self) -> int:
-        """Return the number of rows of both sides."""
+        """Return the number of stored rows of both sides of the matching."""
         return sum(map(len, self._lefts.values())) + len(self._right)
 
     def _step_left(self, change: Delta, out: Delta) -> None:
@@ -123,7 +127,7 @@ class Match(Operator):
         for row, weight in change.items():
             key = left_of(row)
             bucket = rights.get(key, EMPTY)
-            # The match count of a stored left row is known.
+            # A left row that is stored already has a known number of matches.
             matches = len(bucket) if by_key else counts.get(row)
             if bucket and (merges or matches is None):
                 if (made := made + len(bucket)) > look:
@@ -160,7 +164,7 @@ class Match(Operator):
         loose, residual, counts = self._loose, self._residual, self._counts
         # A private arrangement is updated in the same loop; a shared arrangement has its own update.
         own, grown = type(self._right) is Arrangement, 0
-        # For each touched key, whether the key had right rows before this step.
+        # For each key with changed right rows, whether the key had right rows before this step.
         touched: dict[Key, bool] = {}
         made, look = 0, self.budget.next_check
         for other, count in change.items():
@@ -209,7 +213,7 @@ class Match(Operator):
                     self._flip(row, weight, before, out)
 
     def _compatible(self, row: IdRow, other: IdRow) -> IdRow | None:
-        """Return the left row with the right row's bindings; None if the rows are incompatible."""
+        """Return a left row extended by a right row's bindings; None if the rows are incompatible."""
         overlap = self._overlap
         if overlap is not None and not any(row[column] and other[place] for column, place in overlap):
             return None

@@ -17,12 +17,13 @@ SortKey = tuple[Any, ...]
 
 @dataclass(slots=True)
 class _OrderedRows:
-    """The ordered rows of one group.
+    """The ordered rows of one group, as ORDER BY and LIMIT maintain them.
 
-    ``sorted`` are the sort keys of the group's rows, up to ``floor``, or of all rows if ``floor`` is None.
-    ``forms`` maps each row in the output to its output columns. ``output_order`` has the output rows in order
-    with their counts, and ``output`` maps each output row to its least key and its total count. ``bar`` is
-    the key of the last row within the limit, None while the group has fewer rows.
+    ``sorted`` are the sort keys of an ordered group's rows, up to ``floor``, or of all rows if ``floor`` is
+    None. ``forms`` maps each input row in the output of ORDER BY and LIMIT to its output columns.
+    ``output_order`` has the output rows in order with their counts, and ``output`` maps each output row to
+    its least key and its total count. ``bar`` is the sort key of the last row within LIMIT, None while the
+    group has fewer rows.
     """
 
     sorted: list[SortKey] = field(default_factory=list)
@@ -38,20 +39,21 @@ _ABSENT: tuple[SortKey, int] = ((), 0)
 
 @dataclass(eq=False, repr=False)
 class TopK(Operator):
-    """The rows at positions ``offset`` to ``offset + limit`` of the ordered input.
+    """ORDER BY with LIMIT: the rows at positions ``offset`` to ``offset + limit`` of the ordered input.
 
-    ``form`` returns the output columns of an input row. ``sort_key`` returns the sort key of an input row, a
-    total order over the output columns: tied rows have equal output columns. ``sort_key`` also receives a
-    key, and may return () for a row that sorts after that key.
+    The function ``form`` returns the output columns of an input row. ``sort_key`` returns the sort key of an
+    input row, a total order over the output columns: tied rows have equal output columns. The function
+    ``sort_key`` also receives a key as bound, and may return () for a row that sorts after the bound.
 
-    Keys are kept in sorted lists, with the row as their last part. The output is read again only if a change
-    falls before the end of the output. Rows far after that end are in no list, and most of them have no key,
-    until so many earlier rows have left that the output needs them.
+    The sort keys of the input rows are kept in sorted lists, with the row as their last part. The output of
+    ORDER BY with LIMIT is computed again only if a change falls before the end of the output. Rows far after
+    the end of the output are in no list, and most have no sort key, until so many earlier rows have left that
+    the output needs them.
 
     With ``by``, rows with equal values in the columns ``by`` form a group, which is ordered and cut
-    separately, as for LIMIT in a block that is evaluated graph by graph. Output rows of two groups must
-    differ. DISTINCT keeps the first of equal rows, so the least key of a row decides its position. The list
-    is rebuilt with ``spare`` additional rows, at least one, if it has become too long or too short.
+    separately, as for LIMIT in a block ``GRAPH ?g``. Output rows of two groups of an ordering must differ.
+    DISTINCT keeps the first of equal rows, so the least key of a row decides its position. The sorted list is
+    rebuilt with ``spare`` additional rows, at least one, if the list has become too long or too short.
     """
 
     schema: Schema
@@ -61,10 +63,10 @@ class TopK(Operator):
     limit: int | None
     by: Sequence[int] = ()
     spare: int = 64
-    # Each input row with its key (() if never computed) and its count.
+    # Each input row with its sort key (() if never computed) and its count.
     stored: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
     _groups: dict[IdRow, _OrderedRows] = field(default_factory=dict)
-    # Sort keys of the output rows in the last delta; the least key of each row.
+    # The sort keys of the output rows in the last delta: for each row its least key.
     _key_of: dict[IdRow, SortKey] = field(default_factory=dict)
     # Incremented by each step that may have changed the order of the output, even with an empty delta.
     revision: int = 0
@@ -72,12 +74,12 @@ class TopK(Operator):
     def __post_init__(self) -> None:
         self._end = None if self.limit is None else self._offset + self.limit
         self._is_unlimited = self.limit is None and not self._offset
-        # Number of keys to list; None lists all. With ``by`` all are listed, as `stored` mixes
-        # the rows of all groups.
+        # Number of sort keys to keep in the sorted list; None keeps all. With groups (``by``) all sort keys
+        # are listed, as `stored` mixes the rows of all groups.
         self._list_limit = None if self._end is None or self.by else self._end + self.spare
 
     def step(self, *changes: Delta) -> Delta:
-        """Return the delta of the output rows."""
+        """Return the delta of the ordered output rows."""
         out: Delta = {}
         output_keys: dict[IdRow, SortKey] = {}
         touched: dict[IdRow, _OrderedRows] = {}
@@ -107,7 +109,7 @@ class TopK(Operator):
         return out or EMPTY
 
     def rows(self) -> list[IdRow]:
-        """Return the output rows in order, each as often as its count."""
+        """Return the output rows in the order of ORDER BY, each as often as its count."""
         groups = self._groups.values()
         if self._is_unlimited:
             ordered = [key[-1] for each in groups for key in each.sorted]
@@ -115,7 +117,7 @@ class TopK(Operator):
         return [form for each in groups for form, count in each.output_order for _ in range(count)]
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the rows of the input, and the output rows."""
+        """Yield the rows of the ordering's input, and the output rows."""
         yield from super().referenced_rows()
         for group in list(self._groups.values()):
             yield from list(group.output)
@@ -125,7 +127,7 @@ class TopK(Operator):
         return {row: change[row] for row in sorted_in_slices(change, self._key_of.__getitem__)}
 
     def _apply(self, group: _OrderedRows, row: IdRow, weight: int) -> SortKey:
-        """Apply one changed row to its group; return the row's key, or () for a row after the floor."""
+        """Apply one changed row to its ordered group; return its sort key, or () after the listed rows."""
         known, floor = self.stored.get(row), group.floor
         if known is None:
             begun = self._sort_key(row, floor)
@@ -147,10 +149,10 @@ class TopK(Operator):
         return key
 
     def _refresh(self, group: _OrderedRows, output_keys: dict[IdRow, SortKey], out: Delta) -> bool:
-        """Read the output of a group again and set its bar; add the difference to ``out``.
+        """Compute the output rows of an ordered group again and set its bar; add the difference to ``out``.
 
-        The keys of old and new output rows are added to ``output_keys``. Returns False if rows and order are
-        unchanged.
+        The sort keys of old and new output rows are added to ``output_keys``. Returns False if the output
+        rows and their order are unchanged.
         """
         if group.floor is not None and len(group.sorted) <= (self._end or 0):
             for row, (key, count) in self.stored.items():

@@ -3,9 +3,10 @@
     FILTER(?v > ?limit)      with the rows (:a, 10), (:b, 20), (:c, 30) of ?who ?limit
     ?v = 25                  finds (:a, 10) and (:b, 20)
 
-The result contains all rows for which the condition can be true, and few other rows, which the filter above
-the join removes. Numbers of all types are ordered as doubles, with the tolerance of single precision, because
-SPARQL may promote numbers to single precision. Rows without a number are always in the result.
+The search by a number finds all rows for which the condition can be true, and a few others, which the filter
+above the join removes. Numbers of all types are ordered as doubles, with the tolerance of single precision,
+because SPARQL may promote numbers to single precision. Rows without a number are always found by a search,
+because the filter must decide on them.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from typing import Literal as OneOf
 from ..rows import Delta, IdRow
 
 NumberOf: TypeAlias = Callable[[int], float | None]
-"""Returns the number for a term id; None for a term that is not a finite number."""
+"""A function that returns the number for a term id; None for a term that is not a finite number."""
 Relation: TypeAlias = OneOf["<", ">", "="]
 _RELATIVE_TOLERANCE = 1e-6
-"""Relative tolerance of comparisons, wider than the rounding of a single-precision number."""
+"""Relative tolerance of comparisons of sorted numbers: more than the rounding of single precision."""
 _ABSOLUTE_TOLERANCE = 1e-30
-"""Absolute tolerance of comparisons, for numbers near zero."""
+"""Absolute tolerance of comparisons of sorted numbers, for numbers near zero."""
 _SORT_ABOVE = 32
-"""Added rows above which one sort of the whole list replaces single insertions."""
+"""Number of added rows above which one sort of the whole list replaces single insertions."""
 _FIRST: Any = (-inf,)
 _LAST: Any = (inf,)
-"""Sentinels that sort before and after every row."""
+"""Sentinels that sort before and after every row with a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class RowsInOrder:
         self.others: dict[IdRow, None] = {}
 
     def update(self, change: Delta) -> None:
-        """Apply a delta of the rows."""
+        """Apply a delta to the rows that are sorted by number."""
         added: list[tuple[float, IdRow]] = []
         for row, weight in change.items():
             before = self.rows.get(row, 0)
@@ -86,13 +87,13 @@ class RowsInOrder:
 
 
 class BoundedRows:
-    """Selects rows by several bounds: the rows of the bound with the shortest range."""
+    """Selects join rows by several comparisons: the rows of the comparison with the shortest range."""
 
     def __init__(self, bounds: Sequence[tuple[RowsInOrder, str]]) -> None:
         self._bounds = bounds
 
     def get(self, given: Sequence[int], default: Delta) -> Delta:
-        """Return the rows for ids of the compared variables; has the signature of an index's ``get``."""
+        """Return the rows for the term ids of the compared variables, with the signature of ``dict.get``."""
         best: tuple[int, int, int, RowsInOrder] | None = None
         for (rows, relation), term_id in zip(self._bounds, given, strict=True):
             number = rows.number_of(term_id)

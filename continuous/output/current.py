@@ -24,16 +24,16 @@ from .once import OnceEmission
 from .quad_counts import QuadCounts
 
 Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission | OnceEmission
-"""The relation-to-stream operator of one query; ``empty`` is the query's answer before the first
-evaluation."""
+"""The relation-to-stream operator of one query; ``empty`` is the answer before the first evaluation."""
 
 
 @dataclass(slots=True)
 class CurrentAnswer:
     """The answer after one evaluation; a call returns the answer as one line of JSON, and caches the line.
 
-    May be called in any thread. ``newer`` returns the newest visible evaluation and its version, if that
-    evaluation is later than evaluation ``number`` and left the answer unchanged without an event.
+    The current answer may be read in any thread. The function ``newer`` returns the query's newest visible
+    evaluation and its version, if that evaluation is later than evaluation ``number`` and left the answer
+    unchanged without an event.
     """
 
     emission: Emission
@@ -46,7 +46,7 @@ class CurrentAnswer:
     cached: tuple[tuple[Evaluation, int], str] | None = None
 
     def __call__(self) -> str | None:
-        """Return the line of the newest evaluation with this answer; None before the first evaluation."""
+        """Return the JSON line of the answer's newest evaluation; None before the first evaluation."""
         newer = None if self.newer is None else self.newer(self.number)
         if newer is None:
             if self.step is None:
@@ -73,8 +73,8 @@ def emission_of(
 ) -> Emission:
     """Return the relation-to-stream operator of a query.
 
-    ``non_empty`` suppresses empty answers. ``max_kept`` is the number of keys and rows that ONCE PER may
-    remember, 0 for any number.
+    The flag ``non_empty`` suppresses events of empty answers. ``max_kept`` is the number of keys and rows
+    that ONCE PER may remember, 0 for any number.
     """
     ordered = has_order(query.root)
     inner: SelectEmission | ConstructEmission

@@ -2,8 +2,8 @@
 
     istream  inserted rows      dstream  deleted rows      changes  both      rstream  all rows
 
-Rows are a multiset: duplicates count. Rows without ORDER BY are emitted in a fixed order, because the order
-in which joins find rows depends on earlier inputs.
+The rows of an answer are a multiset: duplicates count. Rows without ORDER BY are emitted in a fixed order,
+because the order in which joins find rows depends on earlier inputs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EmitElement: TypeAlias = Callable[[int, list[Quad], bool], None]
 class ChangedAnswer(Protocol):
     """An answer with the rows that the last evaluation deleted and inserted, each as often as it was changed.
 
-    ``rows`` are all rows after the evaluation, ``boolean`` is the answer of ASK.
+    ``rows`` are all rows of the answer after the evaluation, ``boolean`` is the answer of an ASK query.
     """
 
     @property
@@ -57,14 +57,14 @@ class ChangedAnswer(Protocol):
         ...
 
     def id_delta(self, *, whole: bool = False) -> Delta | None:
-        """Return the delta, or all rows if ``whole``, as ids in column order; None if the rows are terms."""
+        """Return the answer's delta, or all rows if ``whole``, as term ids; None if the rows are terms."""
         ...
 
 
 class EvaluationInfo(NamedTuple):
     """The members of an event about its evaluation: instant, dataset version, window, revised event, sources.
 
-    ``skipped`` is True for the report of a run of empty windows, which emits only deletions. ``repeats`` is
+    ``skipped`` is True for a report of a run of empty windows, which emits only deletions. ``repeats`` is
     True if retained elements are evaluated a second time.
     """
 
@@ -77,7 +77,7 @@ class EvaluationInfo(NamedTuple):
     repeats: bool = False
 
     def head(self) -> str:
-        """Return the members that begin every event, as the beginning of a JSON object."""
+        """Return the members with which the JSON object of every event of an evaluation begins."""
         text = f'{{"at":{self.at},"version":{self.version}'
         if self.window is not None:
             text += f',"window":{{"open":{self.window.open},"close":{self.window.close}}}'
@@ -88,14 +88,14 @@ class EvaluationInfo(NamedTuple):
 
 @dataclass(slots=True)
 class EmissionCounts:
-    """Numbers of rows emitted as inserted and as deleted, and of emitted whole answers."""
+    """Counts of the rows that a query has emitted as inserted and deleted, and of its whole answers."""
 
     rows_inserted: int = 0
     rows_deleted: int = 0
     answers: int = 0
 
     def add(self, kind: EventKind, rows: int) -> None:
-        """Count one event of kind ``kind`` with ``rows`` rows."""
+        """Count one emitted event of kind ``kind`` with ``rows`` rows."""
         if kind == "insert":
             self.rows_inserted += rows
         elif kind == "delete":
@@ -134,9 +134,9 @@ def _rows_of(kind: EventKind, answer: ChangedAnswer) -> Sequence[Solution]:
 
 @dataclass(slots=True)
 class SelectEmission:
-    """Emits the rows of SELECT as SPARQL Results JSON; ``ordered`` is True if the query has an ORDER BY.
+    """Emits the rows of a SELECT as SPARQL Results JSON; ``ordered`` is True for a query with ORDER BY.
 
-    ``head`` is the JSON text between the evaluation's members and the rows.
+    ``head`` is an event's JSON text between the evaluation's members and the rows.
     """
 
     output: Output
@@ -154,10 +154,10 @@ class SelectEmission:
         self.head = f',"head":{one_line(self.empty["head"])},"results":{{"bindings":['
 
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
-        """Return one event for each kind with rows; RSTREAM also emits an empty answer."""
+        """Return one event for each kind of change with rows; RSTREAM also emits an empty answer."""
         found: list[Event] = []
         for kind in _KINDS[self.output]:
-            # Rows without ORDER BY are written directly from ids if the answer supports that.
+            # Rows without ORDER BY are written directly from term ids if the answer supports that.
             direct = None if self.ordered else answer.json_rows(kind)
             number, listed = direct or self._json_of_terms(_rows_of(kind, answer))
             if number or (kind == "answer" and not (moment.skipped or self.non_empty)):
@@ -185,14 +185,14 @@ class SelectEmission:
 
 @dataclass(slots=True)
 class AskEmission:
-    """Emits the boolean of ASK at each change; ``emitted`` is the last emitted boolean."""
+    """Emits the boolean of an ASK at each change; ``emitted`` is the last emitted boolean."""
 
     emitted: bool | None = None
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     empty: dict[str, Any] = field(default_factory=lambda: {"head": {}, "boolean": False})
 
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
-        """Return one answer event if the boolean has changed since the last event."""
+        """Return one answer event if the boolean of ASK has changed since the last event."""
         if answer.boolean == self.emitted:
             return []
         self.emitted = answer.boolean
@@ -208,9 +208,9 @@ class AskEmission:
 class ConstructEmission:
     """Emits the quads of a CONSTRUCT as N-Quads, and as elements of the query's output stream.
 
-    ISTREAM and RSTREAM instantiate the template with the emitted rows. Outputs that delete quads count the
-    solutions of each quad, because a quad is deleted only when no solution yields it any longer. ``head`` is
-    the JSON text between the evaluation's members and the quads.
+    With ISTREAM and RSTREAM, a CONSTRUCT instantiates its template with the emitted rows. Outputs that delete
+    quads count the solutions of each quad, because a quad is deleted only when no solution yields it any
+    longer. ``head`` is an event's JSON text between the evaluation's members and the quads.
     """
 
     output: Output
@@ -225,16 +225,16 @@ class ConstructEmission:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns of solutions."""
+        """The names of the columns of the CONSTRUCT query's solutions."""
         return self.quads.names
 
     @property
     def counts_quads(self) -> bool:
-        """True if the output deletes quads."""
+        """True if the query's output mode deletes quads."""
         return "delete" in _KINDS[self.output]
 
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
-        """Return one event for each kind with quads; RSTREAM also emits an empty answer."""
+        """Return one event for each kind of change with quads; RSTREAM also emits an empty answer."""
         at, skipped, repeats = moment.at, moment.skipped, moment.repeats
         if self.counts_quads:
             delta = answer.id_delta()
@@ -248,7 +248,7 @@ class ConstructEmission:
     def changed(
         self, at: int, head: str, delta: Delta, *, skipped: bool = False, repeats: bool = False
     ) -> list[Event]:
-        """Return the events for a delta of solutions as ids; ``head`` comes from `EvaluationInfo.head`."""
+        """Return the events for a delta of id rows; ``head`` comes from `EvaluationInfo.head`."""
         deleted, inserted = self.quads.change(delta, ordered=self.ordered)
         signs: list[tuple[EventKind, list[Quad]]] = [("delete", deleted)]
         if self.output == "changes":
@@ -274,7 +274,7 @@ class ConstructEmission:
         skipped: bool,
         repeats: bool,
     ) -> list[Event]:
-        """Return the events for some quads, and pass the quads to the query's output stream."""
+        """Return the events for inserted or deleted quads, and pass these to the query's output stream."""
         events: list[Event] = []
         for kind, quads in signs:
             if quads or (kind == "answer" and not (skipped or self.non_empty)):

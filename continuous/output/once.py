@@ -2,9 +2,9 @@
 
     ONCE PER ?v … [EVERY d]    emits a row at t unless a row with its key was emitted at an instant > t - d
 
-A deletion is emitted only for a row that was emitted. The rows of one instant are checked one after the
-other, in the query's order or a fixed order, so that one row emits the key however the instant is split into
-transactions. Source: docs/semantics.md, section 8.
+With ONCE PER, a deletion is emitted only for a row that was emitted. For ONCE PER, the rows of one instant
+are checked one after the other, in the query's order or a fixed order, so that one row emits the key however
+the instant is split into transactions. Source of ONCE PER: docs/semantics.md, section 8.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .emission import ChangedAnswer, ConstructEmission, EmissionCounts, Evaluati
 
 @dataclass(frozen=True, slots=True)
 class EmittedAnswer:
-    """The part of an answer that ONCE PER emits; ``standing`` counts emitted rows still in the answer."""
+    """The part of an answer that ONCE PER emits; ``standing`` counts emitted rows still in it."""
 
     deleted: Sequence[Solution]
     inserted: Sequence[Solution]
@@ -33,19 +33,19 @@ class EmittedAnswer:
 
     @property
     def rows(self) -> Sequence[Solution]:
-        """The emitted rows still in the answer, built on demand because most outputs ignore them."""
+        """The rows that ONCE PER has emitted and that are still in the answer, built on demand."""
         return tuple(self.standing.elements())
 
     def json_rows(self, kind: EventKind) -> None:
-        """Return None, because the rows are terms without term ids."""
+        """Return None, because the rows that ONCE PER passes are terms without term ids."""
 
     def id_delta(self, *, whole: bool = False) -> None:
-        """Return None, because the rows are terms without term ids."""
+        """Return None, because the rows that ONCE PER passes are terms without term ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnceSnapshot:
-    """Keys with the instants of their last emissions, oldest first, and emitted rows still in the answer."""
+    """The state of ONCE PER: keys with the instants of their last emissions, and emitted rows."""
 
     emitted_at: list[tuple[Solution, int]]
     standing: list[tuple[Solution, int]]
@@ -53,10 +53,10 @@ class OnceSnapshot:
 
 @dataclass(slots=True)
 class OnceEmission:
-    """Suppresses repeated keys, and passes the other rows to ``inner``, which writes the events.
+    """The ONCE PER operator: suppresses rows with repeated keys; ``inner`` writes events of the others.
 
-    ``places`` are the positions of the key in a row. ``max_entries`` bounds the remembered keys and rows; 0
-    for no bound.
+    ``places`` are the positions of the ONCE PER key in a row. ``max_entries`` bounds the keys and rows that
+    ONCE PER remembers; 0 is no bound.
     """
 
     inner: SelectEmission | ConstructEmission
@@ -68,7 +68,7 @@ class OnceEmission:
 
     @property
     def counts(self) -> EmissionCounts:
-        """The numbers of emitted rows."""
+        """The counts of rows that the query has emitted."""
         return self.inner.counts
 
     @property
@@ -91,15 +91,15 @@ class OnceEmission:
         return self.inner.events(moment, EmittedAnswer(deleted, inserted, self.standing))
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
-        """Return all rows of the answer, including suppressed rows, as one line of JSON."""
+        """Return all rows of the answer, including rows that ONCE PER suppressed, as one line of JSON."""
         return self.inner.current(moment, answer)
 
     def snapshot(self) -> OnceSnapshot:
-        """Return the remembered keys and rows for a checkpoint."""
+        """Return the keys and rows that ONCE PER remembers, for a checkpoint."""
         return OnceSnapshot(list(self.emitted_at.items()), list(self.standing.items()))
 
     def restore(self, kept: OnceSnapshot) -> None:
-        """Restore the remembered keys and rows from a checkpoint."""
+        """Restore the keys and rows that ONCE PER remembers from a checkpoint."""
         self.emitted_at, self.standing = OrderedDict(kept.emitted_at), Counter(dict(kept.standing))
         if isinstance(self.inner, ConstructEmission):
             self.inner.resume(EmittedAnswer((), (), self.standing))
@@ -124,7 +124,7 @@ class OnceEmission:
         return many > 0
 
     def _forget(self, at: int) -> None:
-        """Forget keys whose last emission was at least EVERY milliseconds before instant ``at``."""
+        """Forget ONCE PER keys whose last emission was at least EVERY milliseconds before instant ``at``."""
         emitted_at, every = self.emitted_at, self.every_ms
         while every is not None and emitted_at and next(iter(emitted_at.values())) <= at - every:
             emitted_at.popitem(last=False)

@@ -1,8 +1,8 @@
 """Counts of the quads in a CONSTRUCT answer, maintained by deltas of the solutions.
 
-A quad is in the answer while at least one solution yields it. A delta of the solutions changes the counts of
-the quads that these solutions yield. An event contains the quads whose count leaves or reaches 0, so the cost
-of an event depends on the size of the delta and not of the answer.
+A quad is in a CONSTRUCT answer while at least one solution yields it. A delta of the solutions changes the
+counts of the quads that these solutions yield. An event of a CONSTRUCT contains the quads whose count leaves
+or reaches 0, so the cost of an event depends on the size of the delta and not of the answer.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..slices import PAUSE, pausing
 class QuadCounts:
     """Counts how many solutions yield each quad of an answer; used by the engine's thread only.
 
-    Law: `change` returns the difference of the sets of quads before and after a delta of the solutions.
-    ``names`` are the names of the solutions' columns.
+    Law of the quad counts: `change` returns the difference of the sets of quads before and after a delta of
+    the solutions. ``names`` are the names of the solutions' columns.
     """
 
     def __init__(self, keys: QuadKeys, dictionary: TermDictionary) -> None:
-        """Start with an empty answer; the ids in ``keys`` belong to ``dictionary``."""
+        """Start with an empty answer; the term ids in ``keys`` belong to ``dictionary``."""
         self.names = keys.names
         self._keys, self._dictionary = keys, dictionary
         self._counts: dict[IdRow, int] = {}
@@ -36,7 +36,7 @@ class QuadCounts:
         return len(self._counts)
 
     def change(self, delta: Delta, *, ordered: bool) -> tuple[list[Quad], list[Quad]]:
-        """Apply a delta of the solutions; return the deleted and the inserted quads.
+        """Apply a delta of a CONSTRUCT's solutions; return the deleted and the inserted quads.
 
         Args:
             delta: solutions with their weights, as ids in the order of the columns.
@@ -72,12 +72,12 @@ class QuadCounts:
         return found
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the id rows that the next change needs."""
+        """Yield the id rows that the next change of the quad counts needs."""
         yield from self._keys.referenced_rows()
         yield from list(self._counts)
 
     def _arranged(self, delta: Delta, *, ordered: bool) -> list[IdRow]:
-        """Return the rows of a delta, deletions first, each part in its given order or in the fixed order."""
+        """Return the solutions of a delta, deletions first, each part in its given or fixed order."""
         deleted = [row for row, weight in delta.items() if weight < 0]
         inserted = [row for row, weight in delta.items() if weight > 0]
         for rows in () if ordered else (deleted, inserted):

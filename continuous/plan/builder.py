@@ -29,7 +29,7 @@ from .plan import CLOCK_KEY, PlanNode, SourceKey, source_key
 
 TRIPLE = ("s", "p", "o")
 _TURNED: dict[str, Relation] = {"<": ">", ">": "<", "=": "="}
-"""The comparison operator with its sides exchanged."""
+"""Each comparison operator with its counterpart for exchanged sides, for example ``<`` and ``>``."""
 
 
 @dataclass(slots=True)
@@ -58,26 +58,26 @@ class PatternScope:
 
     @property
     def columns(self) -> list[Var]:
-        """The variables that enclosing blocks ``GRAPH ?g`` and ``STREAM ?s`` bind."""
+        """The variables of the blocks ``GRAPH ?g`` and ``STREAM ?s`` that enclose the pattern."""
         columns = [self.graph] if isinstance(self.graph, Var) else []
         return [*columns, Var(self.stream)] if self.stream else columns
 
     @property
     def context(self) -> Names:
-        """The names of the variables in `columns`."""
+        """The names of the variables of the enclosing blocks ``GRAPH ?g`` and ``STREAM ?s``."""
         return frozenset(each.name for each in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """A node of the plan under construction, by its position, and the schema of the node's rows."""
+    """A node of the plan under construction, by its position in the plan, and the schema of its rows."""
 
     place: int
     schema: Schema
 
 
 class PlanBuilder:
-    """Collects plan nodes, each after its inputs; equal sources share one node."""
+    """Collects plan nodes, each after its input nodes; two reads of the same input share one node."""
 
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
@@ -106,7 +106,7 @@ class PlanBuilder:
         return Var(f"_:{stem}{next(self._fresh)}")
 
     def pinned(self, term: Term) -> int:
-        """Return the id of a constant, pinned until the plan is released."""
+        """Return the term id of a constant, pinned in the dictionary until the plan is released."""
         term_id = self.compilation.terms.ids[canonical(term)]
         self.compilation.pins.pin([term_id])
         return term_id
@@ -126,7 +126,7 @@ class PlanBuilder:
         return self._merge(True) if scope.window == MERGED else self._window("times", ("time",), scope)
 
     def streams(self, scope: PatternScope) -> PlanOutput:
-        """Return the present streams of a window with a variable stream, as one column named by the scope."""
+        """Return the streams met so far in a window on a stream variable, as one column of stream IRIs."""
         assert scope.window is not None and scope.stream is not None
         key = source_key("streams", scope.window)
         given = self._source(key, Schema.bound("stream"), "streams")
@@ -134,14 +134,14 @@ class PlanBuilder:
         return self.add("named", named, [given])
 
     def table(self, node: TableNode) -> PlanOutput:
-        """Return the rows of a static part, or the row of the clock."""
+        """Return the rows of a static part, or the one row with the current instant."""
         if node.name == CLOCK.name:
             return self._source(CLOCK_KEY, Schema.bound(NOW), "clock")
         schema = Schema(tuple(self.compilation.tables[node.name]), node.certain)
         return self._source(source_key("table", node.name), schema, "table", node.name)
 
     def _source(self, key: SourceKey, schema: Schema, label: str, detail: str = "") -> PlanOutput:
-        """Return the node that receives the deltas of source ``key``."""
+        """Return the plan node that receives the deltas of the input with source key ``key``."""
         if key not in self._sources:
             self._sources[key] = PlanOutput(len(self.nodes), schema)
             static = label == "table"
@@ -149,7 +149,10 @@ class PlanBuilder:
         return self._sources[key]
 
     def _window(self, kind: str, more: tuple[str, ...], scope: PatternScope) -> PlanOutput:
-        """Return the node of a window's deltas; a variable stream adds the stream as last column."""
+        """Return the node that receives a window's deltas.
+
+        A stream variable adds the stream as last column of the window's rows.
+        """
         assert scope.window is not None
         names = (*TRIPLE, *more, *(("stream",) if scope.stream else ()))
         stream = self.declared[scope.window].stream
@@ -220,9 +223,10 @@ class PlanBuilder:
         return self.add("constant", linear.AddColumn(schema, lambda row: term_id), [built], f"?{name}")
 
     def join(self, *inputs: PlanOutput, conditions: Sequence[Expr] = ()) -> PlanOutput:
-        """Join inputs; ids in rows of static tables stay pinned by the tables.
+        """Join planned inputs of a query's plan.
 
-        The join may omit rows for which one of ``conditions`` is not true.
+        Ids in rows of static tables need no pins of the plan, because the tables pin these ids. The join may
+        omit rows for which one of ``conditions`` is not true.
         """
         operator = DeltaJoin([each.schema for each in inputs])
         nodes = [self.nodes[each.place] for each in inputs]
@@ -234,7 +238,7 @@ class PlanBuilder:
         return self.add("join", operator, inputs)
 
     def union(self, left: PlanOutput, right: PlanOutput) -> PlanOutput:
-        """Return the rows of both inputs."""
+        """Plan UNION: return the rows of both inputs."""
         names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
         schema = Schema(names, left.schema.certain & right.schema.certain)
         operator = linear.UnionAll(schema, left.schema.columns(names), right.schema.columns(names))
@@ -251,19 +255,22 @@ class PlanBuilder:
         return self.add("extend", operator, [built], f"?{name}", [expr])
 
     def project(self, built: PlanOutput, names: Sequence[str]) -> PlanOutput:
-        """Project to columns ``names``; an input with exactly these columns is returned unchanged."""
+        """Project the rows of a planned input to the columns ``names``.
+
+        An input with exactly the columns ``names`` is returned unchanged.
+        """
         if tuple(names) == built.schema.vars:
             return built
         schema = Schema(tuple(names), built.schema.certain & frozenset(names))
         return self.add("project", linear.Projection(schema, built.schema.columns(names)), [built])
 
     def distinct(self, built: PlanOutput) -> PlanOutput:
-        """Return each distinct row once."""
+        """Plan DISTINCT: return each distinct row once."""
         return self.add("distinct", linear.Deduplicate(built.schema), [built])
 
 
 def _bounds(condition: Expr, node: PlanNode) -> Iterator[Bound]:
-    """Yield the comparisons of a static input's columns with variables that the input does not bind."""
+    """Yield the comparisons, in a filter, of a static input's columns with variables of other join inputs."""
     match condition:
         case Call(("<" | "<=" | ">" | ">=" | "=") as name, (Var(left), Var(right))) if node.static:
             turned = _TURNED[name[0]]

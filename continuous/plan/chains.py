@@ -1,14 +1,15 @@
-"""Generated code that processes one row: filters and new columns, up to a delta or a GROUP BY.
+"""Generated code that processes one row: filters and computed columns, up to a delta or a GROUP BY.
 
-A row that leaves a window evaluates the same expressions as when it entered. If the expressions cost more
-than a look-up, generated code stores the result of an entering row until the row leaves, so that expiry
-evaluates no expression:
+A row that leaves a window evaluates the same expressions as when it entered. If the expressions of filters
+and columns cost more than a look-up, generated code stores the result of an entering row until the row
+leaves, so that expiry evaluates no expression:
 
-    made = memo.pop(row, ABSENT) if w < 0 else ABSENT     None: a filter dropped the row
+    made = memo.pop(row, ABSENT) if w < 0 else ABSENT     None: a filter dropped the row before
     if made is ABSENT: filters, columns ...; memo[row] = the result
 
-Expressions depend on the row alone, since the instant is a column, so both ways give the same result. A row
-that enters several times and leaves once at a time is evaluated again, because the memo no longer has it.
+Expressions depend on the row alone, since the instant is a column, so the stored and the repeated evaluation
+give the same result. A row that enters several times and leaves once at a time is evaluated again, because
+the memo of results no longer has the row.
 """
 
 from __future__ import annotations
@@ -31,22 +32,23 @@ from .plan import PlanNode
 
 @dataclass(slots=True)
 class RowMemos:
-    """Results of expressions that generated code stores.
+    """Results of expressions that generated code stores for rows in windows.
 
-    ``rows`` maps the last operator of a chain to the results for present rows; a result begins with a row of
-    term ids. ``columns`` maps operators after a join to the ids of their computed columns.
+    ``rows`` maps the last operator of a chain of filters and columns to the results for present rows; a
+    result begins with a row of term ids. ``columns`` maps the computed columns after a join to the term ids
+    of their values.
     """
 
     rows: dict[int, dict[IdRow, tuple[Any, ...] | None]] = field(default_factory=dict)
     columns: dict[int, ColumnMemo] = field(default_factory=dict)
 
     def forget_rows(self) -> None:
-        """Delete the results for rows; the ids of columns stay, because these depend on nothing but ids."""
+        """Delete the stored results for rows; stored ids of computed columns stay valid."""
         for memo in self.rows.values():
             memo.clear()
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the stored rows and the ids of columns; see `Operator.referenced_rows`."""
+        """Yield stored rows and ids, which the sweep must not delete; see `Operator.referenced_rows`."""
         for memo in self.rows.values():
             for made in list(memo.values()):
                 if made is not None:
@@ -57,19 +59,19 @@ class RowMemos:
 
 _ABSENT = object()
 _COSTLY_CALLS = 4
-"""Operations below which repeating an evaluation is faster than storing its result."""
+"""Number of operations below which repeating an evaluation is faster than storing its result."""
 _CALLS_OF_AN_ID = 2
-"""Operations that cost as much as the look-up of a computed value's id."""
+"""Number of operations that cost as much as the look-up of a computed value's term id."""
 _LEAST_VALUES = 1_024
-"""Least capacity of a column's memo, which is cleared when it is full."""
+"""Least number of ids that the memo of a computed column stores before it is cleared."""
 
 
 class ColumnMemo(dict[Any, int]):
-    """The ids of a computed column, by the ids that the column is computed from.
+    """The term ids of a computed column's values, by the ids that each value is computed from.
 
-    A row that joins with many others is evaluated once. The dictionary never reuses an id, so an entry of a
-    deleted row is not wrong. The memo is cleared when it has more than twice as many entries as the join has
-    rows.
+    The expression is evaluated only once for a row that joins with many others. The dictionary never reuses
+    an id, so a memo entry of a deleted row is not wrong. The memo of a computed column is cleared when it has
+    more than twice as many entries as the join has rows.
     """
 
     def __init__(self, join: DeltaJoin) -> None:
@@ -78,7 +80,7 @@ class ColumnMemo(dict[Any, int]):
         self._most = _LEAST_VALUES
 
     def keep(self, key: Any, term_id: int) -> int:
-        """Store an id and return it."""
+        """Store the id of a computed value in the memo, and return the id."""
         if len(self) >= self._most:
             self._most = max(_LEAST_VALUES, 2 * self._join.size())
             if len(self) >= self._most:
@@ -88,7 +90,7 @@ class ColumnMemo(dict[Any, int]):
 
 
 class RowBody:
-    """Writes the innermost lines of the loops of one plan."""
+    """Writes the innermost lines of the loops in a plan's generated function."""
 
     def __init__(self, nodes: Sequence[PlanNode], out: ExpressionEmitter, memos: RowMemos) -> None:
         self._nodes = nodes
@@ -105,11 +107,11 @@ class RowBody:
         counted: bool = False,
         once: bool = False,
     ) -> None:
-        """Write the code for one row, up to the last operator of the chain, which stores or emits the row.
+        """Write the code for one row, up to the chain's last operator, which stores or emits the row.
 
-        The scan or join at the head of the chain has emitted the row already, and ``counted`` says that the
-        row is counted. ``remembered`` is the local with the row if the row's result may be stored. With
-        ``once``, the caller guarantees that the loop makes no row twice.
+        The scan or join before the chain's filters and columns has emitted the row already, and ``counted``
+        says that the row is counted. ``remembered`` is the local variable with the row if the row's result
+        may be stored. With ``once``, the caller guarantees that the generated loop makes no row twice.
         """
         out, last = self._out, chain[-1]
         if len(chain) > 1 and not counted and not takes_rows(self._nodes[chain[0]]):
@@ -132,7 +134,7 @@ class RowBody:
         out.known = known
 
     def renames(self, chain: list[int], given: Sequence[str]) -> bool:
-        """Return True if the chain only renames columns, so that rows of columns ``given`` stay unchanged."""
+        """Return True if operators only rename columns, so that rows of columns ``given`` stay unchanged."""
         columns: dict[str, int] = {name: place for place, name in enumerate(given)}
         for node in [self._nodes[place] for place in chain]:
             if isinstance(node.operator, linear.Scan):
@@ -149,17 +151,17 @@ class RowBody:
         return [columns.get(name) for name in self._nodes[chain[-1]].schema.vars] == [*range(len(given))]
 
     def whole(self, chain: list[int], slots: dict[str, str]) -> bool:
-        """Return True if no node of the chain drops a variable, so that two different rows stay different.
+        """Return True if no operator of a chain drops a variable, so that two different rows stay different.
 
-        A dropped name may denote another variable after the node that drops it.
+        A name that one plan node drops may denote another variable after this node.
         """
         return all(slots.keys() <= set(self._nodes[each].schema.vars) for each in chain)
 
     def _pays(self, chain: list[int]) -> bool:
-        """Return True if evaluating a row costs more than storing its result.
+        """Return True if evaluating a chain's expressions for a row costs more than storing the result.
 
-        The memo does not record which filter dropped a row, so a chain with two counting filters is not
-        stored.
+        The memo of results does not record which filter dropped a row, so a chain with two counting filters
+        is not stored.
         """
         nodes = [self._nodes[place] for place in chain]
         exprs = [expr for node in nodes for expr in node.exprs if expr]
@@ -170,11 +172,11 @@ class RowBody:
         return len(self._counted(chain)) < 2 and calls >= _COSTLY_CALLS
 
     def _counted(self, chain: list[int]) -> list[int]:
-        """Return the filters of the chain that count the rows they pass."""
+        """Return the filters of a chain whose passed rows are counted."""
         return [each for each in chain[:-1] if isinstance(self._nodes[each].operator, linear.RowFilter)]
 
     def _remembered(self, chain: list[int], slots: dict[str, str], row: str) -> list[str]:
-        """Write `_compute` for a new row, and the look-up of the stored result for a row that leaves."""
+        """Write code that evaluates entering rows, and looks up the stored results of leaving rows."""
         out, last = self._out, chain[-1]
         memo = out.name_of(self._memos.rows.setdefault(last, {}), "memo")
         operator = self._nodes[last].operator
@@ -200,9 +202,9 @@ class RowBody:
         return names
 
     def _compute(self, chain: list[int], slots: dict[str, str], dropped: str = "") -> None:
-        """Write filters and new columns; ``dropped`` is the code for a row that a filter drops."""
+        """Write the code of filters and computed columns; ``dropped`` is the code for a dropped row."""
         out = self._out
-        # For each new column, the columns of the join at the head that the column is computed from.
+        # For each computed column, the columns of the preceding join that the value is computed from.
         read: dict[str, Names] = {}
         for place in chain:
             node = self._nodes[place]
@@ -230,14 +232,14 @@ class RowBody:
                     out.known.pop(name, None)
 
     def _of_one_input(self, head: int, names: Names, expr: Expr) -> bool:
-        """Return True if an expression reads columns of only one input of the join at the chain's head."""
+        """Return True if an expression reads columns of only one input of the join before the chain."""
         join = self._nodes[head].operator
         if not isinstance(join, DeltaJoin) or not names or not _calls(expr) or is_volatile(expr):
             return False
         return any(names <= set(schema.vars) for schema in join.inputs)
 
     def _remembered_column(self, head: int, place: int, names: Sequence[str], slots: dict[str, str]) -> None:
-        """Write a new column whose id is stored under the ids of the columns it is computed from."""
+        """Write the code of a computed column, whose id is stored under the ids that it is computed from."""
         out, node = self._out, self._nodes[place]
         name, made = node.schema.vars[-1], out.fresh("i")
         join = self._nodes[head].operator
@@ -256,7 +258,7 @@ class RowBody:
         slots[name] = made
 
     def _id(self, name: str, slots: dict[str, str]) -> str:
-        """Return the text of a column's id; a column with only a value gets code for the id."""
+        """Return Python code for a column's id; a column with only a value gets code that finds the id."""
         slot = slots.get(name)
         if slot is None:
             return "0"
@@ -273,12 +275,12 @@ class RowBody:
         return result
 
     def _ids(self, names: Sequence[str], slots: dict[str, str]) -> str:
-        """Return the text of a row with these columns; the name "" stands for an unbound column."""
+        """Return Python code for a row with these columns; the name "" stands for an unbound column."""
         cells = [self._id(name, slots) if name else "0" for name in names]
         return f"({', '.join(cells)}{',' * (len(cells) == 1)})"
 
     def _made(self, last: int, slots: dict[str, str]) -> list[str]:
-        """Return the texts of the last operator's input: a row, or a group's key and accumulated values."""
+        """Return Python code for the last operator's input: a row, or a group's key and aggregated values."""
         out, node = self._out, self._nodes[last]
         group = node.operator
         if not isinstance(group, GroupAggregate):
@@ -303,7 +305,7 @@ class RowBody:
         return made
 
     def _take(self, last: int, group: GroupAggregate, made: list[str], weight: str) -> None:
-        """Write the code that adds the row to its group."""
+        """Write the code that adds a row to its group of GROUP BY."""
         out = self._out
         key, *given = made
         out.line(f"group = t{last}.get({key})")
@@ -317,19 +319,19 @@ class RowBody:
 
 
 def _calls(expr: Expr) -> int:
-    """Return the number of operations in an expression."""
+    """Return the number of operator and function calls in an expression."""
     return sum(isinstance(each, Call | FunctionCall) for each in sub_expressions(expr))
 
 
 def _only(node: PlanNode) -> Expr:
-    """Return the expression of a filter or a new column."""
+    """Return the only expression of a filter or of a computed column."""
     (expr,) = node.exprs
     assert expr is not None
     return expr
 
 
 def takes_rows(node: PlanNode) -> bool:
-    """Return True for nodes that a loop processes row by row, and for the GROUP BY at a loop's end."""
+    """Return True for plan nodes that a loop processes row by row, and for a GROUP BY at the loop's end."""
     operator = node.operator
     if isinstance(operator, linear.RowFilter | linear.AddColumn):
         return bool(node.exprs)

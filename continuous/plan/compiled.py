@@ -1,10 +1,11 @@
 """A plan compiled to one generated Python function.
 
 The operators of a plan are the readable form of the generated function and its test: both give the same
-deltas. The loops are generated: probes of joins are nested, filters and expressions run in the innermost
-loop, and the rows of a GROUP BY are accumulated there, without a delta between these steps. Operators that
-are not loops over rows (stars, matching, ordering, paths) are called as they are. The function counts the
-rows that each operator emits. A second form of the function, which runs at few steps, also measures CPU time.
+deltas. The loops over rows are generated: probes of joins are nested, filters and expressions run in the
+innermost loop, and the rows of a GROUP BY are accumulated there, without a delta between these steps.
+Operators that are not loops over rows (stars, matching, ordering, paths) are called as they are. The function
+generated from a plan counts the rows that each operator emits. A second form of the generated function, which
+runs at few steps, also measures CPU time.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ from .plan import Plan, PlanNode, SourceKey
 _DEEPEST_JOIN = 12
 """Inputs of the largest join that is written as nested loops, since Python limits nested blocks to 20."""
 _LARGE = 256
-"""Rows of a first step for which generating a function pays."""
+"""Number of input rows of a plan's first step from which generating a function pays."""
 
 
 class EnclosingLoop(Protocol):
-    """A loop around the steps of a plan, which places the steps in its own code.
+    """A generated loop that contains the code of a plan's steps, so that many steps run in one call.
 
-    ``sources`` names the locals with the windows' deltas. ``only`` gives the predicate of windows whose
-    triples all have one predicate. ``stars`` names, by the position of a star, the local with rows that the
-    loop makes instead of the star. ``head`` is the ``def`` line of the loop's function.
+    ``sources`` names the local variables of the loop that hold the windows' deltas. ``only`` gives, for
+    windows whose triples all have one predicate, the id of this predicate. ``stars`` maps a star's position
+    in the plan to the local variable with rows that the loop makes instead. ``head`` is the ``def`` line of
+    the generated function that contains the loop.
     """
 
     head: str
@@ -45,32 +47,36 @@ class EnclosingLoop(Protocol):
     stars: Mapping[int, str]
 
     def write(self, out: ExpressionEmitter, steps: Callable[[], str], delta: str) -> None:
-        """Write the lines of the loop.
+        """Write the lines of a loop around a plan's steps.
 
-        ``steps`` returns the lines of one step; ``delta`` is the local that contains the answer's delta after
+        ``steps`` returns the lines of one step; ``delta`` is the local variable with the answer's delta after
         a step.
         """
         ...
 
 
 class CompiledPlan:
-    """Runs a plan by its generated function, which is generated again when a join chooses another route.
+    """Runs a plan by a generated function, which is generated again when a join changes its order of probes.
 
-    The function works on the state of the plan's operators, so function and operators can alternate. The
-    operators run the first step unless that step is large: many plans run only one step, because their query
-    joins a group before the second step, and a start should not wait for thousands of functions. ``renewals``
-    counts how often the function was generated. ``special`` is the number of the next measured step, before
-    which joins choose their routes again.
+    The generated function works on the state of the plan's operators, so function and operators can
+    alternate. The operators run a plan's first step unless that step is large: many plans run only one step,
+    because their query joins a group before the second step, and a server start should not wait for the
+    generation of thousands of functions. ``renewals`` counts how often the function was generated.
+    ``special`` is the number of the next step that measures CPU time, before which joins choose their probe
+    order again.
     """
 
     def __init__(
         self, plan: Plan, context: ExpressionContext, *, replan: int = 16, replan_most: int = 1024
     ) -> None:
-        """Measure step number ``replan``, then at doubling intervals of at most ``replan_most`` steps."""
+        """Measure step ``replan``, then at doubling intervals of at most ``replan_most`` steps.
+
+        A measured step also measures CPU time.
+        """
         self.plan = plan
         self.context = context
         self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, DeltaJoin)]
-        # Number of steps between two measured steps, and the number of the next measured step.
+        # The number of steps between two steps that measure CPU time, and the number of the next such step.
         self._replan_every = self._replan_at = replan
         self._replan_most = replan_most
         self.special = 0
@@ -81,11 +87,11 @@ class CompiledPlan:
         self._timed: Any = None
 
     def loop(self, around: EnclosingLoop) -> tuple[str, Any]:
-        """Return the source text and the function of a loop around the steps before ``special``."""
+        """Return the source text and the function of a loop around the steps before step ``special``."""
         return _Writer(self.plan, self.context, self._memos).write_loop(around)
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
-        """Run one step, as `Plan.step` does."""
+        """Run one step of the plan by the generated function, as `Plan.step` does by the operators."""
         figures = self.plan.figures
         figures.steps = steps = figures.steps + 1
         if steps < self.special:
@@ -94,9 +100,12 @@ class CompiledPlan:
         return self._special_step(changes, steps)
 
     def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
-        """Run the first step, or a measured step, before which joins choose their routes again."""
+        """Run the first step, or a step that measures CPU time.
+
+        Before a measured step, joins choose their order of probes again.
+        """
         if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
-            self.plan.figures.steps -= 1  # `Plan.step` counts the step again
+            self.plan.figures.steps -= 1  # `Plan.step` counts this step of the plan again.
             return self.plan.step(changes)
         timed = steps >= self._replan_at
         if timed:
@@ -106,7 +115,7 @@ class CompiledPlan:
             self._renew()
         self.special = self._replan_at
         if timed and self._timed is None:
-            # The timed form of the function reads the clock after each loop.
+            # The form of the generated function that measures CPU time reads the clock after each loop.
             _, self._timed = _Writer(self.plan, self.context, self._memos, timed=True).write()
         self.plan.figures.timed_steps += timed
         step = self._timed if timed else self._step
@@ -115,12 +124,12 @@ class CompiledPlan:
         return delta
 
     def outdate(self) -> None:
-        """Discard the function after the replacement of a join's input; it is generated again on demand."""
+        """Discard the generated function, because a join's input was replaced; generate it on demand."""
         self._step, self.special = None, 0
 
     @property
     def text(self) -> str:
-        """The source text of the function."""
+        """The source text of the plan's generated function."""
         if self._step is None:
             self._renew()
         return self._source
@@ -131,16 +140,19 @@ class CompiledPlan:
         self.renewals += 1
 
     def forget(self) -> None:
-        """Delete stored results for rows, because a step by the operators does not maintain them."""
+        """Delete the stored results of expressions, which a step by the operators does not maintain."""
         self._memos.forget_rows()
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the stored results of rows that have not left yet; see `Operator.referenced_rows`."""
+        """Yield the stored results of expressions for rows in windows; see `Operator.referenced_rows`."""
         yield from self._memos.referenced_rows()
 
 
 class _Writer:
-    """Writes the source text of a plan's function; all forms of the function share ``memos``."""
+    """Writes the source text of a plan's function.
+
+    All forms of the function share the stored results ``memos``.
+    """
 
     def __init__(
         self, plan: Plan, context: ExpressionContext, memos: RowMemos, *, timed: bool = False
@@ -155,11 +167,12 @@ class _Writer:
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
-        # The loop around the steps, and the operators whose emitted rows are counted in locals of the loop.
+        # The generated loop around the steps, and the operators whose emitted rows are counted in local
+        # variables.
         self._around: EnclosingLoop | None = None
         self._counted: list[int] = []
-        # Scans whose rows a join makes while it loops over triples, each with the texts of the triples and of
-        # a row.
+        # Scans whose rows a join makes while it loops over triples, by position, each with the Python
+        # expressions of the triples and of a row.
         self._in_line: dict[int, tuple[str, str]] = {}
 
     def write(self) -> tuple[str, Any]:
@@ -179,7 +192,7 @@ class _Writer:
         around.write(out, self._steps_apart, f"d{self._root}")
         begin = [f"number{each} = 0" for each in self._counted] + out.begin
         out.lines[:0] = [f"    {line}" for line in begin]
-        out.depth = 2  # inside the ``finally`` clause at the end of the loop
+        out.depth = 2  # The following lines stand in the ``finally`` clause at the end of the generated loop.
         out.line(*[f"rows_out[{each}] += number{each}" for each in self._counted], *out.end)
         return out.source(around.head), out.build(around.head, "run")
 
@@ -189,7 +202,7 @@ class _Writer:
         return "\n".join(lines)
 
     def _steps(self) -> None:
-        """Write the lines of one step, which leave the root's delta in a local."""
+        """Write the lines of one step, which leave the delta of the plan's answer in a local variable."""
         out = self._out
         out.names["EMPTY"] = EMPTY
         values = out.context.values
@@ -197,7 +210,8 @@ class _Writer:
         out.names["rows_out"] = self._figures.rows
         out.names["budget"] = self._budget
         if any(isinstance(node.operator, DeltaJoin) for node in self._nodes):
-            # Rows that joins have made, and the number of rows at which the step checks the budget.
+            # Local variables of the generated code: the rows that joins have made, and the number of rows at
+            # which the step checks the budget.
             out.line("joined, look = 0, budget.next_check")
         if self._timed:
             out.names["spent"] = self._figures.spent
@@ -246,14 +260,14 @@ class _Writer:
         self._count(place)
 
     def _count(self, place: int) -> None:
-        """Write the code that counts the rows of a complete delta."""
+        """Write the code that counts the rows of a delta that is complete."""
         number = f"number{place}" if self._out.in_loop else f"rows_out[{place}]"
         self._out.line(f"if d{place}: {number} += len(d{place})")
         if self._out.in_loop:
             self._counted.append(place)
 
     def _loop(self, place: int, node: PlanNode) -> None:
-        """Write a loop over one delta, for a scan or an operator on single rows, and the chain after it."""
+        """Write a loop over the delta of a scan or row-by-row operator, and the operators after it."""
         out, operator = self._out, node.operator
         (given,) = node.inputs
         chain = self._chain(place)
@@ -296,13 +310,13 @@ class _Writer:
         self._close_sink(chain)
 
     def _joins(self, place: int) -> bool:
-        """Return True in a loop if a single input of a join reads the node."""
+        """Return True if, in a generated loop, the only reader of a plan node is one input of a join."""
         alone = self._out.in_loop and self._consumers[place] == 1
         join = self._nodes[self._next[place]].operator if alone else None
         return isinstance(join, DeltaJoin) and len(join.inputs) <= _DEEPEST_JOIN
 
     def _join(self, place: int, join: DeltaJoin) -> None:
-        """Write a join: for each changed input a loop over its delta, with the probes of its route nested."""
+        """Write a join: a loop over each changed input's delta, and nested loops that probe the others."""
         out = self._out
         chain = self._chain(place)
         self._open_sink(chain)
@@ -316,7 +330,7 @@ class _Writer:
             if not static
         }
         inputs = [self._nodes[each] for each in self._nodes[place].inputs]
-        # In a loop, static parts do not change.
+        # Static parts do not change during a run of the generated loop, so their deltas need no code.
         moving = [each for each, node in enumerate(inputs) if self._around is None or not node.static]
         for number in moving:
             route = join.routes[number]
@@ -325,7 +339,8 @@ class _Writer:
             out.line(f"if {given}:  # #{place} join: what came from #{source}")
             out.depth += 1
             inside = out.depth
-            # Without columns to check, every row that the last probe finds is an output row of the join.
+            # If no columns must be compared after the probes, every row that the last probe finds is an
+            # output row of the join.
             plain = len(chain) > 1 and bool(route) and not route[-1].check
             if plain:
                 out.line("begun, between = joined, 0")
@@ -344,7 +359,7 @@ class _Writer:
                     probe, index, self._nodes[place], join, slots, last=probe is route[-1] or not plain
                 )
                 weights.append(f"w{probe.input}")
-            # With one moving input and no dropped column, all output rows of the join are different.
+            # If only one input of a join changes and no column is dropped, all output rows are different.
             whole = self._rows.whole(chain, slots)
             once = len(moving) == 1 and not any(probe.check for probe in route) and whole
             self._rows.body(chain, dict(slots), " * ".join(weights), counted=plain, once=once)
@@ -357,7 +372,10 @@ class _Writer:
         self._close_sink(chain)
 
     def _index(self, join: DeltaJoin, probe: Probe, often: bool) -> str:
-        """Return the name of a probe's index; an index that only commits probe is built on demand."""
+        """Return the local name of the index that a join probes.
+
+        An index that only commits probe is built on demand.
+        """
         out = self._out
         arrangement = join.arrangements[probe.input]
         if probe.bounds:
@@ -368,7 +386,8 @@ class _Writer:
         if arrangement.now is not None:
             arrangement.index(probe.key)
             found = f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]"
-            if out.in_loop:  # the index does not change during a run of the loop
+            # The index of the static rows does not change during a run of the generated loop.
+            if out.in_loop:
                 out.begin.append(f"{found}.rows")
             else:
                 out.line(found)
@@ -379,7 +398,7 @@ class _Writer:
     def _probe(
         self, probe: Probe, index: str, node: PlanNode, join: DeltaJoin, slots: dict[str, str], *, last: bool
     ) -> None:
-        """Write one probe as a loop over the rows it finds; without ``last``, count them as intermediate."""
+        """Write one probe of a join as a loop over the found rows; unless ``last``, count these rows."""
         out = self._out
         names = join.inputs[probe.input].vars
         texts = [slots[each.variable] for each in probe.bounds] or [
@@ -402,7 +421,7 @@ class _Writer:
         out.line(f"{found} = {index}.get({key}, EMPTY)  # {comment}")
         met = f"{found}.items()"
         if out.in_loop and join.arrangements[probe.input].now is not None:
-            # A single row of weight 1 may stand in place of a dictionary of rows.
+            # In an index of static rows, a row that occurs once may stand in place of a dictionary of rows.
             out.line(f"{found} = (({found}, 1),) if type({found}) is tuple else {met}")
             met = found
         out.line(f"joined += len({found})")
@@ -423,7 +442,7 @@ class _Writer:
     # --- chains ---------------------------------------------------------------------------------
 
     def _chain(self, place: int) -> list[int]:
-        """Return a node and the linear nodes that exclusively read its rows, with a GROUP BY at the end."""
+        """Return a plan node and the row-by-row nodes that alone read its rows, up to a GROUP BY."""
         chain = [place]
         while self._consumers[chain[-1]] == 1 and chain[-1] != self._root:
             following = self._next[chain[-1]]
@@ -436,7 +455,7 @@ class _Writer:
             self._figures.timed_with[each] = place
             operator = self._nodes[each].operator
             if each != chain[-1] and isinstance(operator, linear.AddColumn | linear.Projection):
-                # The operator emits as many rows as it receives, so one count serves both.
+                # This operator emits as many rows as it receives, so one count serves both.
                 self._figures.counted_at[each] = self._nodes[each].inputs[0]
         return chain
 

@@ -18,28 +18,29 @@ from .plan_state import PlanState
 
 _INSERT, _DELETE = ("insert", "rows_inserted", 1), ("delete", "rows_deleted", -1)
 _SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _INSERT), "rstream": ()}
-_BEGIN, _END = '{{"at":{due}{middle}', "]}}}}"  # the ends of an event's line, for a formatted string
+# the beginning and end of an event's JSON line, as parts of an f-string
+_BEGIN, _END = '{{"at":{due}{middle}', "]}}}}"
 
 
 @dataclass(slots=True)
 class EventCode:
-    """Writes the event lines for one query, or for members of a shared plan by the column ``label``."""
+    """Writes code for the event lines of a query, or of a shared plan's members by column ``label``."""
 
     state: PlanState
     emission: SelectEmission | ConstructEmission
     label: int | None
-    # The revision of the ordered rows that was written last, and its text.
+    # The revision of the ordered answer that was last written as JSON, and its JSON text.
     _listed: list[Any] = field(default_factory=lambda: [-1, ""])
 
     def members(self, out: ExpressionEmitter, delta: str, label: int) -> str:
-        """Return the lines for a delta with rows of several members."""
+        """Return generated lines that write events for a delta with rows of several group members."""
         tested = {"istream": "if w > 0: ", "dstream": "if w < 0: "}.get(self.emission.output, "")
         after = "member.at, member.place = due, steps - remaining"
         rows = self.rows(out, "share", "member.events", "member.counts", after)
         return fill(_MEMBERS, delta=delta, tested=tested, label=label, rows=rows)
 
     def rows(self, out: ExpressionEmitter, delta: str, events: str, counts: str, after: str) -> str:
-        """Return the lines for one delta; the code ``after`` runs if the delta has events."""
+        """Return generated lines that write one delta as events; ``after`` runs if the delta has events."""
         if isinstance(self.emission, ConstructEmission):
             return self._quads(out, self.emission, delta, events, after)
         signs = _SIGNS[self.emission.output]
@@ -71,7 +72,7 @@ class EventCode:
     def _quads(
         self, out: ExpressionEmitter, emission: ConstructEmission, delta: str, events: str, after: str
     ) -> str:
-        """Return the lines for the quads of a delta, for a query with a private plan."""
+        """Return generated lines that write a delta's quads, for a CONSTRUCT query with a private plan."""
         changed, coded = emission.changed, self.state.coder_of(emission.names)
 
         def events_of(at: int, head: str, delta: Delta) -> list[Event]:
@@ -83,14 +84,20 @@ class EventCode:
         )
 
     def _refused(self, out: ExpressionEmitter, lines: Sequence[str]) -> str:
-        """Return the lines that test the size of events, and store the rows of a refused member."""
+        """Return generated lines that check an event's size.
+
+        The lines also store the rows of a group member whose event is too large.
+        """
         size = " + ".join(f"len({line})" for line in lines)
         if self.label is None:
             return f"if {size} > heavy: {out.name_of(raise_too_large, 'raise_too_large')}({size}, heavy)"
         return fill(_REFUSED, size=size, label=self.label)
 
     def whole(self, out: ExpressionEmitter, top: str | None) -> str:
-        """Return the lines for the whole ordered answer; unchanged rows are not formatted again."""
+        """Return generated lines that write the whole ordered answer.
+
+        An unchanged answer is not formatted again.
+        """
         listed = out.name_of(self._listed, "listed")
         return fill(
             _WHOLE,
@@ -105,13 +112,13 @@ class EventCode:
         )
 
     def _many(self, out: ExpressionEmitter) -> str:
-        """Return the name of the function that writes several rows, without the outermost braces."""
+        """Return the name of the function that writes several rows as JSON, without the outermost braces."""
         names, ordered = self.emission.names, self.emission.ordered
         columns = self.state.plan.schema.columns(names)
         return out.name_of(partial(self.state.terms.texts.listed, names, columns, ordered=ordered), "many")
 
     def _written(self, out: ExpressionEmitter, kind: str) -> str:
-        """Return the lines that write the rows of one sign; a single row is formatted without a call."""
+        """Return generated lines that write inserted or deleted rows; one row is formatted without a call."""
         names, schema = self.emission.names, self.state.plan.schema
         columns = [each for each in zip(names, schema.columns(names), strict=True) if each[1] >= 0]
         if schema.certain.issuperset(names):

@@ -13,7 +13,7 @@ _Pair = tuple[int, int]
 
 
 def uncertain_filters(plan: Plan) -> list[int]:
-    """Return the positions of a plan's filters that call uncertainty functions."""
+    """Return the positions of the plan's filter nodes whose conditions call uncertainty functions."""
     return [
         number
         for number, node in enumerate(plan.nodes)
@@ -25,9 +25,10 @@ def uncertain_filters(plan: Plan) -> list[int]:
 class FanOut:
     """The mean number of joined rows per row at a plan's uncertain filters, since the last `measure`.
 
-    Each uncertain filter has a pair of nodes. The rows of the first node are the rows on which the condition
-    could be tested first, or the rows which the condition has passed. The rows of the second node are the
-    rows on which the condition could be tested last.
+    Each filter that calls uncertainty functions has a pair of plan nodes, whose emitted rows are counted. The
+    first node of a filter's pair emits the rows on which the filter could be tested first, or the rows that
+    passed the filter. The second node of a filter's pair emits the rows on which the filter could be tested
+    last, after all joins.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -38,7 +39,7 @@ class FanOut:
         self._counted = self._counts()
 
     def measure(self, least: int) -> float | None:
-        """Return the mean fan-out, or None if fewer than ``least`` rows were counted."""
+        """Return joined rows per row at uncertain filters; None if fewer than ``least`` rows were counted."""
         rows, joined = self._counts()
         rows, joined = rows - self._counted[0], joined - self._counted[1]
         if rows < least:
@@ -51,7 +52,7 @@ class FanOut:
         return sum(rows_out(low) for low, _ in self.pairs), sum(rows_out(high) for _, high in self.pairs)
 
     def _pair(self, place: int) -> _Pair | None:
-        """Return the node pair of a filter; None without a join, or if the condition needs all members."""
+        """Return the two counted nodes of a filter; None without a join, or if it needs all join inputs."""
         (expr,) = self.plan.nodes[place].exprs
         assert expr is not None
         low, top = self._earliest(place, expression_variables(expr)), self._latest(place)
@@ -61,7 +62,7 @@ class FanOut:
         return None if low is None else (low, below)
 
     def _earliest(self, place: int, names: Names) -> int | None:
-        """Return the deepest node below a join whose rows bind all ``names``; None if there is none."""
+        """Return the node below a filter's joins that first binds all ``names``; None without such a node."""
         nodes, found = self.plan.nodes, None
         while True:
             node = nodes[place]
@@ -81,7 +82,7 @@ class FanOut:
                 return found
 
     def _latest(self, place: int) -> int | None:
-        """Return the last node that joins the filter's rows with other rows of the group, or None."""
+        """Return the last node that joins the rows passed by a filter with other rows, or None."""
         found = None
         while (above := self._above.get(place)) is not None:
             operator = self.plan.nodes[above].operator

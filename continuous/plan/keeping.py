@@ -1,4 +1,4 @@
-"""Generated code that adds a join input's delta to its arrangement, inline in loops."""
+"""Generated code that adds a join input's delta to the input's arrangement (its index), inline in loops."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ def keep(
     *,
     often: bool,
 ) -> tuple[list[str], str]:
-    """Return the lines for each row of input ``number``, and the line after the last row.
+    """Return the generated lines for each row of join input ``number``, and the line after the last row.
 
-    The rows are in the local ``given``, or, if ``made`` is the text of a row, made from the triples in that
-    local. Operator ``of`` emits the rows. ``often`` says that deltas of windows probe this input.
+    The rows to add are in the local variable ``given``, or, if ``made`` is the Python expression of a row,
+    are made from the triples in that variable. Operator ``of`` emits the rows that are added to the
+    arrangement. ``often`` says that deltas of windows probe this join input, not only deltas of commits.
     """
     arrangement = join.arrangements[number]
     name, row, weight = out.name_of(arrangement, "input"), f"row{number}", f"w{number}"
@@ -60,7 +61,7 @@ def keep(
 
 
 def is_set(of: Operator | None) -> bool:
-    """Return True for rows that occur once each, as triples of a window of which no column is dropped."""
+    """Return True for an operator with distinct rows: triples of a window without a dropped column."""
     if not isinstance(of, Scan) or of.simple is None:
         return False
     return len(of.simple) + len(of.constants) == len(of.positions)

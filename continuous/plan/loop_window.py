@@ -1,8 +1,9 @@
-"""The generated lines of one window of a run loop: entering elements, leaving elements, and deltas.
+"""The generated lines for one window of a run loop: entering elements, leaving elements, and deltas.
 
 `EncodedContent` and `QueryTimeline.slide` are the readable form of these lines. If an element's triples are
 the only triples of their subject, and a star alone reads the window, the triples are one row of the star. The
-generated lines then make the star's entry and row. Any other change goes through the window and the operator.
+generated lines then make the star operator's entry and row without the window's triples. Any other change
+goes through the window's content and the star operator.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ count$n, size$n = live$n.$held, live$n.occurrences
 if live$n.changes or live$n.named: return
 $kept
 """
-_OLDEST = "out$n = held$n[0].event_time + $stay if held$n else most"  # when the oldest element leaves
+# executed when the oldest element of the window leaves
+_OLDEST = "out$n = held$n[0].event_time + $stay if held$n else most"
 _LEFT = """
 $changes$n = {}
 while out$n <= due:
@@ -44,7 +46,7 @@ if known is not None and count$n.get(known[3]) is known[1]:
     rows$n[(known[3], *entries$n.pop(known[3]))] = -1
 $otherwise
 """
-# The window holds these ids, so no sweep has deleted them since the element entered.
+# The window contains these term ids, so no sweep has deleted them since the element entered.
 _LEAVE_KEYS = """
 known = element.encoded
 keys = keys_of(element) if known is None else known[1]
@@ -58,7 +60,8 @@ for key in keys:
         $fresh
         change$n[key] = -1
 """
-# Triples that do not form one star row go through the window and the operator, triple by triple.
+# Triples that do not form one star row go through the window's content and the star operator, triple by
+# triple.
 _OTHERWISE = """
 else:
     live$n.occurrences = size$n
@@ -119,9 +122,9 @@ SIZE = "live$n.occurrences = size$n"
 class LoopWindow:
     """One window of a run loop: the index of its stream, and the plan's source for its triples.
 
-    ``stay`` is the time in milliseconds that elements stay; None if elements do not leave by time.
-    ``triples`` is the number of newest triples that the window contains; None if the window does not count
-    triples. ``star`` is the star that receives rows, with its position in the plan.
+    ``stay`` is the time in milliseconds that elements stay in the window; None if elements do not leave by
+    time. ``triples`` is the number of newest triples that the window contains; None for a window bounded by
+    time. ``star`` is the star operator that receives rows from the loop, with its position in the plan.
     """
 
     stream: int
@@ -133,7 +136,7 @@ class LoopWindow:
 
     @property
     def only(self) -> int | None:
-        """The only predicate of the window's triples; None if several predicates are wanted."""
+        """The id of the only predicate of the window's triples; None if queries read several predicates."""
         return next(iter(self.wanted)) if self.wanted and len(self.wanted) == 1 else None
 
 
@@ -141,7 +144,7 @@ Pick: TypeAlias = Callable[[list[int]], tuple[int, ...]]
 
 
 class _Picks(dict[Columns | None, Pick | None]):
-    """Functions that select a star's objects, by the columns of an element; None if no single row results."""
+    """Functions that select a star row's objects from an element; None if the element is not one row."""
 
     def __init__(self, star: Star, wanted: Predicates) -> None:
         super().__init__({None: None})
@@ -169,15 +172,15 @@ class WindowCode:
 
     @property
     def expires(self) -> bool:
-        """True if elements leave the window by time."""
+        """True if elements leave the window when they become too old."""
         return self.window.stay is not None
 
     def filled(self, template: str, **parts: object) -> str:
-        """Fill a template with the window's number and other parts."""
+        """Replace the placeholders of a code template by the window's number and other parts."""
         return fill(template, n=self.number, stay=self.window.stay, **parts)
 
     def setup_lines(self) -> str:
-        """Return the lines before the loop."""
+        """Return the generated lines for this window before the loop begins."""
         window, kept = self.window, []
         self.out.names[f"window{self.number}"] = self.operator
         if self.expires:
@@ -190,7 +193,7 @@ class WindowCode:
         return self.filled(_OPENED, held="counts" if window.star is None else "alone", kept=block(kept))
 
     def expiry_lines(self) -> str:
-        """Return the lines that remove expired elements."""
+        """Return the generated lines that remove expired elements from the window."""
         changes = "change" if self.window.star is None else "rows"
         if not self.expires:
             return self.filled("$changes$n = {}", changes=changes)
@@ -199,12 +202,12 @@ class WindowCode:
     def _leave(self) -> str:
         if self.window.star is not None:
             return self.filled(_LEAVE_ROW, otherwise=self.filled(_OTHERWISE, method="remove"))
-        # In a window that expires by time, no triple has entered yet in this step.
+        # If a window's elements leave by time, no triple has entered yet in this step.
         fresh = "if key in change$n: del change$n[key]; continue" if self.window.triples is not None else ""
         return self.filled(_LEAVE_KEYS, unwanted=self._unwanted(), fresh=self.filled(fresh))
 
     def entry_lines(self) -> str:
-        """Return the lines that add elements."""
+        """Return the generated lines that add elements to the window."""
         held = self.filled(_HELD) if self.expires else ""
         if self.window.star is not None:
             picks = self.out.name_of(_Picks(self.window.star[1], self.window.wanted), "picks")
@@ -218,7 +221,7 @@ class WindowCode:
         return self.filled(_ENTERED, held=held, enter=enter)
 
     def _unwanted(self) -> str:
-        """Return the test for a key whose predicate the window does not store."""
+        """Return the Python condition for a triple whose predicate the window does not store."""
         if self.window.wanted is None:
             return "key is None"
         if (only := self.window.only) is not None:

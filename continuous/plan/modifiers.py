@@ -17,17 +17,17 @@ from ..rows import Schema
 from .builder import PlanBuilder, PlanOutput
 
 Marked = Callable[[PlanOutput, Expr], tuple[PlanOutput, Expr]]
-"""A function that replaces each EXISTS in an expression by a column of the rows."""
+"""A function that replaces each EXISTS in an expression by a boolean column that it adds to the rows."""
 
 
 def group_by(
     builder: PlanBuilder, node: Group, built: PlanOutput, marked: Marked, context: PlanOutput | None
 ) -> PlanOutput:
-    """Plan GROUP BY over planned rows.
+    """Plan GROUP BY over the rows of an input that is planned already.
 
-    In a block that is evaluated graph by graph or stream by stream, ``context`` has a row for each graph or
-    stream. The planned rows bind the columns of ``context``, which are additional keys. Without other keys,
-    each row of ``context`` has a group, even without planned rows.
+    In a block ``GRAPH ?g`` or ``STREAM ?s``, ``context`` has a row for each graph or stream. The input rows
+    of GROUP BY bind the columns of ``context``, which are additional keys. If GROUP BY has no other keys,
+    each row of ``context`` has a group, even without input rows.
     """
     around = () if context is None else context.schema.vars
     # Generated variables, such as the instant, do not distinguish rows for COUNT(DISTINCT *).
@@ -69,9 +69,10 @@ def top_k(
     marked: Marked,
     context: Collection[str],
 ) -> PlanOutput:
-    """Plan a slice over DISTINCT over projection over ORDER BY, with the projected columns as tie-breakers.
+    """Plan LIMIT and OFFSET over DISTINCT over projection over ORDER BY; all projected columns break ties.
 
-    ``build`` plans the input. Rows are ordered and cut separately for each value of the columns ``context``.
+    ``build`` plans the input of the modifiers. Rows are ordered and limited separately for each value of the
+    columns ``context``.
     """
     order = partial(row_order, context=builder.compilation.context, keys=builder.compilation.keys)
     parts = sliced(node) if context else sliced(node).with_deferred_columns()

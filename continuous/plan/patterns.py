@@ -1,8 +1,9 @@
-"""Plans triple patterns and property paths of a window, and blocks evaluated graph by graph.
+"""Plans triple patterns and property paths of a window, and blocks evaluated for each graph.
 
 The rows of ``GRAPH ?g { }`` and ``STREAM ?s [w] { }`` have a column for the graph or stream, the *context*.
-Patterns bind the context themselves. Where the absence or number of rows matters (OPTIONAL, MINUS, EXISTS,
-GROUP BY, LIMIT), rows without a context are joined with all existing graphs or streams.
+Patterns in a block ``GRAPH ?g`` or ``STREAM ?s`` bind this context column themselves. Where the absence or
+number of rows matters (OPTIONAL, MINUS, EXISTS, GROUP BY, LIMIT), rows without the graph or stream column are
+joined with all existing graphs or streams.
 """
 
 from __future__ import annotations
@@ -43,15 +44,16 @@ from .builder import PatternScope, PlanBuilder, PlanOutput
 
 
 class Patterns:
-    """Plans the patterns and paths of one query."""
+    """Plans the triple patterns and property paths of one query."""
 
     def __init__(self, builder: PlanBuilder) -> None:
         self._builder = builder
-        # Stars by their input, predicates and objects; the names of variables do not matter.
+        # Planned stars by their input, predicates and objects, so that patterns which differ only in variable
+        # names share a star.
         self._stars: dict[tuple[int, tuple[Any, ...]], PlanOutput] = {}
 
     def basic(self, patterns: Sequence[TriplePattern], scope: PatternScope) -> list[PlanOutput]:
-        """Return one member for each star of two or more patterns, and one for each other pattern."""
+        """Return a join input for each star (patterns of one subject), and for each other pattern."""
         stars: dict[Var, list[TriplePattern]] = {}
         single: list[TriplePattern] = []
         taken: set[tuple[Var, Var]] = set()
@@ -79,7 +81,7 @@ class Patterns:
         return [*members, *(self.pattern(each, scope) for each in single)]
 
     def pattern(self, pattern: TriplePattern, scope: PatternScope, time: Var | None = None) -> PlanOutput:
-        """Plan one triple pattern; ``time`` adds a column with the triple's event time, if any."""
+        """Plan one triple pattern; ``time`` names an additional column for the triple's event time."""
         positions = (pattern.subject, pattern.predicate, pattern.object)
         shown = " ".join(map(_shown, positions))
         if time is None:
@@ -97,7 +99,7 @@ class Patterns:
     ) -> PlanOutput:
         """Plan a property path pattern, with the solutions of SPARQL 1.1, section 18.4.
 
-        Alternatives yield each pair of nodes once, as in Oxigraph.
+        An alternative path ``a|b`` yields each pair of nodes once, as in Oxigraph.
         """
         builder = self._builder
         match path:
@@ -126,7 +128,7 @@ class Patterns:
     def _except(
         self, start: TermPattern, excluded: Sequence[NamedNode], end: TermPattern, scope: PatternScope
     ) -> PlanOutput:
-        """Plan the triples whose predicate is not in ``excluded``."""
+        """Plan the negated property set: the triples whose predicate is not in ``excluded``."""
         source = self._triples(scope)
         others = {*map(self._builder.pinned, excluded)}
         select = Select(source.schema, range(len(source.schema.vars)), lambda row: row[1] not in others)
@@ -156,7 +158,7 @@ class Patterns:
         if extra:
             inputs.append(self.context(scope))
         pairs = self._builder.add("closure", operator, inputs)
-        # A scan reads the pairs (subject, object), which have no predicate column.
+        # The scan reads the path's pairs (subject, object), which have no predicate column.
         return self._scan([subject, object_, *extra], pairs)
 
     # --- pieces ---------------------------------------------------------------------------------
@@ -178,7 +180,8 @@ class Patterns:
             pairs = zip(operator.schema.vars, known.schema.vars, strict=True)
             new = {name: Var(old) for name, old in pairs if name != old}
             if known.schema.certain.isdisjoint(new):
-                # The known star has the same rows under other names, as for a condition on absence.
+                # An equal star with other variable names is planned already, for example for OPTIONAL or
+                # MINUS; its columns are renamed.
                 named = reduce(lambda built, name: builder.extend(built, name, new[name]), new, known)
                 return builder.project(named, operator.schema.vars)
         objects = "; ".join(f"{each.predicate} {_shown(each.object)}" for each in patterns)
@@ -197,7 +200,7 @@ class Patterns:
         return self._builder.add("scan", scan, [source], shown)
 
     def _triples(self, scope: PatternScope) -> PlanOutput:
-        """Return the triples that a pattern in this scope matches, with the context columns last."""
+        """Return the triples that a pattern in this scope matches, with graph or stream as last column."""
         if scope.graph is None:
             return self._builder.triples(scope)
         source = self._builder.quads(scope)
@@ -215,7 +218,7 @@ class Patterns:
     # --- blocks ---------------------------------------------------------------------------------
 
     def context(self, scope: PatternScope) -> PlanOutput:
-        """Return the existing graphs or streams for which a block is evaluated, each once."""
+        """Return the existing graphs or streams for which a GRAPH or STREAM block is evaluated, each once."""
         if not isinstance(scope.graph, Var):
             return self._builder.streams(scope)
         source = self._builder.quads(scope)
@@ -224,7 +227,7 @@ class Patterns:
         return self._builder.add("graphs", graphs, [source])
 
     def graph_exists(self, name: NamedNode, scope: PatternScope) -> PlanOutput:
-        """Return one row, or one row per stream, while the window has a graph of this name."""
+        """Return one row (per stream, for a stream variable) while the window has a named graph ``name``."""
         source = self._builder.quads(scope)
         graph = self._builder.pinned(name)
         names = (scope.stream,) if scope.stream else ()
@@ -232,16 +235,20 @@ class Patterns:
         return self._builder.distinct(self._builder.add("graph", select, [source], str(name)))
 
     def in_context(self, built: PlanOutput, scope: PatternScope) -> PlanOutput:
-        """Return rows with context columns; a row without a context is joined with every graph or stream."""
+        """Return rows with graph and stream columns.
+
+        A row without these columns is joined with every graph or stream.
+        """
         if scope.context <= built.schema.certain:
             return built
         return self._builder.join(built, self.context(scope))
 
     def inside_name(self, name: str, inner: Algebra, outer: Names) -> str:
-        """Return the name of a block's variable inside the block; a new name if the block uses the name.
+        """Return the name of a GRAPH variable inside its block; a new name if the block uses the name too.
 
-        ``GRAPH ?g { SELECT ... { ?g :p ?o } }`` binds ?g after its pattern, whose ?g is another variable.
-        Raises UnsupportedError if an EXISTS substitutes the variable, which ``outer`` then contains.
+        ``GRAPH ?g { SELECT ... { ?g :p ?o } }`` binds ?g to the graph only after the inner SELECT, in which
+        ?g is another variable. Raises UnsupportedError if an EXISTS replaces the block's variable by a value;
+        ``outer`` has such variables.
         """
         if name not in mentioned(inner) or only_matches(inner):
             return name
@@ -250,7 +257,7 @@ class Patterns:
         return self._builder.fresh("in").name
 
     def renamed(self, built: PlanOutput, inside: str, name: str, scope: PatternScope) -> PlanOutput:
-        """Rename the block's variable to ``name``, and omit rows that bind ``name`` to another term."""
+        """Rename a GRAPH variable to ``name``, and omit rows that bind ``name`` to another term."""
         if inside == name:
             return built
         pairs = self._builder.extend(self.context(scope), name, Var(inside))

@@ -1,9 +1,10 @@
-"""The planner: compiles the non-static remainder of a query to operators.
+"""The planner: compiles the part of a query that reads windows to incremental operators.
 
 A group (joins, windows, basic graph patterns, filters) is flattened to its members: stars of one subject,
-single patterns, paths, static tables, and other nodes with a separate plan. One delta join joins the members,
-and each filter moves to a member that binds its variables. Every other node becomes one operator. A construct
-without a delta form raises UnsupportedError, and the reference evaluator evaluates the query instead.
+single patterns, paths, static tables, and other nodes with a separate plan. One delta join joins the members
+of a group, and each filter moves to a member that binds its variables. Every algebra node outside such a
+group becomes one operator. A SPARQL construct that cannot be evaluated incrementally raises UnsupportedError,
+and the reference evaluator evaluates the query instead.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ from .plan import Plan
 
 @dataclass(slots=True)
 class _FlatGroup:
-    """The members of a flattened group, and the filters over the members.
+    """The inputs of one join, flattened from nested joins, and the filters over them.
 
-    ``residual`` contains filters that need a row outside an EXISTS, whose variables are ``outer``.
+    Inside an EXISTS, ``residual`` contains filters that use ``outer``, the variables of the row outside.
     """
 
     outer: Names = NO_NAMES
@@ -73,7 +74,7 @@ class _FlatGroup:
     conditions: list[Expr] = field(default_factory=list)
 
     def inside(self) -> _FlatGroup:
-        """Return a new group inside this one, in the same EXISTS."""
+        """Return a new group nested in this one, with the same outer row of EXISTS."""
         return _FlatGroup(self.outer, self.residual)
 
     def certain(self) -> Names:
@@ -86,8 +87,8 @@ class _FlatGroup:
 def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Plan:
     """Plan a query whose static parts are `TableNode` nodes.
 
-    ``ordered`` says that the root's rows have an order. Raises UnsupportedError for a construct without a
-    delta form.
+    ``ordered`` says that the rows of the query's answer have an order (ORDER BY). Raises UnsupportedError for
+    a construct that cannot be evaluated incrementally.
     """
     planner = _Planner(compilation)
     built = planner.top_k(root, PatternScope()) if ordered else planner.build(root, PatternScope())
@@ -102,7 +103,7 @@ class _Planner:
     # --- nodes ----------------------------------------------------------------------------------
 
     def build(self, node: Algebra, scope: PatternScope) -> PlanOutput:
-        """Plan a node and everything below it."""
+        """Plan an algebra node and everything below it."""
         builder = self.builder
         match node:
             case Bgp() | Join() | Window() | Graph() | Filter() | Path() | TableNode() | Values():
@@ -139,18 +140,18 @@ class _Planner:
                 raise UnsupportedError("SERVICE outside a static part")
 
     def top_k(self, node: Algebra, scope: PatternScope) -> PlanOutput:
-        """Plan a node whose rows have an order."""
+        """Plan an algebra node whose rows have an order (ORDER BY)."""
         marked = partial(self._marked, scope=scope)
         return top_k(self.builder, node, partial(self._whole, scope=scope), marked, scope.context)
 
     def _whole(self, node: Algebra, scope: PatternScope) -> PlanOutput:
-        """Plan a node so that its rows have the context columns of the enclosing block."""
+        """Plan an algebra node so that its rows have the graph and stream columns of the enclosing block."""
         return self._patterns.in_context(self.build(node, scope), scope)
 
     # --- groups ---------------------------------------------------------------------------------
 
     def _flatten(self, node: Algebra, scope: PatternScope, group: _FlatGroup) -> None:
-        """Add the members of a node to a group, and the filters that may apply to the whole group."""
+        """Add an algebra node's join inputs to a group, and the filters that may apply to the whole group."""
         match node:
             case Join(left, right):
                 self._flatten(left, scope, group)
@@ -178,7 +179,7 @@ class _Planner:
     def _flatten_filter(
         self, condition: Expr, inner: Algebra, scope: PatternScope, group: _FlatGroup
     ) -> None:
-        """Merge a filter into the group if its meaning stays the same; else plan its input separately."""
+        """Merge a filter into a group of joins if its meaning stays the same; else plan it separately."""
         below = group.inside()
         self._flatten(inner, scope, below)
         names = expression_variables(condition)
@@ -206,8 +207,8 @@ class _Planner:
             raise QueryTextError("a window inside a window is an error")
         variable = node.name
         if isinstance(variable, Var):
-            # The branches are planned separately, so a filter in a branch cannot use the row outside an
-            # EXISTS.
+            # The branches of WINDOW ?w are planned separately, so a filter in a branch cannot use the row
+            # outside an EXISTS.
             correlation(node, group.outer)
             names = self.builder.declared
             if not names:
@@ -226,7 +227,7 @@ class _Planner:
         group.members.append(self._patterns.renamed(built, hidden, stream.name, inside))
 
     def _flatten_graph(self, node: Graph, scope: PatternScope, group: _FlatGroup) -> None:
-        """Plan the block of a graph separately; a nested GRAPH retains the window and the stream."""
+        """Plan a GRAPH block separately; a nested GRAPH retains the outer block's window and stream."""
         if scope.window is None:
             raise UnsupportedError("GRAPH outside a window in a part that is not static")
         name, below = node.name, group.inside()
@@ -270,7 +271,7 @@ class _Planner:
         return self.builder.project(built, [name for name in names if name not in hidden])
 
     def _finish(self, group: _FlatGroup) -> PlanOutput:
-        """Join the members, and apply each filter as early as its variables allow, except late filters."""
+        """Join a group's members; apply filters as early as their variables allow, except late filters."""
         members = list(group.members)
         late: list[Expr] = []
         waiting = deque(group.conditions)
@@ -286,7 +287,8 @@ class _Planner:
                     members[place] = self.builder.filter(member, condition)
                     break
             else:
-                # A condition with function calls may be costly, so it stays whole and after the joins.
+                # A filter condition with function calls may be costly, so it is not split and is evaluated
+                # after the joins.
                 whole = len(parts) == 1 or any(
                     isinstance(x, FunctionCall) for x in sub_expressions(condition)
                 )
@@ -351,10 +353,10 @@ class _Planner:
     def _left_join(
         self, left: PlanOutput, right: PlanOutput, condition: Expr | None, scope: PatternScope
     ) -> PlanOutput:
-        """Plan OPTIONAL; a condition with EXISTS needs a union of matching rows and unmatched left rows.
+        """Plan OPTIONAL; with EXISTS in its condition, as the union of matching rows and unmatched left rows.
 
-        A join may bind a variable that the left row leaves unbound, so copies of such columns identify left
-        rows.
+        The join of an OPTIONAL may bind a variable that the left row leaves unbound, so copies of such
+        columns identify left rows.
         """
         if condition is None or not has_exists(condition):
             return self.builder.left_join(left, right, condition)
@@ -376,11 +378,11 @@ class _Planner:
         return self.builder.union(self.builder.project(joined, shown), self.builder.project(absent, names))
 
     def _exists_side(self, exists: Exists, left: Schema, scope: PatternScope) -> tuple[PlanOutput, Any]:
-        """Plan the right side of EXISTS; return it with the test for filters on both sides, or None."""
+        """Plan the pattern of EXISTS; also return the test for filters that use the outer row, or None."""
         group = _FlatGroup(outer=frozenset(left.vars))
         self._flatten(exists.pattern, scope, group)
         right = self._finish(group)
-        # Columns that no condition reads are dropped, since they would cost memory without an effect.
+        # Columns of an EXISTS pattern that no condition reads are dropped, since they would only cost memory.
         asked = frozenset(left.vars).union(*map(expression_variables, group.residual))
         right = self.builder.project(right, [name for name in right.schema.vars if name in asked])
         if not group.residual:

@@ -21,26 +21,30 @@ from ..rows import EMPTY, UNLIMITED, Budget, Delta, IdRow, Schema
 from ..windows.window_delta import Predicates
 
 SourceKey = str
-"""The key of one input of a plan, made by `source_key`."""
+"""The key of one input of a plan, a window's or table's deltas; made by `source_key`."""
 
 
 def source_key(kind: str, name: NamedNode | str) -> SourceKey:
-    """Return an input's key; ``kind`` is triples, quads, times or streams for a window, or table."""
+    """Return the key of a plan's input: a static table, or a window's triples, quads, times or streams.
+
+    ``kind`` is ``table``, ``triples``, ``quads``, ``times`` or ``streams``.
+    """
     return f"{kind} {name}"
 
 
 _WRITTEN = ("filter", "extend")
 CLOCK_KEY: SourceKey = "clock now"
-"""The input with the current instant, for expressions that read the instant."""
+"""The key of the input with the current instant, for expressions that read the instant."""
 
 
 @dataclass(slots=True)
 class PlanNode:
-    """One operator and the positions of its inputs.
+    """A node of a plan: one operator and the positions of its input nodes.
 
-    A node that receives deltas has a ``source`` instead of an ``operator``. ``exprs`` are the expressions of
-    a filter, an extension, or the aggregate functions of a group. ``detail`` is one line for EXPLAIN.
-    ``static`` says that no window is below the node, so only commits change its rows.
+    A plan node that receives deltas from outside has a ``source`` instead of an ``operator``. ``exprs`` are
+    the expressions of a filter or computed column, or the aggregated expressions of a GROUP BY. ``detail``
+    describes the plan node in one line of EXPLAIN. ``static`` says that the plan node reads no window, so
+    only commits change its rows.
     """
 
     label: str
@@ -54,27 +58,27 @@ class PlanNode:
 
     @property
     def explanation(self) -> str:
-        """The node's detail and its condition or computed value, as EXPLAIN shows them."""
+        """The node's description with its condition or computed value, as EXPLAIN shows it."""
         texts = [write_expression(each) for each in self.exprs if each] if self.label in _WRITTEN else []
         return " := ".join(filter(None, (self.detail, *texts)))
 
     @property
     def is_table(self) -> bool:
-        """True for a node that receives the deltas of a static part."""
+        """True for a plan node that receives the deltas of a static part."""
         return self.static and self.operator is None
 
     @property
     def size(self) -> int | None:
-        """The number of rows, entries or groups in the operator; None for an operator that stores none."""
+        """The number of rows, entries or groups that an operator stores; None without state."""
         return None if self.operator is None else self.operator.size()
 
 
 class PlanFigures:
     """Figures of a plan's operators: emitted rows, always counted, and CPU time, measured at some steps.
 
-    ``rows`` is read through `rows_out`, since ``counted_at`` may name another operator with the same count.
-    ``spent`` holds nanoseconds of ``timed_steps`` steps. ``timed_with`` gives for each operator the first
-    operator of the loop in which it runs.
+    The emitted rows ``rows`` are read through `rows_out`, since operators with equal counts share a count
+    (``counted_at``). ``spent`` holds the operators' CPU nanoseconds in the ``timed_steps`` measured steps.
+    ``timed_with`` maps each operator to the first operator of the loop with which its time is measured.
     """
 
     __slots__ = ("counted_at", "rows", "spent", "steps", "timed_steps", "timed_with")
@@ -96,7 +100,10 @@ class PlanFigures:
 
 @dataclass(slots=True)
 class Plan:
-    """Runs operators on deltas. ``root`` is the position of the node whose rows are the answer."""
+    """A plan of incremental operators, which runs the operators on deltas.
+
+    ``root`` is the position of the plan node whose rows are the answer.
+    """
 
     nodes: list[PlanNode]
     root: int
@@ -111,7 +118,7 @@ class Plan:
         self.sources = frozenset(node.source for node in self.nodes if node.source is not None)
 
     def limit(self, budget: Budget) -> None:
-        """Set one budget for all operators."""
+        """Set one budget of rows and time for all operators."""
         self.budget = budget
         for node in self.nodes:
             if node.operator is not None:
@@ -155,9 +162,9 @@ class Plan:
     # --- look-ups -------------------------------------------------------------------------------
 
     def joins(self, table: str) -> list[tuple[DeltaJoin | Match, tuple[int, ...], int]] | None:
-        """Return the operators that can probe a static part, their inputs, and the part's number among these.
+        """Return operators that can probe a static part, their inputs, and the part's number among these.
 
-        Returns None if the plan emits rows of the part as they are.
+        Returns None if the plan's answer consists of the static part's rows as they are.
         """
         key = source_key("table", table)
         found = []
@@ -171,9 +178,10 @@ class Plan:
         return None if self.nodes[self.root].source == key else found
 
     def unshared(self, table: str) -> str | None:
-        """Return the reason why joins cannot probe shared rows of a part; None if the joins can.
+        """Return why joins cannot probe a static part's shared rows; None if the joins can.
 
-        Shared rows never enter the plan as a delta, so another input of the join must have rows that change.
+        Shared rows of a static part never enter a plan as a delta, so another input of the join must have
+        changing rows.
         """
         joins = self.joins(table)
         if joins is None:
@@ -185,7 +193,7 @@ class Plan:
         return None
 
     def unkeyed(self, table: str, others: Collection[str]) -> str | None:
-        """Return why a part cannot be looked up by keys if ``others`` are looked up too; None if it can."""
+        """Return why a static part cannot be looked up by key next to ``others``; None if it can."""
         reason = self.unshared(table)
         if reason is not None:
             return reason
@@ -199,7 +207,7 @@ class Plan:
         return None
 
     def star_of(self, source: SourceKey, wanted: Predicates) -> tuple[int, Star] | None:
-        """Return the only reader of an input, a star with a slot per wanted predicate, and its position."""
+        """Return a window's only reader if it is a star with a slot per wanted predicate, and its place."""
         read = [number for number, node in enumerate(self.nodes) if node.source == source]
         readers = [
             (number, node.operator) for number, node in enumerate(self.nodes) if {*read} & {*node.inputs}
@@ -227,14 +235,14 @@ class Plan:
 
 
 def _predicates(operator: Operator | None, asked: Predicates) -> Predicates:
-    """Return the predicates that an operator needs in its inputs if its readers need ``asked``."""
+    """Return the predicates that an operator reads from its inputs if its readers need those in ``asked``."""
     match operator:
         case Scan():
             return frozenset(term_id for column, term_id in operator.constants if column == 1) or None
         case Star():
             return frozenset(operator.places)
         case linear.Select() | linear.UnionAll() | linear.Deduplicate() | TopK():
-            # The operator passes triples on unchanged.
+            # Operators of these kinds pass triples on unchanged.
             return asked if operator.schema.vars[:3] == ("s", "p", "o") else None
         case _:
             return None

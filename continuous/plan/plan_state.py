@@ -37,17 +37,17 @@ from .physical import build_plan
 from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 
 Encoded = Iterable[tuple[WindowKey, EncodedWindow]]
-"""Pairs of a window's key and encoded content; `PlanState.gather` reads the deltas from the content."""
+"""Window keys with encoded window contents, from which `PlanState.gather` reads the deltas."""
 
 
 class PlanState:
-    """The operators of one plan, the function generated from them, and the inputs of the next step.
+    """The operators of one plan, the function generated from them, and the pending inputs of the next step.
 
-    ``content_of`` returns a new content object for a window. ``keys`` maps each window to the input keys of
-    its triples, its quads, their event times, and the names of its streams.
+    ``content_of`` returns a new empty content object for a window. ``keys`` maps each window to the input
+    keys of its triples, its quads, their event times, and the names of its streams.
 
-    The constructor raises UnsupportedError for a construct without a delta form. The caller must hold the
-    ``planning`` lock of the terms.
+    The constructor raises UnsupportedError for a construct that cannot be evaluated incrementally. The caller
+    must hold the lock ``planning`` of the term dictionary, so that no sweep runs.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class PlanState:
         *,
         ordered: bool = False,
     ) -> None:
-        """Build the plan of ``rest``, the query without its static parts; ``tables`` are the parts' columns.
+        """Build the plan of ``rest``, a query without its static parts; ``tables`` has the parts' columns.
 
-        ``ordered`` says that the root's rows have an order.
+        ``ordered`` says that the rows of the plan's answer have an order (ORDER BY).
         """
         self.terms = terms
         self._union = evaluation.window_default_graph == "union"
@@ -77,7 +77,7 @@ class PlanState:
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
         self.plan.limit(budget)
         self.compiled = CompiledPlan(self.plan, context)
-        # The current instant and the id of its term, for expressions that read the instant.
+        # Whether some expression reads the current instant, this instant, and the id of its term.
         self.asks_clock = CLOCK_KEY in self.plan.sources
         self._instant: int | None = None
         self._now = 0
@@ -94,7 +94,7 @@ class PlanState:
         self._streams_met: set[WindowKey] = set()
         self._asserts = partial(evaluation.asserts_quoted, windows=query.windows)
         self._pending: dict[SourceKey, Delta] = {}
-        # Keys of pending deltas that are private copies.
+        # The keys of those pending deltas that are private copies and may be changed.
         self._copied: set[SourceKey] = set()
         self._lookups: list[Lookup] = []
         top = self.plan.nodes[self.plan.root].operator
@@ -106,7 +106,7 @@ class PlanState:
         self.content_of: Callable[[NamedNode], EncodedContent] = lambda window: contents[window]()
         for predicates in wanted.values():
             terms.coder.want(predicates)
-        # A finalizer releases the ids even of a plan that was built only to validate a query.
+        # A finalizer releases the pinned term ids, even of a plan that was built only to validate a query.
         self.close = weakref.finalize(self, _release_terms, self.pins, terms.coder, list(wanted.values()))
 
     # --- static parts -----------------------------------------------------------------------------
@@ -114,7 +114,8 @@ class PlanState:
     def take(self, table: str, change: Delta, *, afresh: bool = False) -> bool:
         """Add a table's delta to the next step; return False if the plan does not read the table.
 
-        ``afresh`` says that all rows of a look-up were replaced, which makes earlier pending deltas obsolete.
+        ``afresh`` says that all rows of a look-up (a static part read by key) were replaced, which makes
+        earlier pending deltas obsolete.
         """
         key = source_key("table", table)
         if key not in self.plan.sources or not (change or afresh):
@@ -127,7 +128,8 @@ class PlanState:
             self._pending[key] = change
             return True
         if key not in self._copied:
-            # The delta is copied only once: before the first step it has all rows of the table.
+            # A pending delta is copied at most once, because before the first step it has all rows of the
+            # table.
             earlier = self._pending[key] = dict(earlier)
             self._copied.add(key)
         merge(earlier, change)
@@ -136,14 +138,14 @@ class PlanState:
     def why_held(
         self, part: StaticPattern, windows: Sequence[WindowDeclaration], looked_up: Sequence[str]
     ) -> str | None:
-        """Return why a part cannot be looked up by keys next to ``looked_up``; None if it can."""
+        """Return why a static part cannot be looked up by key next to ``looked_up``; None if it can."""
         reason = unkeyed(part.pattern)
         if reason is None and any(each.stream in part.vars for each in windows):
             reason = "it binds the stream of a window"
         return self.plan.unkeyed(part.name, looked_up) if reason is None else reason
 
     def reads(self, table: str) -> bool:
-        """Return True if the plan reads the table."""
+        """Return True if the plan reads the table of this static part."""
         return source_key("table", table) in self.plan.sources
 
     def look_up(self, statics: StaticInputs) -> None:
@@ -167,7 +169,7 @@ class PlanState:
     # --- steps ------------------------------------------------------------------------------------
 
     def copy_of(self, content: EncodedWindow) -> EncodedContent:
-        """Return a window's content as of the last `gather`, as the delta of an empty window."""
+        """Return a copy of a window's content as of the last `gather`, with all quads as pending delta."""
         held = EncodedContent(self.terms.coder, union=self._union)
         if isinstance(content, TimedContent):
             held = timed = TimedContent(self.terms.coder, union=self._union)
@@ -176,7 +178,7 @@ class PlanState:
         return held
 
     def gather(self, at: int, contents: Encoded) -> dict[SourceKey, Delta]:
-        """Return the inputs of a step at instant ``at`` (milliseconds), and reset the windows' deltas."""
+        """Return the deltas for a step at instant ``at`` (milliseconds), and reset the windows' deltas."""
         for lookup in self._lookups:
             lookup.check()
         given, self._pending = self._pending, {}
@@ -193,7 +195,7 @@ class PlanState:
             if isinstance(content, TimedContent):
                 given[for_times] = self._times_of(key, content)
             if key[1] is not None:
-                # Blocks of a variable stream have the stream as their last column.
+                # Rows of a window on a stream variable have the stream as their last column.
                 last = self.terms.dictionary.ids[key[1]]
                 triples = {(*row, last): weight for row, weight in triples.items()}
                 quads = {(*row, last): weight for row, weight in quads.items()}
@@ -203,7 +205,7 @@ class PlanState:
         return given
 
     def plain_steps(self) -> int:
-        """Return how many further steps may come only from deltas of windows, of triples without reifiers."""
+        """Return how many of the next steps the generated loop over instants may process."""
         if self._pending or self.terms.coder.met_reifier or not self.plan.primed:
             return 0
         for lookup in self._lookups:
@@ -213,9 +215,10 @@ class PlanState:
         return self.compiled.special - self.plan.figures.steps - 1
 
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
-        """Run one step; return the delta of the plan's rows."""
+        """Run one step of the plan; return the delta of the plan's rows."""
         try:
-            # The generated function processes deltas only; the operators also process replaced look-ups.
+            # The generated function processes deltas only; only the operators can process look-ups with
+            # replaced rows.
             if self._lookups and any([each.renewals for each in self._lookups]):
                 self.compiled.forget()
                 return self.plan.step(given)
@@ -230,7 +233,7 @@ class PlanState:
             error.message += f", in {self.plan.explain(error.where)}"
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the rows that the next steps need, in the order in which ids flow."""
+        """Yield the rows whose term ids the next steps need; an id moves only to later rows of this order."""
         yield (self._now,)
         for _, stream in list(self._streams_met):
             yield (self.terms.dictionary.encode(stream),)
@@ -241,7 +244,7 @@ class PlanState:
         yield from self.plan.referenced_rows()
 
     def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:
-        """Replace the clock's row by the instant ``at``."""
+        """Replace the row with the current instant by the row with instant ``at``."""
         change: Delta = {(self._now,): -1} if self._now else {}
         self._instant, self._now = at, self.terms.dictionary.encode(canonical(instant_literal(at)))
         change[(self._now,)] = 1
@@ -249,11 +252,11 @@ class PlanState:
 
     @cached_property
     def _renaming(self) -> WindowReifiers:
-        """The windows with canonical names of reifiers, created when the first reifier arrives."""
+        """The deltas of windows with canonical names for reifiers; created when the first reifier arrives."""
         return WindowReifiers(self.terms.coder, union=self._union, asserts=self._asserts)
 
     def _times_of(self, key: WindowKey, content: TimedContent) -> Delta:
-        """Return the delta of a window's triples with their event times."""
+        """Return the delta of a window's triples with the event time as last column."""
         id_of = self.terms.values.id_of
         change: Delta = {}
         for row, (old, new) in self._renaming.take_times(key, content).items():
@@ -263,10 +266,10 @@ class PlanState:
                 change[(*row, id_of(new))] = 1
         return change
 
-    # --- what it tells ----------------------------------------------------------------------------
+    # --- output of the plan -----------------------------------------------------------------------
 
     def decoder(self, names: Sequence[str]) -> Callable[[IdRow], Solution]:
-        """Return a function that decodes columns of a row to terms; None stands for an unbound column."""
+        """Return a function that decodes columns of an id row to terms; None stands for an unbound column."""
         places, terms = self.plan.schema.columns(names), self.terms.dictionary.terms
         if len(places) > 1 and self.plan.schema.certain.issuperset(names):
             pick: Callable[[IdRow], IdRow] = itemgetter(*places)

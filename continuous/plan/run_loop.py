@@ -1,18 +1,19 @@
-"""A run of instants in one generated function: windows move, the plan takes steps, rows become JSON lines.
+"""Many instants in one generated function: windows move, the plan takes steps, rows become JSON.
 
-The function does what `QueryTimeline.slide`, `EncodedContent`, `PlanState` and `SelectEmission` do, which are
-its readable form and its test. These classes continue where the function stops: before a measured or newly
-planned step, and at elements with named graphs or reifiers, which a window stores in another way.
+The function generated for many instants does what `QueryTimeline.slide`, `EncodedContent`, `PlanState` and
+`SelectEmission` do, which are its readable form and its test. These classes of single steps process what the
+generated function cannot: measured or newly planned steps, and elements with named graphs or reifiers.
 
     for each transaction
         while elements leave before it    remove them, run a step
         remove elements that leave at it, add its elements, run a step
         write the rows inserted (or deleted) by each step as one line
 
-If an element's triples are the only triples of their subject, and a star alone reads the window, the loop
-makes the star's entry and row. The star processes all other changes.
+If an element's triples are the only triples of their subject, and a star alone reads the window, the
+generated loop makes the star operator's entry and row. The star operator processes all changes that are not
+such single rows.
 
-Rows of a shared plan have the label of a member, and events are written member by member.
+Rows of a shared plan have the label of a group member, and events are written member by member.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ from .plan_state import PlanState
 
 @dataclass(slots=True)
 class RunOutput:
-    """Events of a run for one query, and the deltas of the query's answer.
+    """Events that one run of the generated loop emitted for a query, and the deltas of the query's answer.
 
-    ``at`` is the last instant with an event; ``last`` says that this instant is the last one of the run.
+    ``at`` is the last instant of the run with an event; ``last`` says that this instant is the last one of
+    the run.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -56,10 +58,11 @@ class RunOutput:
 
 @dataclass(slots=True, eq=False)
 class MemberOutput:
-    """Events of a run for one member of a group.
+    """Events that one run of the generated loop emitted for one member of a group.
 
-    ``counts`` are the counts of the member's emission. ``middle`` is the text of an event's line before the
-    rows, and contains ``version``. ``at`` is the last instant with an event, and ``place`` is its number.
+    ``counts`` are the counts of events and rows that the member has emitted. ``middle`` is the text of an
+    event's JSON line before the rows, and contains the version of the dataset. ``at`` is the last instant
+    with an event, and ``place`` is the number of this instant in the run.
     """
 
     counts: EmissionCounts
@@ -72,14 +75,16 @@ class MemberOutput:
 
 @dataclass(slots=True)
 class RunResult:
-    """Result of a run: the processed transactions and instants, and the emitted events.
+    """Result of a run of the generated loop: the processed transactions and instants, and the emitted events.
 
-    ``done`` is the number of processed transactions. ``entered`` says that elements entered at ``at``, the
-    last instant; ``before`` is the same pair for the instant before. With an ``error``, the evaluation of the
-    next instant failed; ``entering`` says that elements entered at that instant.
+    ``done`` is the number of transactions that the run has processed. ``entered`` says that elements entered
+    at ``at``, the last instant; ``before`` is the pair of these values for the instant before. If ``error``
+    is set, the evaluation of the next instant failed; ``entering`` says that elements entered at that
+    instant.
 
-    For a shared plan, ``net`` is the delta of all members' rows over all instants. ``refused`` has, by label,
-    the rows of members whose events were too large at the last instant; these rows are also part of ``net``.
+    For a shared plan, ``net`` is the delta of all members' rows over all instants of the run. ``refused``
+    has, by the label of the member, the rows of members whose events were too large at the last instant;
+    these rows are also part of ``net``.
     """
 
     done: int = 0
@@ -101,11 +106,11 @@ def run_loop(
     check: Callable[..., int],
     label: int | None = None,
 ) -> RunLoop | None:
-    """Return the loop of a query; None if its windows, plan or output need one evaluation at a time.
+    """Return the generated loop of a query; None if its windows, plan or output are not supported.
 
-    ``check`` returns how many rows may still be added to the answer after some deltas, and raises BudgetError
-    above the limit. ``label`` is the column with the member of a row; ``emission`` then belongs to one
-    member, and ``check`` gets the run's delta so far and the next delta.
+    ``check`` returns how many rows may still be added to the answer after the given deltas, and raises
+    BudgetError above the limit. ``label`` is the column of a shared plan's rows that names the group member;
+    ``emission`` then belongs to one member, and ``check`` gets the run's delta so far and the next delta.
     """
     if not isinstance(emission, SelectEmission):
         if not isinstance(emission, ConstructEmission) or label is not None or not emission.counts_quads:
@@ -137,9 +142,9 @@ def run_loop(
 
 @dataclass(slots=True)
 class RunLoop:
-    """The generated loop of one query, an `EnclosingLoop`; generated again with its plan's function.
+    """The generated loop of one query over many instants; generated again with the plan's function.
 
-    ``ran`` is the result of the last run.
+    ``ran`` is the result of the last run of the generated loop.
     """
 
     state: PlanState
@@ -169,10 +174,11 @@ class RunLoop:
     def run(
         self, given: Sequence[Transaction], outputs: int | Mapping[int, MemberOutput], rows: int
     ) -> RunResult | None:
-        """Process the first of several transactions; None if the next one must be evaluated separately.
+        """Process the first transactions in one run; None if the first one must be evaluated separately.
 
-        ``outputs`` is the version of the dataset, or the outputs of members by label. ``rows`` is the number
-        of rows in the answer; for a shared plan, an upper bound of the members' rows.
+        ``outputs`` is the dataset's version for a query's private plan, or the outputs of a group's members
+        by label. ``rows`` is the number of rows in the query's answer; for a shared plan, an upper bound of
+        the members' rows.
         """
         state, ran = self.state, self.ran
         compiled = state.compiled
@@ -198,10 +204,10 @@ class RunLoop:
         state.plan.figures.steps += ran.instants
         return ran if ran.done or ran.instants or ran.error else None
 
-    # --- the generated lines ----------------------------------------------------------------------
+    # --- the generated code -----------------------------------------------------------------------
 
     def write(self, out: ExpressionEmitter, steps: Callable[[], str], delta: str) -> None:
-        """Write the lines of the loop around a step, whose delta of the answer is in the local ``delta``."""
+        """Write the lines of the loop around a step; the local ``delta`` has the step's answer delta."""
         coder = self.state.terms.coder
         out.names.update(keys_of=coder.keys, text=self.state.terms.texts)
         out.names.update(clock=time.monotonic, most=sys.maxsize, timeline=self.timeline, ran=self.ran)
@@ -246,7 +252,7 @@ class RunLoop:
         return None if self.state.top is None else out.name_of(self.state.top, "op")
 
     def _event_lines(self, out: ExpressionEmitter, delta: str) -> str:
-        """Return the lines that write the events for a delta of the answer."""
+        """Return the generated lines that write the events for a delta of the answer."""
         top = self._top(out)
         check = out.name_of(self.check, "check")
         if self.label is not None:
@@ -258,7 +264,7 @@ class RunLoop:
         return fill(_ROWS, check=check, delta=delta, rows=rows)
 
 
-# In the template, ``room`` is the number of rows that may be added before the answer's limit is checked.
+# In the code template, ``room`` is the number of rows that may be added before the answer's limit is checked.
 _LOOP = """
 first = entered = entering = last = over = False
 done = taken = last_instant = emitted_at = grown = 0
@@ -317,7 +323,7 @@ if over:
     if entering: taken, done = taken + len(elements), done + 1
     return
 """
-# After a failure, each member is evaluated separately at the failed instant.
+# After a failed instant, each member of the group is evaluated separately at that instant.
 _FAILED = """
 except BaseException:
     $changes

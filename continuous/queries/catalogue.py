@@ -6,8 +6,7 @@ A query whose static parts take long to read is registered immediately, and its 
         └─ takes longer ─► task "reserve": state `materialising`, inputs are collected
                                └─ tables complete ─► task "attach": the query processes the collected inputs
 
-A separate thread reads the static parts, so neither other queries nor other registrations wait for the
-reading.
+A separate thread reads a query's static parts, so neither other queries nor other registrations wait.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class EvaluatorBuild(Future[Evaluator]):
     """
 
     def __init__(self, make: Callable[[], Evaluator], threads: Threads) -> None:
-        """Start the build, in a separate thread if the engine uses threads, within the static row limits."""
+        """Start the evaluator's build within the row limits of static parts, in a thread if possible."""
         super().__init__()
         self.progress = Progress(limited=True)
         self._make = make
@@ -77,7 +76,7 @@ class EvaluatorBuild(Future[Evaluator]):
             self.set_result(evaluator)
 
     def release(self) -> None:
-        """Cancel the build, whose evaluator no query will use; close the evaluator if it is built anyway."""
+        """Cancel the build of an unused evaluator; close the evaluator if it is built anyway."""
         self.progress.called_off = True
         self.add_done_callback(lambda made: None if made.exception() else made.result().close())
 
@@ -90,7 +89,7 @@ class PendingQuery:
         max_elements: the maximum of collected elements.
         collects: True if inputs are collected; False for ``start: when-ready``.
         retained: with ``start: {"from": ...}``, the retained inputs of its streams at the registration.
-        build: the build of its evaluator; None while nobody builds one, as in a replay.
+        build: the build of its evaluator; None while no thread builds one, as in a replay.
         inputs: the inputs that arrived since the registration.
         elements: the weight of the elements in ``inputs``.
         problem: the error because of which the query cannot begin; None if there is none.
@@ -120,11 +119,11 @@ class PendingQuery:
         self._streams = frozenset(self.prepared.streams) if self.prepared.names_its_streams else None
 
     def reads(self, stream: str) -> bool:
-        """Return True if the query reads a stream, or may read it through a stream variable."""
+        """Return True if the waiting query reads a stream, or may read it through a stream variable."""
         return self._streams is None or stream in self._streams
 
     def collect(self, event: StreamInput) -> None:
-        """Collect an input; give up the query if it has collected too many elements."""
+        """Collect an input for the waiting query; give up the query if it has collected too many elements."""
         if not self.collects or self.problem is not None or not self.reads(event.stream):
             return
         self.inputs.append(event)
@@ -141,19 +140,22 @@ class PendingQuery:
             self.cancel()
 
     def cancel(self) -> None:
-        """Cancel the build of the query's evaluator."""
+        """Cancel the build of the waiting query's evaluator."""
         if self.build is not None:
             self.build.progress.called_off = True
 
 
 def is_awaited(stream: str, pending: Mapping[str, PendingQuery]) -> bool:
-    """Return True while a pending query collects inputs of a stream. Any thread may call this."""
+    """Return True while a pending query collects inputs of a stream.
+
+    Any thread may ask whether a query collects inputs.
+    """
     return any(each.collects and each.reads(stream) for each in list(pending.values()))
 
 
 @dataclass(slots=True, eq=False)
 class QueryEntry:
-    """One registered query.
+    """One registered query, as an entry of the catalogue.
 
     Attributes:
         running: the attached query, which may be paused or failed; None before the query is attached, after
@@ -197,14 +199,15 @@ class QueryCatalogue:
         self._clock = clock
         self._settings = settings
         self._entries: dict[str, QueryEntry] = {}
-        self._dropped: set[str] = set()  # Dropped names, if there is no registry that stores them.
-        # The result IRIs of queries, and the streams and graphs that queries read; may include those of
+        # The names of dropped queries, if there is no registry that stores them.
+        self._dropped: set[str] = set()
+        # The result IRIs of queries, and the streams and graphs that queries read, possibly also those of
         # dropped queries.
         self._result_iris: set[str] = set()
         self._flows_read: set[Flow] = set()
         self._removed = 0
         self._lock = threading.Lock()
-        # The names of running registrations, and the last number of a generated name.
+        # The names for which a registration is running, and the last number of a generated query name.
         self._claims = threading.Condition()
         self._claimed: set[str] = set()
         self._generated = 0
@@ -212,7 +215,7 @@ class QueryCatalogue:
         self.failed: deque[QueryEntry] = deque()
 
     def entries(self) -> list[QueryEntry]:
-        """Return all entries in the order in which the queries last began."""
+        """Return all entries of the catalogue, in the order in which the queries last began."""
         with self._lock:
             return list(self._entries.values())
 
@@ -222,11 +225,11 @@ class QueryCatalogue:
         return sum(each.timeline.state_size() for each in running if each is not None)
 
     def find(self, name: str) -> QueryEntry | None:
-        """Return the entry with this name; None if there is none."""
+        """Return the entry of the query with this name; None if there is no such query."""
         return self._entries.get(name)
 
     def get(self, name: str) -> QueryEntry:
-        """Return the entry with this name.
+        """Return the entry of the query with this name.
 
         Raises:
             NotFoundError: no query has the name.
@@ -255,7 +258,8 @@ class QueryCatalogue:
                 self._claims.notify_all()
 
     def _free_name(self) -> str:
-        # Generated names are never reused, so the search starts after the last generated number.
+        # Generated query names are never reused, so the search for a name starts after the last generated
+        # number.
         while True:
             self._generated += 1
             name = f"q-{self._generated}"
@@ -303,7 +307,8 @@ class QueryCatalogue:
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raise InputError if a query would read its own result, directly or through other queries."""
         reads = prepared.reads().flows()
-        # A result that no query reads cannot be part of a cycle, so this common case skips the search.
+        # A result that no query reads cannot be part of a cycle, so this common case skips the search for
+        # cycles.
         made = [
             each for each in _made_by(prepared) if is_read(each, reads) or is_read(each, self._flows_read)
         ]
@@ -346,17 +351,17 @@ class QueryCatalogue:
         settings = {key: value for key, value in changes.items() if key != "state"}
         return state, entry.registration.changed(settings)
 
-    # --- entering and leaving ---------------------------------------------------------------------
+    # --- adding and removing queries --------------------------------------------------------------
 
     def add(self, entry: QueryEntry) -> None:
-        """Add an entry, replacing the entry of the same name; the new one comes last in the order."""
+        """Add a query's entry, replacing the entry of the same name; the new entry comes last."""
         with self._lock:
             self._entries.pop(entry.name, None)
             self._entries[entry.name] = entry
             self._dropped.discard(entry.name)
 
     def write_registration(self, name: str, registration: Registration, *, replacing: bool) -> QueryRecord:
-        """Write a registration to the registry and return the record."""
+        """Write a query's registration to the registry and return the record."""
         now, options = self._clock.now_ms(), registration.options()
         record = QueryRecord(name, registration.query, registration.dialect, options, created_ms=now)
         if self._registry is not None:
@@ -364,7 +369,7 @@ class QueryCatalogue:
         return record
 
     def undo_of_write(self, name: str, *, replacing: bool) -> Callable[[], object]:
-        """Return a function that undoes the next `write_registration` of a name and its dropped mark."""
+        """Return a function that undoes the next `write_registration` of a name, and its mark as dropped."""
         registry, dropped = self._registry, self.was_dropped(name)
         if registry is None:
             return partial(self._dropped.add if dropped else self._dropped.discard, name)
@@ -386,9 +391,9 @@ class QueryCatalogue:
                 self._registry.queries.update(entry.name, state=state, error=error)
 
     def pause_at_start(self, entry: QueryEntry) -> bool:
-        """At a start, pause a query if the settings say so; return True if they do.
+        """At a server start, pause a query if the settings name it; return True if they do.
 
-        A client's resume later restarts such a query with empty windows.
+        A client's resume later restarts a query that the settings have paused, with empty windows.
         """
         asked = not {entry.name, "all"}.isdisjoint(self._settings.paused)
         if asked:

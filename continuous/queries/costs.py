@@ -1,6 +1,7 @@
 """The cost of one query in the last minute, compared with its limits: rows, CPU time and emitted bytes.
 
-The minute is measured in the times of the tasks, so a replay, which runs faster, computes the same sums.
+The minute of a query's costs is measured in the times of the tasks, so a replay, which runs faster, computes
+the same sums.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Cost(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MinuteCosts:
-    """The cost of one query in the last minute, by the second of the tasks.
+    """The cost of one query in the last minute, recorded per second of the tasks' times.
 
     Attributes:
         marks: pairs of a second and the total cost before that second, oldest first, for the last minute.
@@ -41,7 +42,7 @@ class MinuteCosts:
     always: bool = False
 
     def check(self, now_ms: int, total: Cost, limits: QueryLimits) -> None:
-        """Store the total cost up to a time, and compare the last minute with the limits.
+        """Store the query's total cost up to a time, and compare the last minute's cost with the limits.
 
         Raises:
             BudgetError: the cost of the last minute exceeds a limit.
@@ -49,7 +50,8 @@ class MinuteCosts:
         self.due = self.always
         marks, second = self.marks, now_ms // 1000
         if marks and second < marks[-1][0]:
-            second = marks[-1][0]  # The wall clock was set back, so the newest second continues.
+            # The wall clock was set back, so the cost counts for the newest recorded second.
+            second = marks[-1][0]
         if not marks or second > marks[-1][0]:
             marks.append((second, total))
         while second - marks[0][0] >= SPAN_S and len(marks) > 1:
@@ -91,7 +93,7 @@ def check_costs(running: CostedQuery, now_ms: int) -> None:
         int((running.spent + budget.elsewhere) * 1000),
         running.feed.history.characters,
     )
-    # In a replay the CPU limit is higher, because a query must not fail earlier than it did before.
+    # In a replay the CPU limit is higher, because a query must not fail earlier than before the restart.
     limits = replace(budget.limits, minute_ms=int(budget.limits.minute_ms * budget.grace))
     running.costs.check(now_ms, cost, limits)
 

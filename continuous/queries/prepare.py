@@ -36,13 +36,13 @@ from ..windows.kinds import kind_of, show_window
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """A registration with all decisions that precede its execution.
+    """A registration with all decisions that precede the execution of the query.
 
     ``result_iri`` is the IRI of the stream that a CONSTRUCT query makes; for a SELECT query it names the
-    feed, which no window may read. ``base_iri`` is the base of stream names. ``sources`` are the remote
-    sources of the query, None if there are none. ``looked_up`` are the static parts that were looked up
-    before a restart, by position, with the reason; None decides again. ``analysis`` is the part that follows
-    from the text alone.
+    feed, which no window may read. ``base_iri`` is the base IRI from which stream names become IRIs.
+    ``sources`` are the remote sources of the query; None if it has none. ``looked_up`` are the static parts
+    that were looked up before a restart, by position, with the reason; None decides again which parts are
+    looked up. ``analysis`` is that part of the preparation which follows from the query text alone.
     """
 
     registration: Registration
@@ -69,7 +69,7 @@ class PreparedQuery:
     def refresh(self) -> str | int:
         """How static parts are refreshed: ``trigger``, ``manual`` or an interval in milliseconds.
 
-        The registration takes precedence over REFRESH EVERY in the text.
+        The registration's ``refresh`` takes precedence over REFRESH EVERY in the text.
         """
         asked = self.registration.refresh
         every = self.query.refresh_every_ms
@@ -77,13 +77,16 @@ class PreparedQuery:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The stream IRIs in the text, in the order of the text, without duplicates."""
+        """The stream IRIs in the query text, in the order of the text, without duplicates."""
         names = [w.stream.value for w in self.query.windows if isinstance(w.stream, NamedNode)]
         return tuple(dict.fromkeys(names))
 
     @property
     def names_its_streams(self) -> bool:
-        """True if the text names the stream of each window; otherwise static parts bind a stream variable."""
+        """True if the query text names each window's stream.
+
+        If the query text does not name the stream of a window, static parts bind a stream variable.
+        """
         return all(isinstance(window.stream, NamedNode) for window in self.query.windows)
 
     @property
@@ -111,8 +114,8 @@ class PreparedQuery:
     def under_name(self, name: str) -> PreparedQuery:
         """Return the query with its final name, from which the IRI of a CONSTRUCT query's stream follows.
 
-        An IRI in the text or the registration takes precedence. A query that reads the stream with the
-        default IRI makes no stream.
+        An IRI for the result stream in the text or the registration takes precedence. A CONSTRUCT query that
+        reads the stream with its default result IRI derives no stream.
         """
         iri, own = self.result_iri, self.base_iri + name
         if iri is None and self.query.form == "construct" and own not in self.streams:
@@ -148,7 +151,10 @@ class PreparedQuery:
     def options(
         self, quoted_asserted: frozenset[NamedNode], engines: StaticEngines | None = None
     ) -> EvaluationOptions:
-        """Return the evaluator's options; ``quoted_asserted`` are the streams with that option."""
+        """Return the options of the query's evaluator.
+
+        The argument ``quoted_asserted`` has the streams whose annotated triples count as asserted.
+        """
         asked = self.registration.evaluation
         return EvaluationOptions(
             name=self.name or "",
@@ -167,11 +173,11 @@ class PreparedQuery:
 
     @property
     def limits(self) -> QueryLimits:
-        """The limits of the query: those of the registration, and the settings for the others."""
+        """The limits of the query: those of the registration, and the settings for all other limits."""
         return self.registration.costs.over(self.default_limits)
 
 
-# --- from text and options -------------------------------------------------------------------------
+# --- preparation from text and options -------------------------------------------------------------
 
 
 def prepare(
@@ -218,10 +224,11 @@ def prepare(
 
 
 def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
-    """Raise UnsupportedError if the registration asks for window bounds that a window cannot have."""
+    """Raise UnsupportedError if a registration asks for window bounds that a window cannot have."""
     for window in query.windows:
         if window.spec.keys:
-            keys_of(window.spec)  # raises an error if the pattern of the keys is not a valid query
+            # The call raises an error if the pattern of a window's keys is not a valid query.
+            keys_of(window.spec)
         bounds = kind_of(window.spec).bounds
         if bounds is not None and registration.bounds not in (None, bounds, "open-closed"):
             raise UnsupportedError(
@@ -232,7 +239,7 @@ def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ReportRequest:
-    """The request for a report in a text and its registration."""
+    """The request for a report policy in a query text and its registration."""
 
     registration: Registration
     query: ContinuousQuery
@@ -245,26 +252,29 @@ class _ReportRequest:
 
     @property
     def requested(self) -> str | int | None:
-        """The report that registration or text ask for: a kind, or a period in milliseconds; or None."""
+        """The report policy that registration or text ask for: a kind, or a period in ms; or None."""
         said = self.query.emission
         return self.registration.report or (said.computed_every_ms if said.emit is None else said.emit)
 
     @property
     def named_kind(self) -> str | int | None:
-        """The requested report, or else the first word of REPORT that is a kind; None if there is none."""
+        """The requested report policy, or else the first report kind in Kolibrie's REPORT clause, or None."""
         kinds = ("on-window-close", "on-content-change")
         return self.requested or next((word for word in kinds if word in self.words), None)
 
     @property
     def kind(self) -> str | int:
-        """The requested report, or else the default of the profile."""
+        """The requested report policy, or else the default of the profile."""
         sequences = any(window.spec.sequence is not None for window in self.query.windows)
         own = self.profile == "cqels" or (sequences and not self.closes)
         return self.named_kind or ("on-content-change" if own else "on-window-close")
 
     @property
     def closes(self) -> bool:
-        """True if a window that the query matches closes; a SEQ step may name one for its stream only."""
+        """True if a window whose content the query matches has closes.
+
+        A SEQ step uses only the stream of its window, so this window does not count.
+        """
         windows, root = self.query.windows, self.query.root
         if any(window.spec.sequence is not None for window in windows):
             read = {each.name for each in all_nodes(root) if isinstance(each, Window)}
@@ -324,11 +334,11 @@ _REFUSED_REPORTS: tuple[
         'Give a window a STEP or SLIDE, or register with "report": "on-content-change"',
     ),
 )
-"""The invalid requests for a report, in the order of the checks: test, message and hint."""
+"""The invalid requests for a report policy, in the order of the checks: test, message and hint."""
 
 
 def _report(registration: Registration, query: ContinuousQuery, profile: Profile, t0: int | None) -> Report:
-    """Return the report of a query, which says when to evaluate the query.
+    """Return the report policy of a query, which says when to evaluate the query.
 
     Raises:
         InputError: the text and the registration contradict each other, or the report would never happen.
@@ -346,7 +356,7 @@ def _report(registration: Registration, query: ContinuousQuery, profile: Profile
 
 
 def _differ(one: str | int | None, other: str | int | None) -> bool:
-    """Return True if both values are present and different."""
+    """Return True if both of two settings are present and different."""
     return None not in (one, other) and one != other
 
 
@@ -355,7 +365,7 @@ def _shown_report(report: str | int | None) -> str:
 
 
 def _warnings(query: ContinuousQuery) -> list[str]:
-    """Return warnings about a valid query whose behaviour may surprise."""
+    """Return warnings about a valid query whose behaviour may surprise its author."""
     if any("[ALL]" in warning for warning in query.warnings):
         return []
     streams = [w.stream for w in query.windows if w.spec.kind == "all"]
@@ -370,9 +380,9 @@ def _warnings(query: ContinuousQuery) -> list[str]:
 class EvaluatorChoice:
     """Creates evaluators: the native one if it supports the query, else the reference evaluator.
 
-    A fallback is visible in the name of the evaluator's engine, ``reference (<the construct>)``. Without
-    ``statics`` each evaluator reads its static parts itself and has its own term dictionary. ``engines``
-    evaluate static parts that are too large for the store.
+    A fallback to the reference evaluator is visible in the name of the query's engine, ``reference (<the
+    construct>)``. Without a table registry ``statics``, each evaluator reads its static parts itself and has
+    its own term dictionary. The ``engines`` evaluate static parts that are too large for the store.
     """
 
     statics: TableRegistry | None = None
@@ -381,13 +391,14 @@ class EvaluatorChoice:
     def __call__(
         self, prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
     ) -> Evaluator:
-        """Create the evaluator of a query; ``quoted_asserted`` are the streams with that option.
+        """Create the evaluator of a query; ``quoted_asserted`` lists streams with that option.
 
         Raises QueryTextError or UnsupportedError if neither evaluator supports the query.
         """
         query, sources = prepared.query, prepared.sources
         options = prepared.options(quoted_asserted, self.engines)
-        # Tables follow only the store, so a query that reads remote graphs refreshes its static parts itself.
+        # Tables of static parts follow only the store, so a query that reads remote graphs refreshes its
+        # static parts itself.
         tables = self.statics if sources is None or not sources.remote_graphs else None
         terms = None if self.statics is None else self.statics.terms
         try:

@@ -21,10 +21,10 @@ class LastEvaluation:
 
     Attributes:
         step: the evaluation; None before the first one.
-        version: the version of the store that the evaluation read.
+        version: the version of the store that the last evaluation read.
         evaluations: the number of evaluations, including the last.
         answer_id: the id of the last event of the evaluation; None if it emitted none. An evaluation that
-            revises an earlier one and emits nothing leaves the id.
+            revises an earlier one and emits nothing keeps the earlier ``answer_id``.
         result: the last event that any evaluation emitted, as JSON for the API.
     """
 
@@ -54,18 +54,18 @@ class GroupMembership(Generic[Member]):
     barred: bool = False
 
     def counts(self, inputs: InputOrder) -> tuple[int, int, int]:
-        """Return how many elements were taken, late, and behind other streams since the query began."""
+        """Return how many elements the query took, how many were late, and how many behind others."""
         taken, late, behind = self.count_offset
         return inputs.taken + taken, inputs.late + late, inputs.behind + behind
 
     def enter(self, siblings: Collection[Member], own: InputOrder, shared: InputOrder) -> None:
-        """Share the timeline of ``siblings`` from now on, without a change of the query's counts."""
+        """Share the timeline of ``siblings`` from now on; the query's counts of elements stay the same."""
         taken, late, behind = self.counts(own)
         self.count_offset = (taken - shared.taken, late - shared.late, behind - shared.behind)
         self.siblings = siblings
 
     def leave(self) -> None:
-        """Stop sharing a timeline."""
+        """Stop sharing a timeline with sibling queries."""
         self.siblings, self.plan_slot, self.count_offset = None, None, (0, 0, 0)
 
 
@@ -82,7 +82,7 @@ class QueryFailure:
     at: StreamInput | None = None
 
     def check_at(self, evaluations: int, event: StreamInput | None) -> None:
-        """In a replay, raise the expected error after as many evaluations as before the restart."""
+        """In a replay, raise the query's earlier error after as many evaluations as before the restart."""
         if self.expected is not None and evaluations >= self.expected[0]:
             self.at = event
             raise self.expected[1]

@@ -44,9 +44,9 @@ State = OneOf["running", "paused", "failed"]
 
 
 class RunningQuery:
-    """Passes inputs to the timeline, evaluates the query at its instants and publishes the results.
+    """Passes inputs to the query's timeline, evaluates the query at its instants and publishes the results.
 
-    Only the engine's thread calls the methods, except those that describe the query.
+    Only the engine's thread calls the methods of a running query, except those that describe it.
 
     Attributes:
         static: the state of the query's static parts.
@@ -75,7 +75,7 @@ class RunningQuery:
         emit_element: EmitElement | None = None,
         tasks: TaskQueue | None = None,
     ) -> None:
-        """Create a query that has taken no input.
+        """Create a running query that has taken no input.
 
         ``emit_element`` is called with the quads of each evaluation of a query whose output is a stream,
         before any later input is processed.
@@ -138,14 +138,15 @@ class RunningQuery:
         self.evaluate_now(now_ms, now_ms)
 
     def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
-        """Process consecutive inputs of streams, as many as possible together."""
+        """Process consecutive inputs of the query's streams, as many as possible together."""
         timeline, prepared, inputs = self.timeline, self.prepared, self.inputs
         memory, before, last = prepared.registration.costs.memory, timeline.inputs.taken, events[-1]
         failure = self.failure
         unlimited = (
             memory is None and failure.expected is None and self.view is None and prepared.sources is None
         )
-        # Other queries need a check between two instants, so they process one input at a time.
+        # Queries whose windows do not all slide need a check between two instants, so they process one input
+        # at a time.
         replays_construct = self.is_replaying and prepared.query.form == "construct"
         run = unlimited and self.state == "running" and not self.static.stale and not replays_construct
         if failure.expected is not None:
@@ -165,8 +166,8 @@ class RunningQuery:
                     if place < len(transactions):
                         pause()
                     if done < RUN and place < len(transactions):
-                        # The run stopped before this transaction, so the transaction is processed without a
-                        # run.
+                        # The generated loop stopped before this transaction, which is therefore processed
+                        # separately.
                         _evaluate_steps(self, timeline.slide(transactions[place : place + 1]), now_ms)
                         place += 1
                 if memory is not None and (size := timeline.state_size()) > memory:
@@ -202,14 +203,14 @@ class RunningQuery:
             self._changed_outside("timer", now_ms, now_ms)
 
     def _changed_outside(self, cause: str, at_ms: int, now_ms: int) -> None:
-        """Read the static parts again, now or at the next evaluation."""
+        """Read the query's static parts again, now or at the next evaluation."""
         if self.prepared.on_commit and self.state != "paused":
             self.refresh(now_ms, cause, at_ms)
         else:
             self.static.stale = True
 
     def apply_static_steps(self, now_ms: int) -> None:
-        """Apply the changes of tables; each store version is a transaction of its own."""
+        """Apply changes of static tables; each version of the store is a separate transaction."""
         if self.prepared.refresh != "trigger" or self.static.statics is None:
             return
         for step in self.static.statics.steps.ready():
@@ -240,7 +241,7 @@ class RunningQuery:
     def cancel_evaluation(self, after_s: float) -> bool:
         """Cancel the running evaluation if it began at least ``after_s`` seconds ago; return True if so.
 
-        Any thread may call this.
+        Any thread may cancel the running evaluation.
         """
         budgets = [each.budget for each in (self.evaluator, self.group.plan_slot) if each is not None]
         if self.state == "failed" or not any(0 < each.since < time.monotonic() - after_s for each in budgets):
@@ -252,20 +253,20 @@ class RunningQuery:
     # --- the group of the query -----------------------------------------------------------------
 
     def enter_group(self, siblings: Collection[RunningQuery], timeline: QueryTimeline, inputs: Meter) -> None:
-        """Use the timeline and the input meter of a group from now on."""
+        """Let the query use the timeline and the input meter of a group from now on."""
         self.bring_up_to_date()
         self.group.enter(siblings, self.timeline.inputs, timeline.inputs)
         self.timeline, self.inputs = timeline, inputs
 
     def leave_group(self, timeline: QueryTimeline) -> None:
-        """Use a private timeline from now on."""
+        """Let the query use a private timeline from now on."""
         self.group.leave()
         self.timeline = timeline
         self.inputs = self.inputs.copy()
 
     @property
     def evaluated_at(self) -> int | None:
-        """The instant of the last evaluation; None before the first."""
+        """The instant of the query's last evaluation; None before the first."""
         return None if self.last.step is None else self.last.step.at
 
     def set_answer(self, answer: ChangedAnswer) -> None:
@@ -277,16 +278,16 @@ class RunningQuery:
         if self.group.plan_slot is not None:
             self.group.plan_slot.bring_up_to_date()
         elif self.last.step is not None and not self.evaluator.budget.since:
-            # A suspended evaluation is in an inconsistent state, so it is left alone.
+            # A suspended evaluation is in an inconsistent state, so its deferred effects are not applied.
             self.evaluator.catch_up(self.last.step.at, self.timeline.windows.contents)
 
     def counts(self) -> tuple[int, int, int]:
-        """Return how many elements were taken, late, and behind other streams since the query began."""
+        """Return how many elements the query took, how many were late, and how many behind other streams."""
         return self.group.counts(self.timeline.inputs)
 
     @property
     def plan_state(self) -> PlanState | None:
-        """The state of the plan that updates the answer; None if the answer is recomputed."""
+        """The state of the plan that updates the query's answer; None if the answer is recomputed."""
         return self.evaluator.state if self.group.plan_slot is None else self.group.plan_slot.state
 
     # --- evaluation -----------------------------------------------------------------------------
@@ -294,7 +295,7 @@ class RunningQuery:
     def evaluate_now(self, at_ms: int, now_ms: int) -> None:
         """Evaluate the query after a commit, at its current instant or, without windows, at ``at_ms``.
 
-        A query that is evaluated only at window closes or at an interval is not evaluated by this method.
+        A query that is evaluated only at window closes or at an interval is not evaluated after a commit.
         """
         at = self.timeline.instant if self.prepared.query.windows else at_ms
         if at is None or at < self.timeline.quiet_until:
@@ -303,7 +304,7 @@ class RunningQuery:
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
-        """Evaluate the windows at an instant and publish the result; raise BudgetError above a limit."""
+        """Evaluate the query's windows at an instant, publish the result; raise BudgetError above a limit."""
         if self.failure.expected is not None:
             self.failure.check_at(self.last.evaluations, self.failure.at)
         if self.static.stale:
@@ -319,7 +320,7 @@ class RunningQuery:
         self.emit(step, answer, now_ms)
 
     def emit(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
-        """Compute the events of an answer and publish them."""
+        """Compute the events of the query's answer and publish them."""
         version = version_of(self)
         revised = self.last.answer_id if step.revises else None
         sources = self.prepared.sources
@@ -346,7 +347,7 @@ class RunningQuery:
         now_ms: int,
         event_at: int,
     ) -> None:
-        """Publish the events of a step, the last one at ``event_at``, and set the current answer."""
+        """Publish the events of an evaluation, the last one at ``event_at``, and set the current answer."""
         self.static.unseen_from = None
         last = self.last
         last.step, last.version = step, version
@@ -368,7 +369,7 @@ class RunningQuery:
     ) -> Callable[[], str | None]:
         """Return a function that serialises the current answer as of an evaluation.
 
-        ``number`` is the number of the evaluation in a shared plan.
+        ``number`` is the number of the evaluation in a shared plan, 0 without one.
         """
         slot = self.group.plan_slot
         # A shared plan does not notify this query of evaluations without rows for it, so the writer asks the
@@ -403,14 +404,14 @@ def is_silent(running: RunningQuery) -> bool:
 
 
 def _read_bound_streams(running: RunningQuery) -> None:
-    """Add the streams to which static data now binds a window's stream variable to the timeline."""
+    """Add the streams to which static data now binds a window's stream variable to the query's timeline."""
     for window in running.prepared.query.windows:
         for stream in running.timeline.windows.streams_of(window) or ():
             running.timeline.add_stream(stream)
 
 
 def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None:
-    """Evaluate a query at each step of its timeline."""
+    """Evaluate a query at each evaluation step of its timeline."""
     windows, memory = running.timeline.windows, running.prepared.registration.costs.memory
     for step in steps:
         if running.state == "paused":
@@ -431,7 +432,7 @@ def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -
 def _evaluate_run(
     running: RunningQuery, transactions: Sequence[Transaction], now_ms: int
 ) -> tuple[int, Exception | None]:
-    """Evaluate the first of some transactions in one run; return their number and the next one's error."""
+    """Evaluate the first transactions in one run; return their number, and the next one's error."""
     version = version_of(running)
     run = running.evaluator.run(transactions, running.timeline, running.emission, version)
     if run is None:

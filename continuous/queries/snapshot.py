@@ -23,10 +23,10 @@ from .view_update import update_view
 
 @dataclass(frozen=True, slots=True)
 class AnswerSnapshot:
-    """The last answer, as far as the next one is compared with it, and the id of its event.
+    """A query's last answer, as far as the next answer is compared with it, and the id of its event.
 
-    ``quads`` is empty except in checkpoints of earlier releases; the quads of a CONSTRUCT query follow from
-    its rows.
+    The ``quads`` of an answer are empty except in checkpoints of earlier releases; the quads of a CONSTRUCT
+    query follow from its rows.
     """
 
     rows: list[Solution]
@@ -38,7 +38,7 @@ class AnswerSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class CountsSnapshot:
-    """The counts of a query since its registration."""
+    """The counts of a query since its registration, as stored in a checkpoint."""
 
     evaluations: int
     emitted: EmissionCounts
@@ -49,11 +49,12 @@ class CountsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class QuerySnapshot:
-    """The windows, queued elements, last answer and counts of a query.
+    """A query in a checkpoint: its windows, queued elements, last answer and counts.
 
-    ``static_version`` is a store version with the static rows of the last evaluation. ``pins`` are the
-    contents of remote sources that the static rows come from. ``looked_up`` are the static parts that have no
-    table. ``seen`` and ``stale`` matter for a query that reads its static parts itself.
+    ``static_version`` is a version of the store with the static rows of the query's last evaluation. ``pins``
+    are the contents of remote sources that the query's static rows come from. ``looked_up`` are the static
+    parts of the query that have no table in memory. ``seen`` and ``stale`` matter for a query that reads its
+    static parts itself.
     """
 
     state: State
@@ -80,11 +81,11 @@ RECORDS = TIMELINE_RECORDS | {
     "Evaluation": Evaluation,
     "QuerySnapshot": QuerySnapshot,
 }
-"""The classes in a query's snapshot, by their names in checkpoints."""
+"""The classes of objects in a query's snapshot, by their names in checkpoints."""
 
 
 def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSnapshot]) -> QuerySnapshot:
-    """Return the snapshot of a query.
+    """Return the snapshot of a query for a checkpoint.
 
     ``timelines`` caches the snapshots of timelines, which queries may share; the function adds the query's
     timeline.
@@ -130,10 +131,11 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
 def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int = 0) -> None:
     """Bring a new query to the state of a snapshot of the same registration.
 
-    The evaluator gets the window contents of the last evaluation, and continues from there.
+    The query's evaluator gets the window contents of the last evaluation, and continues from there.
 
     Raises:
-        BudgetError: the restoration took longer than ``time_limit_ms`` (0 for no limit), or was cancelled.
+        BudgetError: restoring the query took longer than ``time_limit_ms`` (0 for no limit), or was
+        cancelled.
     """
     static, emission, answer = running.static, running.emission, snapshot.answer
     running.timeline.restore(snapshot.timeline)
@@ -157,9 +159,9 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int =
         budget = running.evaluator.budget
         limits = budget.limits
         if snapshot.state != "failed":
-            # The evaluation of whole windows may take longer than any change, so the query's own limits do
-            # not apply here. A failed query keeps its limits, because its windows may contain the elements
-            # that exceeded them.
+            # A restored query's evaluation of whole windows may take longer than any change, so the query's
+            # own limits do not apply here. A failed query keeps its limits, because its windows may contain
+            # the elements that exceeded them.
             budget.limit(replace(limits, rows=0, ms=time_limit_ms))
         budget.since = time.monotonic()
         try:

@@ -1,4 +1,4 @@
-"""The state of a query's static parts, and their movement to the next version."""
+"""The state of a query's static parts, and how they move to the next version of the store."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..static.table import StaticStep
 
 @dataclass(eq=False, repr=False)
 class StaticState:
-    """The store version that the static parts of a query reflect, and the pending changes.
+    """The store version that a query's static parts reflect, and the changes not yet applied.
 
-    This class does not evaluate the query.
+    The state of a query's static parts does not include the evaluation of the query.
 
     Attributes:
         statics: the static parts that follow the store; None if the query reads the static parts itself.
@@ -44,19 +44,19 @@ class StaticState:
 
     @property
     def version(self) -> int:
-        """The store version of the answer; without static parts, the newest version known to the query."""
+        """The store version of the query's answer; without static parts, the newest known version."""
         if self.statics is not None:
             return self.statics.version
         return self._parts.version if self._parts.parts else self.seen
 
     @property
     def evaluated_version(self) -> int:
-        """A store version with the static rows of the last evaluation."""
+        """A version of the store that has the static rows of the query's last evaluation."""
         return self.version if self.unseen_from is None else self.unseen_from
 
     @property
     def is_complete(self) -> bool:
-        """True if all static rows are in tables and were evaluated, so that no change is pending."""
+        """True if all static rows are in tables and the query has evaluated all their changes."""
         statics = self.statics
         return (
             not self.stale
@@ -72,21 +72,22 @@ class StaticState:
         return {} if self.statics is None else dict(self.statics.looked_up)
 
     def apply(self, step: StaticStep) -> bool:
-        """Apply the changes of one store version; return True if a row changed."""
+        """Apply the changes of one store version to the query; return True if a row changed."""
         changed = self.evaluator.take(step.changes)
         if changed and self.unseen_from is None:
             self.unseen_from = step.before
         return changed
 
     def refresh(self, now_ms: int, cause: str, *, on_request: bool) -> bool:
-        """Bring all static parts to the newest version; return True if a row changed.
+        """Bring all static parts of the query to the newest version; return True if a row changed.
 
         With ``on_request``, later changes of tables are applied only by further refreshes.
         """
         self.stale = False
         if self.statics is not None:
             changed = self.catch_up(on_request=on_request)
-            # The other parts come from remote servers, whose answers are inputs of their own.
+            # Parts that do not follow the store come from remote servers, whose contents are separate inputs
+            # of the engine.
             changed = (self.statics.has_own and self.evaluator.take(self._parts.refresh())) or changed
         else:
             version = None if self.tasks is None else self.tasks.version_to_read(self.name)
@@ -98,7 +99,7 @@ class StaticState:
         return changed
 
     def catch_up(self, *, on_request: bool) -> bool:
-        """Apply all pending changes, or all rows the first time; return True if a row changed."""
+        """Apply all pending static changes, or all rows the first time; return True if a row changed."""
         if self.statics is None:
             return False
         if not self.statics.begun:
@@ -107,6 +108,6 @@ class StaticState:
         return any([self.apply(step) for step in self.statics.steps.ready()])
 
     def note(self, now_ms: int, cause: str, *, changed: bool) -> None:
-        """Record a refresh for descriptions of the query."""
+        """Record a refresh of static parts for descriptions of the query."""
         self.refreshes += 1
         self.last_refresh = {"at": now_ms, "cause": cause, "version": self.version, "changed": changed}

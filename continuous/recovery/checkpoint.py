@@ -14,11 +14,11 @@ from quadrill.store.logs.packing import pack, unpack
 from .state import RECORDS, EngineSnapshot
 
 FORMAT = 7
-"""The format number, which increases when the release before can no longer read new checkpoints."""
+"""The format number of checkpoints; it increases when the previous release cannot read new ones."""
 
 
 def write_state(draft: Path, state: EngineSnapshot) -> int:
-    """Write a state to a draft file and sync the file; return its size in bytes.
+    """Write a checkpoint's state to a draft file and sync the file; return its size in bytes.
 
     Raises:
         OSError: the state cannot be written; no file is left.
@@ -35,7 +35,7 @@ def read_state(path: Path) -> EngineSnapshot | None:
 
     Raises:
         OlderFormatError: the format is older than `FORMAT`.
-        StoreFormatError: the file is damaged, or its format is newer.
+        StoreFormatError: the checkpoint file is damaged, or its format is newer.
     """
     checkpoint = read_checkpoint(path)
     if checkpoint is None:

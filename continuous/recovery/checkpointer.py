@@ -47,7 +47,7 @@ _COPY_FACTOR = 4
 last one."""
 _LONGEST_S = 900.0
 _CATCH_UP_S = 0.4
-"""Seconds for which only lagging queries run when the input log has grown too long without a checkpoint."""
+"""Seconds for which only lagging queries run when the journal has grown too long without a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class _CheckpointCut:
 class Checkpointer:
     """Writes the checkpoints of one engine.
 
-    Public methods run in the engine's thread, before it starts or after it has ended; any thread may read the
-    attributes and `age_s`.
+    The public methods of the checkpointer run in the engine's thread, before it starts or after it has ended;
+    any thread may read its attributes and `age_s`.
 
     Attributes:
         stopped_s: the seconds for which the last checkpoint stopped the queries.
@@ -88,7 +88,7 @@ class Checkpointer:
         self.written_at: float | None = None
         self._next_s = 0.0
         self._processed = -1
-        # Bytes that had been appended to the journal when the last checkpoint was made.
+        # The number of bytes that had been appended to the journal when the last checkpoint was made.
         self._appended = 0
         self._copy: ForkedTask | None = None
         self._copy_thread: threading.Thread | None = None
@@ -104,17 +104,20 @@ class Checkpointer:
         return time.monotonic() - self.written_at
 
     def mark_current(self) -> None:
-        """Mark the checkpoint on disk as the present state, which need not be written again."""
+        """Mark the checkpoint on disk as the present state, which therefore need not be written again."""
         self._processed = self._parts.tasks.processed
         self._next_s = time.monotonic() + self._parts.settings.checkpoint_ms / 1000
 
     def write_if_changed(self) -> None:
-        """Write a checkpoint if tasks were executed since the last one and none is being written."""
+        """Write a checkpoint if tasks were executed since the last one and no checkpoint is being written."""
         if self._parts.tasks.processed != self._processed and self._copy_thread is None:
             self._write(in_copy=True)
 
     def after_start(self) -> None:
-        """After a start, write a checkpoint if the state has changed; else only tables and text analyses."""
+        """After a server start, write a checkpoint if the state has changed; else write only caches.
+
+        The caches are tables of static parts and analyses of query texts.
+        """
         if self._parts.tasks.processed != self._processed:
             self.write_if_changed()
         else:
@@ -142,8 +145,8 @@ class Checkpointer:
     def checkpoint(self, *, at_end: bool = False) -> None:
         """Write a checkpoint of the present state in this thread, and trim the logs.
 
-        With ``at_end`` no task follows, and the tables of static parts are on disk, too, when the method
-        returns.
+        With ``at_end`` no task follows the checkpoint, and the tables of static parts are on disk, too, when
+        the method returns.
         """
         self.stop()
         self._write(in_copy=False)
@@ -162,7 +165,7 @@ class Checkpointer:
             return held_files(self._journal.folder)
 
     def stop(self) -> None:
-        """Cancel the checkpoint that is being written, if there is one."""
+        """Cancel the checkpoint that is being written, if there is such a checkpoint."""
         copy, waiting = self._copy, self._copy_thread
         self._stopping = True
         if copy is not None:
@@ -192,7 +195,7 @@ class Checkpointer:
         )
 
     def _state(self, cut: _CheckpointCut) -> EngineSnapshot:
-        """Return the state at a cut, without locks, because it also runs in a forked copy of the process."""
+        """Return the engine's state at a cut, without locks, for a forked copy of the process, too."""
         timelines: dict[QueryTimeline, TimelineSnapshot] = {}
         return EngineSnapshot(
             cut.processed,
@@ -211,7 +214,7 @@ class Checkpointer:
     # --- writing --------------------------------------------------------------------------------
 
     def _write(self, *, in_copy: bool) -> None:
-        """Write the state after the last task; with ``in_copy`` a forked copy writes it if it is large.
+        """Write the state after the last task; with ``in_copy``, a forked copy writes a large state.
 
         No checkpoint is written while tables are being reloaded, inputs are being collected for waiting
         queries, or queries lag, because a checkpoint does not contain this state; the journal does.
@@ -261,7 +264,7 @@ class Checkpointer:
             return None
 
     def _finish_copy(self, copy: ForkedTask, cut: _CheckpointCut, draft: Path, began: float) -> None:
-        """In a separate thread, wait for the forked copy, then publish the file that it wrote."""
+        """In a separate thread, wait for the forked copy, then publish the checkpoint that it wrote."""
         try:
             self._journal.reached("during-checkpoint")
             self.size = copy.wait(_LONGEST_S)
@@ -271,7 +274,7 @@ class Checkpointer:
             if not self._stopping:
                 log.warning("The checkpoint could not be written: %s", _reason(error))
         except EngineStoppedError:
-            pass  # The engine is stopping, and the last checkpoint trims the logs.
+            pass  # The engine is stopping, and the last checkpoint of the stop trims the logs.
         finally:
             draft.unlink(missing_ok=True)
             self._not_before(_COPY_FACTOR * (time.monotonic() - began))
@@ -298,11 +301,12 @@ class Checkpointer:
         self._parts.sources.forget(cut.sources, cut.pinned)
         journal.log.trim(cut.needed)
         if self._parts.attachments.last_retained_read <= cut.processed:
-            # Otherwise the replay after a crash would repeat a task whose retained elements were deleted.
+            # If a task read retained elements after the checkpoint, trimming would let a replay repeat it
+            # without these elements.
             journal.log.trim_to_size(journal.keep_bytes, cut.processed + 1)
         with self._parts.tasks.lock:
-            # Streams forget what the journal has deleted, so that a replay finds the same elements before and
-            # after a crash.
+            # Streams evict the retained elements that the journal has deleted, so that a replay finds the
+            # same elements before and after a crash.
             for each in self._parts.streams:
                 each.retained.forget_before(journal.log.earliest)
         journal.reached("after-trim")

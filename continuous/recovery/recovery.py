@@ -48,10 +48,10 @@ parts are read again."""
 
 
 class Recovery:
-    """Recovers one engine.
+    """Recovers one engine from its checkpoint, its journal and the registry.
 
-    `recover` runs before the engine's thread starts. The thread that starts the engine then calls `reconcile`
-    and `follow_registry` under the lock of registrations.
+    The method `recover` runs before the engine's thread starts. The thread that starts the engine then calls
+    `reconcile` and `follow_registry` under the lock of registrations.
 
     Attributes:
         checkpoints: writes the checkpoints.
@@ -71,13 +71,13 @@ class Recovery:
         self._problems: list[str] = []
 
     def close(self) -> None:
-        """Write the last checkpoint and close the journal."""
+        """Write the last checkpoint of a stop and close the journal."""
         if self._closed:
             return
         self._closed = True
         try:
-            # If the recovery did not complete, the state in memory is incomplete, so the checkpoint on disk
-            # stays.
+            # If the recovery did not complete, the engine's state in memory is incomplete, so the checkpoint
+            # on disk stays.
             self.checkpoints.stop()
             if self.report:
                 self.checkpoints.checkpoint(at_end=True)
@@ -105,8 +105,8 @@ class Recovery:
         try:
             state = read_state(self.checkpoints.path)
         except OlderFormatError:
-            # An older release can still read the windows in this checkpoint, so they must not be replaced by
-            # empty ones.
+            # An older release can still read the windows in this checkpoint, so the recovery fails instead of
+            # replacing the windows by empty ones.
             raise
         except StoreFormatError as error:
             self._problems.append(error.message)
@@ -137,7 +137,8 @@ class Recovery:
         replay.replay_commits()
         self._finish()
         if state is not None and not records and journal.log.last == last:
-            # The checkpoint that was read is the present state, so it need not be written again.
+            # The checkpoint that was read is the present state of the engine, so it need not be written
+            # again.
             self.checkpoints.mark_current()
         self.report = {
             "seconds": round(time.monotonic() - began, 3),
@@ -149,7 +150,7 @@ class Recovery:
             log.error(problem)
         log.info("Recovered in %(seconds)s s, %(records)s records replayed", self.report)
 
-    # --- the state of the checkpoint ------------------------------------------------------------
+    # --- the state of the engine in the checkpoint ----------------------------------------------
 
     def _restore_streams(self, state: EngineSnapshot) -> None:
         for iri, kept in state.streams.items():
@@ -164,8 +165,9 @@ class Recovery:
         """Create the queries of the checkpoint, each over the store version of its static parts."""
         parts, tasks = self._parts, self._parts.tasks
         if state is None:
-            # Each start writes a checkpoint, so this is the first start, or the checkpoint is damaged and the
-            # journal complete. In both cases no query existed before the first record.
+            # Each start writes a checkpoint, so without one this is the first start, or the checkpoint is
+            # damaged and the journal complete. Without a checkpoint, no query existed before the first record
+            # of the journal.
             commits = [record.members["version"] for record in records if record.kind == "commit"]
             parts.begin_at(commits[0] - 1 if commits else parts.store.log.version)
             self._rewind_to(tasks.version)
@@ -192,7 +194,7 @@ class Recovery:
                 restored[each.name] = running
         self._forward_to(state.version, restored.values())
         tasks.replayed_versions = self._replay.read_versions
-        # Clients may have paused or dropped some of the queries meanwhile.
+        # Clients may have paused or dropped some queries during the replay.
         adopted = [entry.running for name, entry in entries.items() if name in restored]
         parts.router.adopt(running for running in adopted if running is not None)
 
@@ -203,7 +205,7 @@ class Recovery:
             log.warning("The replay reads the newest version of the store: %s", error.message)
 
     def _forward_to(self, version: int, restored: Iterable[RunningQuery]) -> None:
-        """Forward the store to a version; apply the changes to static parts of ``restored`` queries."""
+        """Forward the store to a version; apply its changes to static parts of ``restored`` queries."""
         store, statics = self._parts.store, self._parts.statics
         before = store.reader.version
         store.committer.forward(version)
@@ -217,7 +219,7 @@ class Recovery:
                 running.static.catch_up(on_request=False)
 
     def _restore_entry(self, kept: EntrySnapshot) -> QueryEntry:
-        """Add the entry of a query in the checkpoint, with its feed."""
+        """Add the catalogue entry of a query in the checkpoint, with its feed."""
         feed = self._lifecycle.new_feed(kept.name)
         feed.restore(kept.feed, self._journal.results.events(kept.feed[0]))
         registration, created = registration_of(kept.members), kept.members["created"]
@@ -228,7 +230,7 @@ class Recovery:
     def _restore_query(
         self, entry: QueryEntry, kept: EntrySnapshot, query: QuerySnapshot
     ) -> RunningQuery | None:
-        """Restore a query; a query that cannot be restored is marked as failed, with the reason."""
+        """Restore a query of the checkpoint; mark a query that cannot be restored as failed."""
         try:
             query_and_evaluator = self._replay.evaluator(kept.members, query.looked_up, query.pins)
             running = self._lifecycle.make_running(entry, *query_and_evaluator, paused=kept.state == "paused")
@@ -244,13 +246,14 @@ class Recovery:
             self._parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
             return None
 
-    # --- after the replay -----------------------------------------------------------------------
+    # --- steps after the replay of the journal --------------------------------------------------
 
     def _finish(self) -> None:
         """Bring the store to its newest version, end the replay of each feed and flush the results.
 
-        If the journal lost its end, the replay cannot produce all published events of a feed again. Such a
-        feed gets a reset event, and its ids continue after the last published id.
+        If the journal lost its end, the replay cannot produce all published events of a feed again. A feed
+        whose published events cannot all be produced again gets a reset event, and its ids continue after the
+        last published id.
         """
         parts, journal = self._parts, self._journal
         parts.tasks.replayed_versions = None

@@ -1,7 +1,7 @@
 """The replay of a journal: the tasks of its records run again on the state of a checkpoint.
 
-Events that were published before the crash are in the result log, so the replay only compares them. Later
-events are new, and are written.
+Events that were published before the crash are in the result log, so the replay only compares them. Events of
+a replay after the published ones are new, and are written to the result log.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ class Replay:
         self._journal = journal
         self.lagging_tables: set[tuple[str, int]] = set()
         self.reloads: set[tuple[str, int]] = set()
-        # The versions that queries' refreshes read in the running inputs, see `TaskQueue.replayed_versions`.
+        # The versions of the store at which queries' refreshes read static parts in the running inputs; see
+        # `TaskQueue.replayed_versions`.
         self.read_versions: dict[str, int] = {}
         self._versions_of_task: dict[int, dict[str, int]] = {}
-        # By task: the records of queries that failed because of time or cancellation.
+        # For each task, the journal records of queries that failed in it because of time or cancellation.
         self._failures_of_task: dict[int, list[dict[str, Any]]] = {}
 
     def read(self, processed: int, last: int, *, usable: bool) -> list[JournalRecord]:
@@ -98,7 +99,7 @@ class Replay:
         return rest
 
     def replay_record(self, record: JournalRecord, *, counted: bool) -> None:
-        """Run the task of a record again; ``counted``: the checkpoint's stream figures include the record."""
+        """Run a journal record's task again; if ``counted``, the checkpoint's stream figures include it."""
         members = record.members
         self._journal.reached("in-replay")
         try:
@@ -116,7 +117,7 @@ class Replay:
             )
 
     def begin_epoch(self) -> None:
-        """If the folder is a copy, begin an epoch with ids that the original folder will not assign."""
+        """If the data folder is a copy, begin an epoch with ids that the original folder will not assign."""
         tasks, epoch = self._parts.tasks, self._parts.store.epoch
         if tasks.epoch < epoch:
             self._run(self._epoch_task(epoch), tasks.note("epoch", epoch=epoch), self._parts.clock.now_ms())
@@ -147,7 +148,7 @@ class Replay:
     def evaluator(
         self, members: Mapping[str, Any], looked_up: Mapping[Any, str | None], pins: Mapping[str, list[Any]]
     ) -> tuple[PreparedQuery, Evaluator]:
-        """Prepare a query of a record or checkpoint, and create its evaluator.
+        """Prepare a query of a journal record or checkpoint, and create its evaluator.
 
         ``looked_up`` are the static parts that were looked up, with the reason; ``pins`` are the contents of
         remote sources that the query's static rows came from.
@@ -179,7 +180,7 @@ class Replay:
             raise task.error
 
     def _task_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Task | None:
-        """Return the task of a record; None if no work has to be repeated."""
+        """Return the task of a journal record; None if no work of the record has to be repeated."""
         parts = self._parts
         entry = parts.catalogue.find(members.get("name", ""))
         running = None if entry is None else entry.running
@@ -251,7 +252,7 @@ class Replay:
         return InputTask(event) if takes else None
 
     def _input(self, record: JournalRecord, *, counted: bool, taken: bool = False) -> StreamInput | None:
-        """Apply a record to its stream, if the stream still exists; return the input for the readers."""
+        """Apply a journal record to its stream, if this still exists; return the input for the readers."""
         members, (event, elements) = record.members, input_of(record)
         stream = self._parts.streams.find(members["stream"])
         self._parts.tasks.order = record.number
@@ -263,15 +264,15 @@ class Replay:
             figures = stream.figures()
             forget_time(stream)
             if counted:
-                # The figures come from a checkpoint after the reset, so they stay.
+                # The stream's figures come from a checkpoint after the reset of its time, so they stay.
                 stream.restore_figures(figures)
         if taken or not counted:
             stream.dead_letters.remove_named(members.get("forgotten", ()))
         if not counted:
             missed = stream.counts.missed
             stream.restore_figures(members["figures"])
-            # The repeated tasks count the elements that no reader could process, so the count in the record
-            # is not used.
+            # The replayed tasks count the late elements that no reader could process, so the count in the
+            # record is not used.
             stream.counts.missed = missed
             letters = stream.dead_letters
             for place in members.get("late", ()):
@@ -288,7 +289,7 @@ class Replay:
         return event
 
     def _entry_of(self, record: JournalRecord) -> QueryEntry:
-        """Return the entry of a query that a record begins or reserves, with its old or a new feed."""
+        """Return the entry of a query that a journal record begins or reserves, with an old or new feed."""
         parts, members = self._parts, record.members
         existing = parts.catalogue.find(members["name"])
         if existing is not None and existing.pending is not None and record.kind == "attach":
@@ -324,7 +325,7 @@ class Replay:
         return kinds.AttachTask(running, members["reset"], members.get("from"))
 
     def skip_query(self, entry: QueryEntry | None, members: Mapping[str, Any]) -> None:
-        """Do not evaluate a query; the elements that it had derived come from the journal."""
+        """Skip a query in the replay; the elements that it had derived come from the journal."""
         self._parts.router.forget_name(members["name"])
         try:
             prepared = self._prepared(members)
@@ -335,7 +336,7 @@ class Replay:
     def _drop_stream(self, members: Mapping[str, Any], *, counted: bool) -> None:
         """Clear a stream that was dropped; a stream with the same IRI may have been declared later.
 
-        ``counted`` is True if the figures and receipts come from a checkpoint after the drop.
+        ``counted`` is True if the stream's figures and receipts come from a checkpoint after the drop.
         """
         stream = self._parts.streams.find(members["stream"])
         if not counted:
@@ -345,10 +346,10 @@ class Replay:
 
 
 def registration_of(members: Mapping[str, Any]) -> Registration:
-    """Return the registration in the members of a record or checkpoint."""
+    """Return the registration in the members of a journal record or checkpoint."""
     return Registration.restored(members["name"], members["text"], members["dialect"], members["options"])
 
 
 def _tables_of(members: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the tables that a record names, each with the record's version."""
+    """Return the tables that a journal record names, each with the record's version of the store."""
     return [(name, members["version"]) for name in members["tables"]]

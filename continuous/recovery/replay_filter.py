@@ -4,8 +4,8 @@
     paused or failed at the end of the replay    evaluated while the replay is short
     paused or dropped during the replay          evaluated until then
 
-The feeds of these queries keep the published events. The elements of their derived streams come from the
-journal.
+The feeds of queries that a replay does not evaluate keep the published events. The derived elements of
+queries that a replay does not evaluate come from the journal.
 """
 
 from __future__ import annotations
@@ -28,20 +28,24 @@ log = logging.getLogger("quadrill.continuous")
 
 REPLAY_BUDGET_S = 5.0
 """CPU seconds of a replay after which queries that are paused or failed at its end are not evaluated any
-more. Nobody waits for their results, and one of their evaluations may be the reason for a long start.
-CPU time is used because other processes do not affect it."""
+more. No client waits for the results of queries that are paused or failed, and one of their evaluations may
+be the reason for a long start.
+The replay's time budget is CPU time, because other processes do not affect it."""
 _PAUSED_AT_START = "it was paused; its windows were not kept over the restart"
 
 
 class ReplayFilter:
-    """Decides which queries a replay does not evaluate. Only the thread of the replay calls the methods."""
+    """Decides which queries a replay does not evaluate.
+
+    Only the thread of the replay calls the methods of the filter.
+    """
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
         self._records: dict[str, QueryRecord] = {}
         # The names of queries that clients have paused or dropped during the replay.
         self._stopped: set[str] = set()
-        # The derived streams of queries that are not evaluated.
+        # The derived streams of queries that the replay does not evaluate.
         self._streams: set[str] = set()
         self._is_over_budget = False
         self._began = time.thread_time()
@@ -55,7 +59,7 @@ class ReplayFilter:
         return name not in self._records
 
     def skips(self, entry: QueryEntry) -> bool:
-        """Return True if a query that would begin now is not evaluated, and set its state accordingly."""
+        """Return True if the replay skips a query that would begin now, and set its state accordingly."""
         if self.is_dropped(entry.name) or self._parts.catalogue.pause_at_start(entry):
             return True
         if (self._is_over_budget or entry.name in self._stopped) and self._ends_stopped(entry):
@@ -64,7 +68,7 @@ class ReplayFilter:
         return False
 
     def skip(self, entry: QueryEntry | None, prepared: PreparedQuery | None) -> None:
-        """Do not evaluate a query from now on; its feed keeps the published events."""
+        """Stop evaluating a query in the replay; its feed keeps the published events."""
         if entry is not None:
             keep_written(entry.feed)
         if prepared is not None and prepared.made_stream is not None:
@@ -83,13 +87,13 @@ class ReplayFilter:
         return ends
 
     def end_stopped(self) -> None:
-        """Between two records, end the replay of queries that clients have paused or dropped.
+        """Between two journal records, end the replay of queries that clients have paused or dropped.
 
-        Once the replay has used `REPLAY_BUDGET_S`, also end that of queries that are paused or failed at its
-        end.
+        Once the replay has used `REPLAY_BUDGET_S`, also end the replay of queries that are paused or failed
+        at its end.
 
         Raises:
-            EngineStoppedError: the server has to stop.
+            EngineStoppedError: the server has to stop during the replay.
         """
         starting, catalogue = self._parts.starting, self._parts.catalogue
         starting.require_not_cancelled()
@@ -113,7 +117,7 @@ class ReplayFilter:
     def take_derived(self, stream: str, event: StreamInput, *, counted: bool, number: int) -> bool:
         """Apply an input of a derived stream from the journal; return False if its query derives it again.
 
-        ``counted`` is True if the figures of the stream include the input.
+        ``counted`` is True if the figures of the derived stream include the input.
         """
         if stream not in self._streams:
             return False
@@ -150,7 +154,7 @@ class ReplayFilter:
         self._set_state(entry)
 
     def _set_state(self, entry: QueryEntry) -> None:
-        """Set the state from the registry, unless the name belongs to a later registration there."""
+        """Set the query's state from the registry, unless the name belongs to a later registration there."""
         record = self._records.get(entry.name)
         if record is not None and record.created_ms == entry.created_ms:
             reason = record.error or (_PAUSED_AT_START if record.state == "paused" else None)

@@ -24,10 +24,10 @@ class StreamSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class EntrySnapshot:
-    """The state of one registered query.
+    """The state of one registered query in a checkpoint.
 
-    ``members`` are the members of the record that attached the query, ``feed`` the figures of its feed.
-    ``query`` is None for a query that does not run.
+    ``members`` are the members of the journal record that attached the query, and ``feed`` the figures of its
+    feed. ``query`` is None in a checkpoint for a query that does not run.
     """
 
     members: dict[str, Any]
@@ -60,7 +60,7 @@ class EngineSnapshot:
     epoch: int = 0
 
     def require_followed(self, earliest: int, last: int, version: int) -> None:
-        """Raise StoreFormatError if journal or store lack data that this state depends on.
+        """Raise StoreFormatError if journal or store lack data on which the checkpoint's state depends.
 
         Args:
             earliest: the number of the oldest record in the journal.
@@ -82,4 +82,4 @@ RECORDS = QUERY_RECORDS | {
     "EntrySnapshot": EntrySnapshot,
     "StreamSnapshot": StreamSnapshot,
 }
-"""The classes in an engine's state, by their names in checkpoints."""
+"""The classes of objects in an engine's state, by their names in checkpoints."""

@@ -71,7 +71,7 @@ def with_remote(
         snapshot: the store at one version.
         pattern: the pattern of the static part.
         sources: the contents of the remote graphs.
-        dataset: the graphs of the query.
+        dataset: the graphs that the query reads.
 
     Raises:
         LimitError: more than `_MOST` quads of the store would have to be copied.

@@ -4,7 +4,8 @@
     <http://people.example/graph> dcterms:accrualPeriodicity freq:weekly .
 
 Sources: https://www.w3.org/TR/void/, http://purl.org/NET/dady, and the collection description terms of Dublin
-Core, http://purl.org/cld/freq/. A description applies only to queries that name no period themselves.
+Core, http://purl.org/cld/freq/. A description of a remote source applies only to queries that name no fetch
+period themselves.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _DADY = "http://purl.org/NET/dady#"
 _FREQ = "http://purl.org/cld/freq/"
 BY_HAND = 0
 
-# Milliseconds between two fetches for each term: between a seventh and a quarter of the time between two
-# changes that the term stands for, but at most a day.
+# The milliseconds between two fetches for each term of the vocabularies: between a seventh and a quarter of
+# the time between two changes that the term stands for, but at most a day.
 _PERIODS = {
     _DADY + "MidFrequentUpdates": 6 * _HOUR,
     _DADY + "LowFrequentUpdates": _DAY,
@@ -60,7 +61,8 @@ SELECT ?how WHERE {
 def period_of(reader: StoreReader, spec: SourceSpec, asked: int | str) -> Period | None:
     """Return the fetch period of a source for a query with the refresh option ``asked``.
 
-    None means that neither the query nor a description of the source says it, so the setting applies.
+    None as fetch period means that neither the query nor a description of the source names it, so the setting
+    applies.
     """
     if asked != "trigger":
         return Period(asked if isinstance(asked, int) else None, "query")
@@ -71,7 +73,7 @@ def period_of(reader: StoreReader, spec: SourceSpec, asked: int | str) -> Period
 def described_every_ms(reader: StoreReader, spec: SourceSpec) -> int | None:
     """Return the time between two fetches that a description of the source suggests.
 
-    The description may be in any graph of the store.
+    The description of a remote source may be in any graph of the store.
 
     Returns:
         Milliseconds; `BY_HAND` for a source that never changes; None if the store has no description.
@@ -82,5 +84,5 @@ def described_every_ms(reader: StoreReader, spec: SourceSpec) -> int | None:
         for (how,) in reader.solutions(QueryRequest(text, union=True))[1]
         if isinstance(how, NamedNode) and how.value in _PERIODS
     }
-    # If descriptions disagree, the one with the shortest period applies.
+    # If descriptions of a source disagree, the one with the shortest period applies.
     return min(found - {BY_HAND}, default=BY_HAND) if found else None

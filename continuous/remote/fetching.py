@@ -45,33 +45,38 @@ class Contents:
     def __init__(self, payloads: Payloads, lock: threading.RLock) -> None:
         self._payloads = payloads
         self._lock = lock
-        # For each content the number of the newest checkpoint when the content was stored.
+        # For each fetched content, the number of the newest checkpoint at the time when the content was
+        # stored.
         self._put_at: dict[str, int] = {}
         self._moments = 0
 
     def put(self, data: bytes) -> str:
-        """Store a content durably and return its digest."""
+        """Store a fetched content durably and return its digest."""
         with self._lock:
             digest = self._payloads.put(data)
             self._put_at[digest] = self._moments
             return digest
 
     def begin_moment(self) -> int:
-        """Start a new checkpoint and return its number."""
+        """Count a new checkpoint for the deletion of contents, and return its number."""
         with self._lock:
             self._moments += 1
             return self._moments
 
     def forget(self, moment: int, kept: Set[str]) -> None:
-        """Delete contents after checkpoint ``moment`` is on disk, except ``kept`` and recent ones."""
+        """Delete fetched contents once checkpoint ``moment`` is on disk, except ``kept`` and recent ones."""
         with self._lock:
-            # A content that was stored shortly before the checkpoint may be named by a later journal record.
+            # A fetched content that was stored shortly before the checkpoint may be named by a later journal
+            # record.
             self._put_at = {digest: at for digest, at in self._put_at.items() if at >= moment - 1}
             self._payloads.keep_only({*kept, *self._put_at})
 
 
 class Fetcher:
-    """Fetches a source and submits new contents as tasks. The caller holds the source's `fetching` lock."""
+    """Fetches a remote source and submits new contents as tasks.
+
+    The caller of a fetch holds the source's `fetching` lock.
+    """
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class Fetcher:
     def fetch(self, source: RemoteSource, ended: Callable[[], bool]) -> ReportedError | None:
         """Fetch one source, submit a changed content to the engine, and return the failure, if any.
 
-        Once ``ended`` returns True the request ends within a second and no task is submitted.
+        Once ``ended`` returns True, the request of the fetch ends within a second and no task is submitted.
         """
         began = self._clock.now_ms()
         failure: ReportedError | None = None
@@ -115,7 +120,7 @@ class Fetcher:
                 self._fail(source, failure)
         except EngineStoppedError:
             return failure
-        except ReportedError as error:  # the payload or the journal cannot be written
+        except ReportedError as error:  # The payload of the fetch or the journal cannot be written.
             log.warning("what <%s> gave cannot be kept: %s", source.spec.iri, error.message)
             failure = failure or error
             source.failures += 1
@@ -124,7 +129,7 @@ class Fetcher:
     def _content(
         self, source: RemoteSource, client: RemoteClient
     ) -> tuple[bytes | None, tuple[str | None, str | None] | None]:
-        """Fetch a source's content as bytes, None if unchanged, and the document's ETag and date."""
+        """Fetch a source's content as bytes (None if unchanged), and the document's ETag and date."""
         spec, most = source.spec, self._settings.max_rows
         if spec.kind == "service":
             answer = client.query(spec.iri, spec.text)

@@ -1,6 +1,7 @@
 """Fetch period of a remote source, and where the period comes from.
 
-The order of precedence is: the query or its registration, a description in the data, the setting.
+The fetch period is taken, in order of precedence, from the query or its registration, a description in the
+data, or the setting.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ By: TypeAlias = OneOf["query", "description", "setting"]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The time between two fetches of a source.
+    """The time between two fetches of a remote source.
 
     Attributes:
         every_ms: milliseconds between two fetches; None if the source is fetched on request only.
@@ -26,5 +27,5 @@ class Period:
 
     @property
     def urgency(self) -> tuple[bool, int]:
-        """A sort key of periods, which is least for the shortest period."""
+        """A sort key of fetch periods, which is least for the shortest period."""
         return self.every_ms is None, self.every_ms or 0

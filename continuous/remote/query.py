@@ -15,12 +15,15 @@ from .value import SourceValue, absent
 
 
 class QuerySources:
-    """The remote sources of one query. Only the engine's thread uses them once the query runs."""
+    """The remote sources of one query.
+
+    Only the engine's thread uses the remote sources of a running query.
+    """
 
     def __init__(
         self, specs: Sequence[SourceSpec], book: SourceRegistry | None, base_iri: str | None
     ) -> None:
-        """Create the sources of a query; if ``book`` is None, as for a text check, every source is empty."""
+        """Create the sources of a query; without a registry ``book`` (text check) every source is empty."""
         self.specs = tuple(specs)
         self._book = book
         self._base_iri = base_iri
@@ -29,7 +32,7 @@ class QuerySources:
         self.remote_graphs = frozenset(NamedNode(each.iri) for each in specs if each.kind == "graph")
 
     def take(self) -> frozenset[str]:
-        """Read the newest contents of all sources; return the keys of the sources with changed contents."""
+        """Read the newest contents of the query's sources; return the keys of sources with changes."""
         if self._book is None:
             return frozenset()
         newest = {spec.key: self._book.value(spec) for spec in self.specs}
@@ -38,7 +41,7 @@ class QuerySources:
         return changed
 
     def rows(self, call: Service, columns: Sequence[Var]) -> list[Solution]:
-        """Return the solutions of a SERVICE call in the given columns, including duplicates."""
+        """Return the content of a SERVICE call: its solutions in the given columns, including duplicates."""
         spec = self.of(call)
         places = [spec.columns.index(column.name) for column in columns]
         return [tuple(row[place] for place in places) for row in self._held[spec.key].rows]
@@ -57,7 +60,7 @@ class QuerySources:
         return self._by_key[service_spec(call, self._base_iri).key]
 
     def marks(self) -> list[dict[str, Any]]:
-        """Return the refresh version of each content that results reflect, and its staleness, as JSON."""
+        """Return refresh version and staleness of the remote contents that results reflect, as JSON."""
         marks = []
         for spec in self.specs:
             value = self._held[spec.key]
@@ -72,14 +75,14 @@ class QuerySources:
         return marks
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return the sources as JSON for the description of the query."""
+        """Return the remote sources as JSON for the description of the query."""
         documents = [] if self._book is None else self._book.describe(self.specs)
         for spec, document in zip(self.specs, documents, strict=True):
             document["refresh_version"] = self._held[spec.key].number
         return documents
 
     def pins(self) -> dict[str, list[Any]]:
-        """Return number, time and digest of the contents that the static parts reflect, for a checkpoint."""
+        """Return number, time and digest of the contents that static parts reflect, for a checkpoint."""
         return {key: [value.number, value.at_ms, value.digest] for key, value in self._held.items()}
 
 

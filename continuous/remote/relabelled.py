@@ -1,4 +1,4 @@
-"""Comparison of contents up to blank node labels, which some endpoints generate again for each answer."""
+"""Comparison of contents up to blank node labels, which some endpoints generate for each answer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 def is_relabelled(before: SourceValue, after: SourceValue) -> bool:
     """Return True if a renaming of blank nodes was found that makes both contents equal.
 
-    The search uses colour refinement, and the renaming is applied as a proof. Very symmetric contents may be
-    equal up to a renaming that the search does not find; such contents count as changed.
+    The search for a renaming of blank nodes uses colour refinement; the renaming is then applied to prove it
+    right. Very symmetric contents may be equal up to a renaming that the search does not find; such contents
+    count as changed.
     """
     if not before.digest or before.size != after.size:
         return False
@@ -48,7 +49,7 @@ def _rows(value: SourceValue) -> Rows:
 
 
 def _nodes(rows: Rows) -> list[str]:
-    """Return the labels of all blank nodes in the rows, sorted."""
+    """Return the labels of all blank nodes in rows of a content, sorted."""
     found: set[str] = set()
 
     def visit(term: Term | None) -> None:
@@ -81,7 +82,7 @@ def _colours(rows: Rows, nodes: list[str]) -> dict[str, int]:
 
 
 def _keys(rows: Rows, names: Mapping[str, object]) -> Iterable[object]:
-    """Return each row with its blank nodes replaced by the given names."""
+    """Return each row of a content with its blank nodes replaced by the given names."""
     return [tuple(_key(term, names) for term in row) for row in rows]
 
 

@@ -65,8 +65,8 @@ class RemoteSource:
     def next_due(self, now_ms: int, settings: RemoteSettings) -> int | None:
         """Return the wall-clock time of the next fetch, after a fetch that ended at ``now_ms``.
 
-        Failed fetches are retried with exponential back-off. Jitter spreads the fetches of sources that were
-        registered at the same time.
+        Failed fetches of a source are retried with exponential back-off. Jitter spreads the fetches of
+        sources that were registered at the same time.
         """
         every = self.every_ms(settings)
         if every is None:
@@ -79,7 +79,7 @@ class RemoteSource:
         return now_ms + round(wait * random.uniform(1 - _JITTER, 1 + _JITTER))
 
     def due_after_restart(self, now_ms: int, settings: RemoteSettings) -> int | None:
-        """Return the time of the first fetch after a restart; an overdue fetch starts within `retry_ms`."""
+        """Return a source's first fetch time after a restart; an overdue fetch starts within `retry_ms`."""
         due = self.next_due(self.checked_ms or 0, settings)
         if due is None:
             return None
@@ -87,7 +87,7 @@ class RemoteSource:
         return max(due, soon)
 
     def describe(self, now_ms: int, settings: RemoteSettings) -> dict[str, Any]:
-        """Return the source as JSON for descriptions of queries."""
+        """Return the remote source as JSON for descriptions of queries."""
         period = self.period(settings)
         return {
             "source": self.spec.iri,
@@ -108,7 +108,7 @@ class RemoteSource:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return the source as JSON for the journal, with the digest in place of the content."""
+        """Return the remote source as JSON for the journal, with the digest in place of the content."""
         return {
             "spec": self.spec.to_json(),
             "number": self.value.number,

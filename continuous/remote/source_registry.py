@@ -4,9 +4,9 @@
                                                                                   |
                             queries that read the source: static parts, answers <-+
 
-A fetch that returns the known content submits no task, unless the source was stale. A failed fetch marks the
-source as stale, also in a task, and the source retains its content. A source is removed when no query reads
-it any more.
+A fetch that returns the known content of a source submits no task, unless the source was stale. A failed
+fetch marks the remote source as stale, also in a task, and the source retains its content. A remote source is
+removed when no query reads it any more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .value import SourceValue, absent
 
 @dataclass(frozen=True, slots=True)
 class SourceMoment:
-    """The sources at a checkpoint, and the number of the checkpoint."""
+    """The remote sources at a checkpoint, and the number of the checkpoint."""
 
     number: int
     state: list[dict[str, Any]]
@@ -46,7 +46,10 @@ Fetch = Callable[[], "ReportedError | None"]
 
 
 class SourceRegistry:
-    """All sources by key. Contents change in engine tasks only; all other calls are allowed in any thread."""
+    """All remote sources of an engine by key.
+
+    Contents of remote sources change in engine tasks only; all other calls are allowed in any thread.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class SourceRegistry:
         tasks: TaskQueue,
         threads: Threads,
     ) -> None:
-        """Create an empty registry.
+        """Create an empty registry of remote sources.
 
         Args:
             client: the HTTP client for fetches.
@@ -81,10 +84,10 @@ class SourceRegistry:
         self._fetcher = Fetcher(client, self._contents, clock, settings, tasks, threads)
         self._started = self._stopped = False
         self._timers = Timers(clock, self._refresh_timed, threads)
-        # During recovery: the contents that a query's static parts reflected at the checkpoint.
+        # During recovery: the remote contents that a query's static parts reflected at the checkpoint.
         self._pinned: Mapping[str, SourceValue] = {}
 
-    # --- what queries read ----------------------------------------------------------------------
+    # --- what queries read of remote sources ----------------------------------------------------
 
     def value(self, spec: SourceSpec) -> SourceValue:
         """Return the content of a source; before the first fetch, the placeholder that `absent` returns."""
@@ -106,7 +109,7 @@ class SourceRegistry:
         return [each.describe(now, self.settings) for each in found]
 
     def figures(self) -> tuple[int, int]:
-        """Return the number of sources and the number of stale sources."""
+        """Return the number of remote sources and the number of stale sources."""
         sources = list(self._sources.values())
         return len(sources), sum(source.stale is not None for source in sources)
 
@@ -130,7 +133,7 @@ class SourceRegistry:
 
     @contextmanager
     def acquired(self, specs: Sequence[SourceSpec]) -> Iterator[None]:
-        """Fetch sources without content, and retain the given sources until the reading query has begun.
+        """Fetch remote sources without content, and retain all given ones until the reading query began.
 
         Raises:
             InputError: a host is not allowed.
@@ -145,7 +148,7 @@ class SourceRegistry:
 
     @contextmanager
     def held(self, specs: Sequence[SourceSpec]) -> Iterator[None]:
-        """Retain the given sources within the context even if no query reads them."""
+        """Retain the given remote sources within the context even if no query reads them."""
         with self._lock:
             for spec in specs:
                 self._held[spec.key] = self._held.get(spec.key, 0) + 1
@@ -168,7 +171,7 @@ class SourceRegistry:
         return None if spec.silent else error
 
     def read_by(self, name: str, asked: Mapping[SourceSpec, Period | None]) -> None:
-        """Record the sources that a query reads, each with its fetch period or None, and set the timers."""
+        """Record the remote sources that a query reads, each with its period or None, and set the timers."""
         periods = {spec.key: period for spec, period in asked.items()}
         with self._lock:
             self.readers.discard(name)
@@ -193,7 +196,7 @@ class SourceRegistry:
             return source
 
     def _prune(self) -> None:
-        """Remove sources that no query reads; before `start` all are retained for the replay."""
+        """Remove remote sources that no query reads; before `start`, retain all for the replay."""
         if self._started:
             for key, source in list(self._sources.items()):
                 if not source.readers and key not in self._held:
@@ -203,7 +206,7 @@ class SourceRegistry:
     # --- fetching -------------------------------------------------------------------------------
 
     def refresh(self, specs: Iterable[SourceSpec]) -> None:
-        """Fetch sources now; a source whose fetch fails becomes stale and retains its content."""
+        """Fetch remote sources now; a source whose fetch fails becomes stale and retains its content."""
         found = [self._sources.get(spec.key) for spec in specs]
         fetches = [partial(self._fetch_now, each) for each in found if each is not None]
         _side_by_side(self._threads, fetches)
@@ -213,13 +216,13 @@ class SourceRegistry:
             return self._fetch(source)
 
     def run_due(self) -> None:
-        """Fetch all sources that are due; called only if the registry has no threads."""
+        """Fetch all remote sources that are due; called only if the registry has no threads."""
         self._timers.run_due()
 
     def _fetch(self, source: RemoteSource) -> ReportedError | None:
-        """Fetch one source, set its timer and return the failure, if any.
+        """Fetch one remote source, set its timer and return the failure, if any.
 
-        The request is cancelled when no query reads the source any more or the server stops.
+        The request of a fetch is cancelled when no query reads the source any more or the server stops.
         """
         key = source.spec.key
         failure = self._fetcher.fetch(source, lambda: self._stopped or self._sources.get(key) is not source)
@@ -240,7 +243,7 @@ class SourceRegistry:
     # --- timers ---------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the timers; a restored source is due one period after its last fetch, or soon if overdue."""
+        """Start the timers; a restored source is due a period after its last fetch, or soon if overdue."""
         with self._lock:
             self._started, self._stopped = True, False
             self._prune()
@@ -251,7 +254,7 @@ class SourceRegistry:
         self._timers.start()
 
     def stop(self) -> None:
-        """Stop all timers; running fetches are cancelled, and the call does not wait for them."""
+        """Stop all timers of fetches; running fetches are cancelled, and the call does not wait for them."""
         self._stopped = True
         self._timers.stop()
 
@@ -260,7 +263,7 @@ class SourceRegistry:
             began = source.checked_ms if not source.failures else None
             now = self._clock.now_ms()
             if source.checked_ms is None and not source.failures:
-                began = 0  # a source that was never fetched is due immediately
+                began = 0  # A remote source that was never fetched is due immediately.
             due = source.next_due(now if began is None else began, self.settings)
             if due is not None:
                 due = max(due, now)
@@ -270,13 +273,13 @@ class SourceRegistry:
     # --- restarts -------------------------------------------------------------------------------
 
     def moment(self) -> SourceMoment:
-        """Return the current sources for a checkpoint; called in the engine's thread."""
+        """Return the current remote sources for a checkpoint; called in the engine's thread."""
         with self._lock:
             state = [source.to_json() for source in self._sources.values()]
             return SourceMoment(self._contents.begin_moment(), state)
 
     def forget(self, moment: SourceMoment, pinned: Iterable[str]) -> None:
-        """Delete contents that neither a written checkpoint nor the journal after it needs.
+        """Delete fetched contents that neither a written checkpoint nor the journal after it needs.
 
         Args:
             moment: the sources at the checkpoint.
@@ -288,12 +291,12 @@ class SourceRegistry:
             self._contents.forget(moment.number, {*kept, *pinned})
 
     def restore(self, state: Iterable[dict[str, Any]]) -> None:
-        """Restore the sources of a checkpoint."""
+        """Restore the remote sources of a checkpoint."""
         for members in state:
             self.replay(members).put()
 
     def replay(self, members: dict[str, Any]) -> SourceTask:
-        """Return the task for a journal record of a source, during a replay."""
+        """Return the task for a journal record of a remote source, during a replay."""
         spec = SourceSpec.from_json(members["spec"])
         source = self._enter(spec)
         value = value_of(spec, members, self._payloads)
@@ -307,7 +310,7 @@ class SourceRegistry:
 
     @contextmanager
     def pinned(self, pins: Mapping[str, list[Any]]) -> Iterator[None]:
-        """Let queries read the contents that ``pins`` name within the context, as far as they are stored."""
+        """Let queries read, within the context, the remote contents that ``pins`` name, if still stored."""
         found: dict[str, SourceValue] = {}
         for key, (number, at, digest) in pins.items():
             source = self._sources.get(key)
@@ -323,6 +326,6 @@ class SourceRegistry:
 
 
 def _side_by_side(threads: Threads, fetches: Iterable[Fetch]) -> list[ReportedError | None]:
-    """Run fetches in parallel threads and return their failures in the given order; None for success."""
+    """Run fetches in parallel threads; return their failures (None for success) in the given order."""
     begun = [threads.start(fetch, "quadrill-fetch") for fetch in fetches]
     return [each.result() for each in begun]

@@ -59,7 +59,7 @@ class SourceSpec:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> SourceSpec:
-        """Return the specification that `to_json` wrote."""
+        """Return the specification of a remote source that `to_json` wrote."""
         return cls(**{**document, "columns": tuple(document["columns"])})
 
 
@@ -103,7 +103,7 @@ def specs_of(
         fetched: returns True if the graph of this http(s) IRI is to be fetched when the store does not have
             it.
     """
-    # Rewriting a query adds no SERVICE calls, so a query without any is not rewritten.
+    # Rewriting a query adds no SERVICE calls, so a query without SERVICE calls is not rewritten.
     calls = next(services_of(query.root), None) is not None
     found = [service_spec(call, query.base_iri) for call in services_of(prepare(query))] if calls else []
     for graph in dict.fromkeys((*query.dataset.default, *query.dataset.named)):

@@ -16,14 +16,17 @@ from quadrill.store.threads import Threads
 from ..clock import Clock
 
 _AT_ONCE = 32
-"""Maximum number of concurrent fetches; hanging fetches delay others until their time-out at most."""
+"""Maximum number of concurrent fetches; a hanging fetch delays others at most until its time-out."""
 
 
 class Timers:
-    """One date per key; fetches do not run in the scheduler's thread pool, which would delay process exit."""
+    """Each source key has one fetch date.
+
+    Fetches do not run in the scheduler's thread pool, which would delay process exit.
+    """
 
     def __init__(self, clock: Clock, run: Callable[[str], None], threads: Threads) -> None:
-        """Create timers that do not run before `start`.
+        """Create timers of fetches that do not run before `start`.
 
         Args:
             clock: the clock of the dates, which are in milliseconds.
@@ -39,7 +42,7 @@ class Timers:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Start the scheduler, with all dates that were set before; does nothing without threads."""
+        """Start the scheduler, with all fetch dates that were set before; does nothing without threads."""
         with self._lock:
             if not self._threads.threaded or self._scheduler is not None:
                 return
@@ -54,18 +57,19 @@ class Timers:
                 self._schedule(key, due)
 
     def stop(self) -> None:
-        """Stop the scheduler; no further fetches start."""
+        """Stop the scheduler of fetches; no further fetches start."""
         with self._lock:
             scheduler, self._scheduler = self._scheduler, None
         if scheduler is not None:
-            # A scheduler that shuts down between starting a job and removing the job raises an error. It
-            # holds its job lock meanwhile, so `get_jobs`, which takes that lock, waits for a started job.
+            # A scheduler that shuts down between starting a job and removing the job raises an error. While
+            # the scheduler starts a job, it holds its job lock, so `get_jobs`, which takes that lock, waits
+            # for a started job.
             scheduler.pause()
             scheduler.get_jobs()
             scheduler.shutdown(wait=False)
 
     def set(self, key: str, due_ms: int | None) -> None:
-        """Set or move the date of a key; None cancels the date."""
+        """Set or move the fetch date of a source's key; None cancels the date."""
         if due_ms is None:
             self.cancel(key)
             return
@@ -75,7 +79,7 @@ class Timers:
                 self._schedule(key, due_ms)
 
     def cancel(self, key: str) -> None:
-        """Cancel the date of a key, if the key has one."""
+        """Cancel the fetch date of a source's key, if it has a date."""
         with self._lock:
             self._due.pop(key, None)
             if self._scheduler is not None:
@@ -85,7 +89,7 @@ class Timers:
                     return
 
     def run_due(self) -> None:
-        """Call ``run`` for every key whose date has passed; used only without threads."""
+        """Call ``run`` for every source key whose date has passed; used only without threads."""
         now = self._clock.now_ms()
         for key, due in list(self._due.items()):
             if due <= now and self._due.pop(key, None) is not None:
@@ -100,9 +104,10 @@ class Timers:
         )  # fmt: skip
 
     def _begin(self, key: str) -> None:
-        """Start the fetch of a key in a separate thread.
+        """Start the fetch of a source's key in a separate thread.
 
-        The scheduler calls this while it holds a lock that `set` waits for, so the call must not block.
+        The scheduler starts fetches while it holds a lock that `set` waits for, so starting a fetch must not
+        block.
         """
         self._due.pop(key, None)
         self._threads.start(partial(self._work, key), "quadrill-fetch")

@@ -1,8 +1,8 @@
 """The content of a remote source: rows or quads in the store's term forms, and their encoding as bytes.
 
-The bytes do not depend on the order of the fetched rows, so equal contents have equal digests. The label of a
-blank node is the source's label after a prefix for the source: two sources never share a blank node, and a
-source that returns equal content again changes nothing.
+The encoded bytes of a content do not depend on the order of the fetched rows, so equal contents have equal
+digests. The label of a blank node from a remote source is the source's label after a prefix for the source:
+two sources never share a blank node, and a source that returns equal content again changes nothing.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class SourceValue:
 
     @property
     def size(self) -> int:
-        """The number of rows or quads of the content."""
+        """The number of rows or quads of the remote content."""
         return len(self.rows) + len(self.quads)
 
 
 def absent(spec: SourceSpec) -> SourceValue:
-    """Return the placeholder before the first fetch: no rows, or one empty solution for SERVICE SILENT."""
+    """Return a source's content before its first fetch: no rows, or an empty solution for SILENT."""
     rows = ((None,) * len(spec.columns),) if spec.silent else ()
     return SourceValue(0, 0, "", rows)
 
@@ -85,7 +85,7 @@ def decode(spec: SourceSpec, data: bytes, number: int, at_ms: int, digest: str) 
 
 
 def _graph_quads(spec: SourceSpec, content: Iterable[object]) -> Iterable[Quad]:
-    """Yield the document's default graph as quads in the graph of its IRI; its named graphs are ignored."""
+    """Yield a document's default graph as quads in the graph of its IRI; ignore its named graphs."""
     name = NamedNode(spec.iri)
     for each in content:
         assert isinstance(each, Quad)

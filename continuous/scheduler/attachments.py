@@ -1,4 +1,4 @@
-"""How queries begin, wait for their static parts and end; a live engine and a replay use the same code."""
+"""How queries begin, wait for their static parts and end, in a live engine as in a replay."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .task_kinds import AttachTask
 
 @dataclass(slots=True, eq=False)
 class Attachments:
-    """Begins and ends queries.
+    """Begins and ends queries, which become readers of their streams.
 
-    The sequencer or a replay calls the methods; `new_pending`, `keep_retained` and `read_sources` are also
-    called by threads that register queries.
+    The sequencer or a replay calls the methods that begin and end queries; `new_pending`, `keep_retained` and
+    `read_sources` are also called by threads that register queries.
 
     Attributes:
         last_retained_read: the journal record of the newest task that read the retained elements of streams.
@@ -51,9 +51,9 @@ class Attachments:
     def attach(self, task: AttachTask) -> list[int]:
         """Begin a query, or let it wait for its static parts; return how many retained elements it processed.
 
-        The number is the only item of the returned list, which gets it once the query has processed these
-        elements. A query that cannot begin becomes failed. A query whose replay of retained elements breaks
-        off stays attached, and the error is raised.
+        The number of processed retained elements is the only item of the returned list, which gets it when
+        they are processed. A query that cannot begin becomes failed. A query whose replay of retained
+        elements breaks off stays attached, and the error is raised.
         """
         try:
             return self._attach(task)
@@ -63,7 +63,8 @@ class Attachments:
             self.end_waiting(task.running.name)
             self._router.fail(task.running, error)
             if self._tasks.replayed_versions is not None:
-                return []  # A replay continues, because the journal has the outcome of the query.
+                # A replay continues after such an error, because the journal has the outcome of the query.
+                return []
             raise
 
     def _attach(self, task: AttachTask) -> list[int]:
@@ -137,8 +138,9 @@ class Attachments:
     def keep_retained(self, pending: PendingQuery) -> None:
         """Store the retained elements that a query with ``start: {"from": ...}`` processes first.
 
-        The caller holds the input lock, and submits the task of `begin_waiting` before it releases the lock.
-        In a replay no input is accepted meanwhile.
+        The caller, who stores retained elements, holds the input lock and submits the task of `begin_waiting`
+        before it releases the lock. During a replay no input is accepted, so the retained elements cannot
+        change.
         """
         if pending.prepared.registration.start_from is not None:
             pending.retained = self._streams.kept_now()
@@ -167,7 +169,7 @@ class Attachments:
         entry.feed.publish([("error", line)])
         self._catalogue.set_state(entry, "failed", reason)
 
-    # --- changes and the end --------------------------------------------------------------------
+    # --- changes and the end of queries ---------------------------------------------------------
 
     def change(self, running: RunningQuery, registration: Registration) -> None:
         """Give a running query other settings."""
@@ -186,7 +188,7 @@ class Attachments:
             self._sources.read_by(name, periods)
 
     def detach(self, entry: QueryEntry, running: RunningQuery | None, dropped: bool) -> None:
-        """End a query; ``dropped`` ends its feed, too."""
+        """End a query; with ``dropped``, end its feed, too."""
         self._router.pending.pop(entry.name, None)
         self._streams.release(entry.name)
         if running is not None:

@@ -23,7 +23,7 @@ time."""
 
 @dataclass(slots=True, eq=False)
 class TaskPlace:
-    """A task's position in the order of tasks, with its journal record, time and store version.
+    """A task's place in the engine's order of tasks, with its journal record, time and store version.
 
     ``jobs_left`` counts the jobs of the task that are not done.
     """
@@ -36,7 +36,7 @@ class TaskPlace:
 
 
 class Job(NamedTuple):
-    """The work of one reader for one task."""
+    """A job: the work of one reader (a query or group) for one task."""
 
     place: TaskPlace
     work: Work
@@ -48,10 +48,11 @@ class Job(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Backlog:
-    """The jobs that a reader has not executed; while ``fiber`` is set, the first job is the running one.
+    """The jobs that a reader has not executed; while ``fiber`` is set, the first job is running or suspended.
 
     Attributes:
-        task: the frontier of the reader's static parts: the store version and task that they may reflect.
+        task: the frontier of the lagging reader's static parts: the store version and task that they may
+            reflect.
         weight: the number of elements in the jobs.
         last_argument: the argument of the job that was completed last.
         began: the monotonic time at which the reader got a backlog.
@@ -72,7 +73,7 @@ class Backlog:
 
     @property
     def first_input(self) -> StreamInput | None:
-        """The last input of the first job, or of the last completed job; None if it has no inputs."""
+        """The last input of the backlog's first or last completed job; None if it has no inputs."""
         argument = self.jobs[0].argument if self.jobs else self.last_argument
         event = argument[-1] if isinstance(argument, (tuple, list)) and argument else None
         return event if isinstance(event, (Arrival, Advance, Idle)) else None
@@ -105,14 +106,14 @@ class Backlog:
             )
 
     def add(self, job: Job) -> None:
-        """Insert a job after the jobs of the same and of earlier tasks."""
+        """Insert a job into the backlog after the jobs of the same and of earlier tasks."""
         at = bisect_right(self.jobs, job.place.serial, key=_serial_of)
         self.jobs.insert(at, job)
         self.weight += job.weight
         job.place.jobs_left += 1
 
     def finish_first(self) -> None:
-        """Remove the first job, which is done."""
+        """Remove the first job of the backlog, because it is done."""
         if self.jobs:
             job = self.jobs.pop(0)
             self.last_argument = job.argument
@@ -120,14 +121,14 @@ class Backlog:
             job.place.jobs_left -= 1
 
     def remove(self, job: Job) -> None:
-        """Remove a queued job that another reader executes."""
+        """Remove a queued job from the backlog, because another reader executes it."""
         self.jobs.remove(job)
         self.weight -= job.weight
         job.place.jobs_left -= 1
 
 
 class Barrier:
-    """The completion of all jobs of one task and of earlier tasks, as a task's remaining work."""
+    """A barrier: the completion of all jobs of one task and of earlier tasks, as a task's remaining work."""
 
     def __init__(self, behind: Mapping[Reader, Backlog], serial: int) -> None:
         self._behind = behind
@@ -135,7 +136,7 @@ class Barrier:
 
     @property
     def jobs_left(self) -> int:
-        """The number of readers that have jobs of this or of an earlier task."""
+        """The number of readers that still have jobs of this or of an earlier task."""
         return sum(each.jobs[0].place.serial <= self._serial for each in self._behind.values() if each.jobs)
 
 

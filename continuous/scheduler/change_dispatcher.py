@@ -17,7 +17,7 @@ from .shares import FairShares
 
 
 class ChangeRouter(Protocol):
-    """The methods of the router that this module calls."""
+    """The methods of the router that the change dispatcher calls."""
 
     shares: FairShares
     commit_readers: set[RunningQuery]
@@ -27,7 +27,7 @@ class ChangeRouter(Protocol):
         ...
 
     def fail_members(self) -> None:
-        """Mark the group members that failed during a group's work as failed."""
+        """Mark the group members that failed during a group's work as failed queries."""
         ...
 
     def apply_to_query(
@@ -70,8 +70,8 @@ class ChangeDispatcher:
     def _outside_plans(self, names: Iterable[str], others: Iterable[RunningQuery]) -> list[RunningQuery]:
         """Deliver table changes to shared plans; return the other queries, in the order of registration.
 
-        The queries are those named in ``names`` and those in ``others``. The group of each shared plan
-        processes the table changes of its members.
+        The queries that process table changes are those named in ``names`` and those in ``others``. The group
+        of each shared plan processes the table changes of its members.
         """
         named = (self._attached.get(name) for name in names)
         moved = list({*others, *(running for running in named if running is not None)})
@@ -87,7 +87,7 @@ class ChangeDispatcher:
         self._router.fail_members()
 
     def job_after_leaving(self, job: Job, running: RunningQuery) -> Job | None:
-        """Return the former member's share of a queued job of its group; None if it has no share."""
+        """Return a former group member's share of a queued job of its group; None if it has no share."""
         if not isinstance(job.reader, QueryGroup):
             return job if job.reader is running else None
         if job.work != self._apply_group_steps:
@@ -109,7 +109,7 @@ class ChangeDispatcher:
         running.refresh(now, cause, now)
 
     def _apply(self, queries: Iterable[RunningQuery], work: Callable[[RunningQuery, int], object]) -> None:
-        """Run ``work`` for each query, then deliver the elements that the queries derived."""
+        """Run ``work`` for each query, then deliver the elements that these queries derived."""
         self._router.shares.run_work(
             self._router.apply_to_query, [(running, work) for running in queries], self._tasks.at
         )

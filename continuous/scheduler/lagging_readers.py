@@ -16,10 +16,10 @@ from .shares import FairShares
 
 
 class LaggingRouter(Protocol):
-    """The methods of the router that this module calls."""
+    """The methods of the router that the supervision of lagging readers calls."""
 
     def index(self, running: RunningQuery, *, everywhere: bool = False) -> None:
-        """Register a query as a reader of its streams; ``everywhere``: of all streams."""
+        """Register a query as a reader of its streams; with ``everywhere``, of all streams."""
         ...
 
     def drop_unread_streams(self, running: RunningQuery) -> None:
@@ -31,7 +31,7 @@ class LaggingRouter(Protocol):
         ...
 
     def fail_members(self) -> None:
-        """Mark the group members that failed during a group's work as failed."""
+        """Mark the group members that failed during a group's work as failed queries."""
         ...
 
     def deliver_derived(self) -> None:
@@ -41,7 +41,10 @@ class LaggingRouter(Protocol):
 
 @dataclass(slots=True, eq=False)
 class LaggingReaders:
-    """Supervises lagging readers. Only the engine's thread calls methods other than `is_behind`."""
+    """Supervises lagging readers: registers them for streams, and fails those over a limit.
+
+    Only the engine's thread calls methods of this supervisor, except `is_behind`.
+    """
 
     _router: LaggingRouter
     _shares: FairShares
@@ -55,7 +58,7 @@ class LaggingReaders:
         shares.on_caught_up, shares.on_error = self._caught_up, self._work_failed
 
     def is_behind(self, running: RunningQuery) -> bool:
-        """Return True if a query or its group has a backlog. Any thread may call this."""
+        """Return True if a query or its group has a backlog. Any thread may ask whether a query lags."""
         behind = self._shares.backlogs
         return bool(behind) and self._shares.backlog_owner(running) in behind
 
@@ -91,7 +94,7 @@ class LaggingReaders:
                 self._fail(running, backlog, error)
 
     def _fail(self, running: RunningQuery, backlog: Backlog, error: BudgetError) -> None:
-        """Fail a lagging query."""
+        """Fail a lagging query and discard its backlog."""
         event = backlog.first_input
         if backlog.reader is not running or not self._shares.interrupt(running, error):
             self.stop(running)

@@ -42,7 +42,9 @@ Readers: TypeAlias = dict[str, dict[RunningQuery | QueryGroup, None]]
 
 
 class Router:
-    """Delivers inputs to the queries that read them. Only the engine's thread calls the router.
+    """Delivers accepted inputs to the queries that read their streams.
+
+    Only the engine's thread calls the router.
 
     Attributes:
         pending: the queries that cannot begin yet because their static parts are still being read, by name.
@@ -98,7 +100,10 @@ class Router:
         self.timetable = Timetable(self._tasks, self._acceptor, self._streams, self._readers)
 
     def readers(self, iri: str) -> list[str]:
-        """Return the names of the queries that read a stream. Any thread may call this."""
+        """Return the names of the queries that read a stream.
+
+        Any thread may ask for the readers of a stream.
+        """
         queries: list[RunningQuery] = []
         for reader in list(self._readers.get(iri, ())):
             queries += reader.members if isinstance(reader, QueryGroup) else [reader]
@@ -109,7 +114,7 @@ class Router:
     def attach(self, running: RunningQuery, replay: Iterable[StreamInput], kept: list[int]) -> None:
         """Attach a query, which processes the retained inputs in ``replay`` before live inputs.
 
-        After the replay, the number of replayed elements is appended to ``kept``.
+        After the replay of retained inputs, the number of replayed elements is appended to ``kept``.
         """
         self._enter(running)
         if self.shares.slice_s is None:
@@ -137,8 +142,7 @@ class Router:
                         yield_control(moment)
         finally:
             running.is_replaying = False
-        # The query's inputs differ from those of other queries, so it must not share a timeline because of
-        # them.
+        # The query's inputs differ from those of other queries, so it must not share a timeline with them.
         running.timeline.inputs.first = None
         running.timeline.inputs.missed.clear()
         if running.state != "failed" and running not in self.shares.backlogs:
@@ -149,7 +153,7 @@ class Router:
         kept.append(replayed)
 
     def adopt(self, queries: Iterable[RunningQuery]) -> None:
-        """Attach queries that were restored from a checkpoint; the queries continue where they were."""
+        """Attach queries that were restored from a checkpoint; the queries continue at their last instant."""
         healthy = [running for running in queries if running.state != "failed"]
         for running in healthy:
             self._enter(running)
@@ -194,7 +198,7 @@ class Router:
             output = self._output_streams.pop(running, None)
             if output is not None and self._producers.get(output.iri) is running:
                 del self._producers[output.iri]
-            if output is not None:  # The derived stream gets no input until another query makes it.
+            if output is not None:  # The derived stream gets no input until another query derives it.
                 self._derived.move_time(output, None, idle=True)
         for readers in self._readers.values():
             readers.pop(running, None)
@@ -208,7 +212,7 @@ class Router:
     def set_state(self, running: RunningQuery, state: QueryState) -> None:
         """Pause or resume a query; do nothing if the query has failed.
 
-        A lagging query that is paused fails, because its place in the input order is lost; when resumed, it
+        A lagging query that is paused fails, because its place in the input order is lost; a resumed query
         restarts with empty windows.
         """
         if running.state == "failed":
@@ -253,7 +257,7 @@ class Router:
         """Take a query out of its group; if the query is still attached, it becomes a reader of its own."""
         attached = self._attached.get(running.name) is running
         group = self._groups.group_of(running)
-        # A failed query keeps the timeline of its group, because clients may still read its position.
+        # A failed query keeps its group's timeline, because clients may still read its position.
         empty_group = self._groups.leave(running, ended=not attached and running.state != "failed")
         if empty_group is not None:
             del self._readers[empty_group.stream][empty_group]
@@ -263,7 +267,7 @@ class Router:
         self.fail_members()
 
     def _install_groups(self, joined: Iterable[GroupJoin]) -> None:
-        """Register groups as readers instead of the queries that joined them."""
+        """Register groups as readers of streams instead of the queries that joined them."""
         for group, instead_of in joined:
             readers = self._readers[group.stream]
             for each in instead_of:
@@ -272,7 +276,7 @@ class Router:
         self.fail_members()
 
     def fail_members(self) -> None:
-        """Mark the group members that failed during a group's work as failed."""
+        """Mark the group members that failed during a group's work as failed queries."""
         failures = self._groups.failures.copy()
         self._groups.failures.clear()
         for running, error in failures:
@@ -283,9 +287,9 @@ class Router:
     def dispatch(self, events: Sequence[StreamInput], now: int) -> None:
         """Deliver queued inputs to their readers, then deliver the inputs that queries derived.
 
-        Each reader gets all of its inputs at once. If one of the readers makes a stream, every reader gets
-        the first input before any gets the second, because a query may read that stream and one of these
-        inputs.
+        Each reader gets all of the queued inputs for its streams at once. If one of the readers derives a
+        stream, every reader gets the first input before any gets the second, because a query may read that
+        stream and one of these inputs.
         """
         derived, readers = self._derived.inputs, self._readers
         if len(events) > 1 and self._output_streams.keys() & _in_order(readers, events).keys():
@@ -328,12 +332,12 @@ class Router:
             events = (derived.popleft(),)
 
     def _handle(self, reader: Reader, inputs: Sequence[StreamInput], now: int) -> None:
-        """Let one reader process its inputs."""
+        """Let one reader process the inputs of its streams."""
         if isinstance(reader, QueryGroup):
             reader.handle(inputs, now)
             self.fail_members()
             for running in [each for each in self.shares.backlogs if each in reader.members]:
-                # A member with a backlog of its own leaves the group, so that the other members need not wait
+                # A member with a private backlog leaves the group, so that the other members need not wait
                 # for it.
                 self._leave_group(running)
             return
@@ -371,7 +375,7 @@ class Router:
         trace = None if isinstance(error, ReportedError) else error
         log.warning("The query %s has failed: %s", running.name, running.error, exc_info=trace)
         if isinstance(error, BudgetError) and not error.again:
-            # The failure depends on time, so a replay could not reproduce it and needs a record.
+            # A failure that depends on time gets a journal record, because a replay could not reproduce it.
             details = {"after": running.last.evaluations, "error": running.error, "code": error.code}
             self._tasks.record_outcome("failed", turn=self._tasks.number, query=running.name, **details)
         if event is not None and (isinstance(error, BudgetError) or not isinstance(error, LimitError)):
@@ -383,8 +387,8 @@ class Router:
     def index(self, running: RunningQuery, *, everywhere: bool = False) -> None:
         """Register a query as a reader of its streams and of those that its variables are bound to.
 
-        ``everywhere``: register the query for every stream that a variable may be bound to by the time of the
-        input.
+        With ``everywhere``, register the query for every stream that a variable may be bound to by the time
+        of the input.
         """
         attached = self._attached.get(running.name) is running
         if not attached or running.state == "failed" or running.group.siblings is not None:
@@ -432,7 +436,7 @@ def _in_order(
 
 
 def _derive_time(derived: DerivedStreams, running: RunningQuery, output: StreamState | None) -> None:
-    """Set a derived stream's watermark to its query's, and idle while all of the query's streams are."""
+    """Set a derived stream's watermark and idleness to those of the query that derives it."""
     if output is not None and output.derived_from == running.name:
         inputs = running.timeline.inputs
         idle = not any(view.active and not view.idle for view in inputs.views.values())

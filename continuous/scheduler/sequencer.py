@@ -4,8 +4,8 @@
                             |                                                |
                         one fsync  <------------- waits for ---------------- flush -> result log -> clients
 
-Results become visible only after the inputs that they follow from are durable. So after a crash, the replay
-of the journal produces each visible event again, with the same id.
+Results of queries become visible only after the inputs that they follow from are durable. Therefore, after a
+crash, the replay of the journal produces each visible event again, with the same id.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BATCH_S = 0.25
 """Upper bound in seconds for one batch of inputs, estimated from the recent cost per task, because a stop
 has to wait for a running batch."""
 _STATS_BATCH = 512
-"""Number of measured task times that are counted together."""
+"""Number of measured task times that are counted together for the cost per task."""
 TASK_WAIT_S = 1.0
 """Seconds that a management call waits for its task. After one call of `Sequencer.inspect` has timed out,
 further calls do not wait for this long."""
@@ -56,7 +56,7 @@ _UNSYNCED_SECONDS = 0.05
 
 @dataclass(slots=True, eq=False)
 class Sequencer:
-    """Executes tasks, in the engine's thread or, without such a thread, in the thread that enqueues them."""
+    """Executes tasks in the engine's thread or, without such a thread, in the thread that enqueues them."""
 
     tasks: TaskQueue
     _router: Router
@@ -65,13 +65,14 @@ class Sequencer:
     _views: ViewRegistry
     _outbox: Outbox
     threads: Threads
-    # No task is executed while a thread holds this lock to read the state between two tasks.
+    # No task is executed while a thread holds this lock to read the engine's state between two tasks.
     paused: threading.RLock = field(default_factory=threading.RLock)
-    _worker: int | None = None  # the id of the thread that executes tasks; None if no thread does
-    # Executed tasks that wait for the jobs of lagging readers.
+    # The id of the thread that executes tasks, None if no thread does; and executed tasks that wait for the
+    # jobs of lagging readers.
+    _worker: int | None = None
     _unfinished: list[Task] = field(default_factory=list)
     _last_timeout: float = 0.0
-    _pace: float = 0.0  # seconds per task in the last batch
+    _pace: float = 0.0  # Seconds per task in the last batch of tasks.
 
     # --- execution ------------------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ class Sequencer:
         return self._worker == threading.get_ident()
 
     def execute_queued(self, seconds: float) -> bool:
-        """In the engine's thread, wait for a task and execute a batch; return False at the stop."""
+        """Wait for a task in the engine's thread and execute a batch; return False if the engine stops."""
         self._worker = threading.get_ident()
         tasks, shares = self.tasks, self._router.shares
         self._execute_batch(tasks.dequeue(0.0 if shares.backlogs else seconds))
@@ -100,7 +101,7 @@ class Sequencer:
         self._complete([])
 
     def catch_up_or_fail(self, seconds: float, reason: str, limit: int) -> None:
-        """Run only lagging readers for that many seconds; if any still lag, fail the oldest of them."""
+        """Run only lagging readers for some seconds; if any still lag, fail the one that lagged longest."""
         shares, until = self._router.shares, time.monotonic() + seconds
         with self.paused:
             while shares.backlogs and time.monotonic() < until:
@@ -110,12 +111,12 @@ class Sequencer:
         self._complete([])
 
     def _abandon_backlogs(self) -> None:
-        """Discard the backlogs of lagging readers; the next start executes the jobs from the journal."""
+        """Discard the backlogs of lagging readers; the next start replays the jobs from the journal."""
         self._router.shares.abandon()
         self._complete([], EngineStoppedError("the engine is stopped"))
 
     def catch_up_readers(self, stopped: Callable[[], Collection[str]]) -> None:
-        """Run all backlogs to their end; cancel those of queries that ``stopped`` names meanwhile."""
+        """Run all backlogs to their end; cancel those of queries that the function ``stopped`` returns."""
         shares = self._router.shares
         while shares.backlogs:
             for name in stopped() if self.threads.threaded else ():
@@ -144,12 +145,13 @@ class Sequencer:
 
         Raises:
             TimeoutError: the task was not executed within ``timeout`` seconds.
-            StoreUnwritableError: the task is executed, and becomes durable once the disk has space again.
-            Exception: the error of the task.
+            StoreUnwritableError: the task is executed, but becomes durable only when the disk has space
+            again.
+            Exception: the error that the task raised.
         """
         self.drain()
         if self.inside:
-            # A task cannot wait for another task, because both are executed by this thread.
+            # A task cannot wait for another task, because the same thread executes both.
             return None
         result = self.tasks.wait(task, timeout)
         if self.tasks.journal is not None:
@@ -157,19 +159,20 @@ class Sequencer:
         return result
 
     def perform(self, task: Task, kind: str, **members: Any) -> None:
-        """Append a task's record to the journal, enqueue the task and wait for it, see `finish`.
+        """Append a task's record to the journal, enqueue the task and wait for it; see `finish`.
 
-        After `TASK_WAIT_S` the call returns although the task is still queued.
+        After `TASK_WAIT_S` seconds the call returns although the task is still queued.
         """
         self.tasks.follow_commits()
         with contextlib.suppress(TimeoutError):
             self.finish(self.tasks.submit(task, kind, **members), TASK_WAIT_S)
 
     def inspect(self, at: Callable[[], T]) -> T:
-        """Call ``at`` between two tasks, or concurrently if the running task takes longer than 100 ms.
+        """Call ``at`` between two tasks, or concurrently with a task that takes longer than 100 ms.
 
-        ``at`` reads engine state. A concurrent read is repeated if the engine changed a dictionary meanwhile.
-        After one caller has waited the 100 ms in vain, callers within the next second do not wait.
+        The function ``at`` reads engine state without changing it. A read of engine state during a task is
+        repeated if the engine changed a dictionary during the read. After one reader of engine state has
+        waited 100 ms in vain, readers within the next second do not wait.
         """
         recently = time.monotonic() - self._last_timeout < TASK_WAIT_S
         acquired = self.paused.acquire(timeout=0 if recently else _INSPECT_WAIT_S)
@@ -180,7 +183,7 @@ class Sequencer:
             for _ in range(_INSPECT_TRIES):
                 try:
                     return at()
-                except RuntimeError:  # The engine's thread changed a dictionary during the read.
+                except RuntimeError:  # The engine's thread changed a dictionary during the concurrent read.
                     time.sleep(_INSPECT_WAIT_S / _INSPECT_TRIES)
             return at()
         finally:
@@ -191,9 +194,9 @@ class Sequencer:
         """Call ``work`` between two tasks and return its result.
 
         Raises:
-            TimeoutError: the wait took longer than ``timeout`` seconds.
+            TimeoutError: the wait for the running task took longer than ``timeout`` seconds.
             EngineStoppedError: the engine is stopped.
-            Exception: the error of ``work``.
+            Exception: the error that ``work`` raised.
         """
         return self._queue(kinds.CallTask(work), timeout)
 
@@ -237,7 +240,7 @@ class Sequencer:
             self._complete(done)
 
     def execute(self, *run: Task) -> None:
-        """Execute one task, or several inputs together; store errors in the tasks."""
+        """Execute one task, or several stream inputs together; store errors in the tasks."""
         tasks, stages, first, last = self.tasks, self.tasks.stages, run[0], run[-1]
         began, events = time.perf_counter(), []
         for task in run:
@@ -245,8 +248,8 @@ class Sequencer:
                 stages.queue.noted.append(began - task.since)
             if type(task) is InputTask:
                 events.append(task.event)
-        # Records about inputs of one batch have the number of the first input, because no other task comes
-        # between them.
+        # Journal records about inputs of one batch have the number of the first input, because no other task
+        # comes between them.
         tasks.number, tasks.at = first.number, last.at
         shares = self._router.shares
         # The place object of the new task is created only if a reader gets a backlog.
@@ -275,7 +278,7 @@ class Sequencer:
                 stages.count_noted()
 
     def _track_remaining(self, run: Sequence[Task]) -> None:
-        """Have tasks wait for the jobs of lagging readers before the tasks are done."""
+        """Let tasks wait until lagging readers have done their jobs of these tasks."""
         shares = self._router.shares
         for task in run:
             task.remaining_work = shares.barrier() if type(task) is Task else shares.place
@@ -360,7 +363,7 @@ class Sequencer:
                 return
 
     def affects_queries(self, commit: Commit) -> bool:
-        """Return True if the task of a commit does more than store its version."""
+        """Return True if a commit's task has to do more than store the commit's version."""
         views = bool(self._views.by_name) and not commit.exact
         return views or commit.version in self._statics.commits.due or bool(self._router.commit_readers)
 
@@ -383,8 +386,8 @@ class Sequencer:
 
     def run_due(self, every_ms: int) -> float:
         """Do the work that is due by the clock; return the seconds until more work is due."""
-        # The check does not take the queue's lock, so that this thread and pushing threads do not wait for
-        # each other.
+        # The check for queued tasks does not take the queue's lock, so that this thread and pushing threads
+        # do not wait for each other.
         if self.tasks.delayed:
             self.tasks.put(Task())
         with self.paused:

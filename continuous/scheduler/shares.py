@@ -3,9 +3,10 @@
     run_work -> a reader finishes within its slice                             (nothing is stored)
              -> a reader is suspended in a fiber, its later jobs are queued    -> serve_next, one slice each
 
-A job belongs to a task. The jobs of one reader run in the order of tasks, with the number, time and version
-of their task. A reader of a derived stream runs no job of a task before the stream's query has run its jobs
-of all earlier tasks. So the results of a query do not depend on how the time was shared.
+Each job of a reader belongs to one task. The jobs of one reader (a query or group) run in the order of tasks,
+with the number, time and version of their task. A reader of a derived stream runs no job of a task before the
+stream's query has run its jobs of all earlier tasks. Therefore the results of a query do not depend on how
+the engine's time was shared.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from .backlog import Backlog, Barrier, Job, Reader, TaskPlace, Work, members_of,
 
 @dataclass(eq=False)
 class FairShares:
-    """Runs the work of readers in time slices. Only the engine's thread calls methods without a note.
+    """Runs the work of readers (queries and groups) in time slices.
+
+    Only the engine's thread calls methods of `FairShares`, unless the method says otherwise.
 
     Attributes:
         frontier: the engine's frontier: version and serial number of the running task.
@@ -62,22 +65,26 @@ class FairShares:
     place: TaskPlace | None = None
     abandoned: bool = False
     _idle_fiber: Fiber | None = None
-    # Thread of the idle fibers: fibers cannot change threads, and a start runs in another thread.
+    # The thread of the idle fibers: fibers cannot change threads, and the server's start runs in another
+    # thread.
     _thread: int = 0
-    # An idle fiber for members of the running group.
+    # An idle fiber that is reused for members of the running group.
     _idle_member_fiber: Fiber | None = None
 
     # --- tasks ----------------------------------------------------------------------------------
 
     def current_place(self) -> TaskPlace:
-        """Return the place of the running task."""
+        """Return the place of the running task in the order of tasks."""
         if self.place is None:
             tasks = self._tasks
             self.place = TaskPlace(self.frontier.place, tasks.number, tasks.at, tasks.version)
         return self.place
 
     def backlog_figures(self, running: RunningQuery) -> dict[str, int] | None:
-        """Return how far a query or its group lags; None if it does not. Any thread may call this."""
+        """Return how far a query or its group lags; None if it does not.
+
+        Any thread may ask how far a query lags.
+        """
         backlog = self.backlogs.get(self.backlog_owner(running))
         return None if backlog is None else backlog.describe()
 
@@ -98,7 +105,7 @@ class FairShares:
         return reader if group is None or group not in self.backlogs else group
 
     def run_work(self, work: Work, inputs_of_readers: Iterable[tuple[Reader, Any]], now: int) -> None:
-        """Run some work for each reader; a lagging reader gets a job in its backlog instead."""
+        """Run some work for each reader; for a lagging reader, queue a job in its backlog instead."""
         if self.slice_s is None:
             for reader, inputs in inputs_of_readers:
                 began = time.thread_time()
@@ -147,12 +154,12 @@ class FairShares:
                 self._idle_member_fiber = fiber
                 break
             self._fall_behind(fiber, work, now, own=True)
-            # The member used up this slice, so the group gets a new one.
+            # The slow member used up this time slice, so the group gets a new slice.
             before = group_fiber.until = time.monotonic() + (self.slice_s or 0.0)
         SLICE.until = group_fiber.hurry_from if group_fiber.waiting is not None else before
 
     def _run(self, work: Work, jobs: Iterator[tuple[Reader, Any]], now: int) -> None:
-        """In a fiber, run jobs until one of them is suspended, which is then the last job of the fiber."""
+        """In a fiber, run jobs of readers until one is suspended, which then owns the fiber."""
         fiber, clock, cpu_clock, slice_s = getcurrent(), time.monotonic, time.thread_time, self.slice_s
         assert isinstance(fiber, Fiber) and slice_s is not None
         while True:
@@ -170,7 +177,7 @@ class FairShares:
             work, jobs, now = fiber.parent.switch(None)
 
     def _fall_behind(self, fiber: Fiber, work: Work, now: int, *, own: bool = False) -> None:
-        """Give a backlog to a reader whose slice ended before its work did."""
+        """Give a backlog to a reader whose time slice ended before its work did."""
         reader, inputs = fiber.job
         assert self.slice_s is not None
         fiber.suspended = True
@@ -208,7 +215,7 @@ class FairShares:
     ) -> None:
         """Give a member that has left a lagging group its part of the group's queued jobs."""
         backlog = self.backlogs[group]
-        # The first job is the running one, in which the member left the group.
+        # The first job of the group's backlog is the running one, in which the member left the group.
         for job in backlog.jobs[backlog.fiber is not None :]:
             member_job = alone(job, running)
             if member_job is not None:
@@ -273,7 +280,7 @@ class FairShares:
                 self._catch_up(backlog)
 
     def _resume(self, backlog: Backlog, job: Job, seconds: float, waiting: Any) -> bool:
-        """Continue the first job of a backlog for at most ``seconds``; return True if the job is done."""
+        """Continue a backlog's first job for at most ``seconds``; return True if the job is done."""
         task, fiber = backlog.task, backlog.fiber
         if fiber is None:
             if (task.version, task.place) != (job.place.version, job.place.serial):
@@ -343,7 +350,7 @@ class FairShares:
             if running.static.statics is not None:
                 running.static.statics.steps.move(task)
 
-    # --- the end of a reader --------------------------------------------------------------------
+    # --- the end of a reader and of the engine --------------------------------------------------
 
     def discard(self, reader: Reader) -> None:
         """Discard the backlog of a reader that has ended, and end its suspended fiber."""
@@ -370,7 +377,7 @@ class FairShares:
         return True
 
     def abandon(self) -> None:
-        """Discard all backlogs at a stop; the journal has the inputs, and no checkpoint may follow."""
+        """Discard all backlogs at a stop; the journal has their inputs, and no checkpoint may follow."""
         self.abandoned = bool(self.backlogs)
         for reader in list(self.backlogs):
             self.discard(reader)

@@ -1,6 +1,6 @@
 """The kinds of tasks other than stream inputs, source fetches and table reloads.
 
-Tasks that affect queries have a class each; `CallTask` runs any other work.
+Each kind of task that affects queries has a class; `CallTask` runs any other work.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..queries.running import RunningQuery
 
 @dataclass(slots=True, eq=False)
 class CommitTask(Task):
-    """The store has a new version."""
+    """A task of a commit: the store has a new version."""
 
     commit: Commit
 
 
 @dataclass(slots=True, eq=False)
 class RefreshTask(Task):
-    """Refreshes the static parts of the query with this name."""
+    """A task that refreshes the static parts of the query with this name."""
 
     name: str
     cause: str
@@ -35,7 +35,7 @@ class RefreshTask(Task):
 
 @dataclass(slots=True, eq=False)
 class PauseTask(Task):
-    """Pauses or resumes a query."""
+    """A task that pauses or resumes a query."""
 
     running: RunningQuery
     state: QueryState
@@ -43,7 +43,7 @@ class PauseTask(Task):
 
 @dataclass(slots=True, eq=False)
 class SettingsTask(Task):
-    """Gives a query other settings."""
+    """A task that gives a query other settings."""
 
     running: RunningQuery
     registration: Registration
@@ -69,6 +69,6 @@ class AttachTask(Task):
 
 @dataclass(slots=True, eq=False)
 class CallTask(Task):
-    """Calls a function between two tasks; the task's result is the result of the function."""
+    """A task that calls a function; the task's result is the result of the function."""
 
     work: Callable[[], Any]

@@ -17,7 +17,9 @@ from .task_kinds import RefreshTask
 
 @dataclass(slots=True, eq=False)
 class Timetable:
-    """Ticks streams and refreshes static parts when due. Only the engine's thread calls this class.
+    """Ticks streams and refreshes static parts when these are due by the clock.
+
+    Only the engine's thread uses the timetable.
 
     Attributes:
         _readers: the readers of each stream, by stream IRI.

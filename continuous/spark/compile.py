@@ -1,8 +1,8 @@
 """Compiler from SPARQL algebra to Spark DataFrames over the mirror.
 
-Each algebra node becomes a `Frame`. Constructs without an exact translation are refused with an
-UnsupportedError that names the construct, and the store evaluates the part instead. The modules for the
-constructs:
+Each algebra node becomes a `Frame`, a DataFrame of solutions. SPARQL constructs without an exact translation
+to Spark are refused with an UnsupportedError that names the construct, and the store evaluates the part
+instead. The modules that compile the SPARQL constructs to Spark:
 
     BGP, GRAPH, paths          scans, paths            FILTER, BIND           expressions, ranges
     joins, OPTIONAL, MINUS     frames                  GROUP BY, HAVING       grouping
@@ -58,7 +58,7 @@ from .source import Quads
 
 
 class Compiler:
-    """Compiles patterns over one dataset.
+    """Compiles patterns to Spark over one dataset.
 
     Args:
         quads: the quads of the mirror, with figures about each predicate.
@@ -77,7 +77,7 @@ class Compiler:
         """Return the rows of a pattern as a DataFrame with the given columns; values are texts or null.
 
         Raises:
-            UnsupportedError: a construct has no exact translation; the error names the construct.
+            UnsupportedError: a construct has no exact translation to Spark; the error names the construct.
         """
         from pyspark.sql import functions as f
 
@@ -203,8 +203,9 @@ class Compiler:
         column = expressions.native(condition, scope)
         if column is not None:
             return optional(left, right, pair.joined("left", column))
-        # Spark allows no Python function in the condition of an outer join. Therefore the result is built as
-        # the union of the rows with a partner and the rows without one.
+        # Spark allows no Python function in the condition of an outer join. Therefore the result of an
+        # OPTIONAL with such a condition is built as the union of the rows with a partner and the rows without
+        # one.
         joined = join(left, right)
         matched = joined.where(expressions.truth(condition, scope_of(joined), self._base))
         keys, names = self._partners(left, right, [condition])
@@ -219,7 +220,7 @@ class Compiler:
     # --- EXISTS ---------------------------------------------------------------------------------
 
     def _exists(self, frame: Frame, exists: Exists, graph: GraphName) -> Frame:
-        """Filter rows by EXISTS or NOT EXISTS, where substitution (section 18.6) is a join with the row."""
+        """Filter rows by EXISTS or NOT EXISTS: the substitution (section 18.6) is a join with the row."""
         right, residual = self._exists_side(frame, exists, graph)
         how = "left_anti" if exists.negated else "left_semi"
         if not residual:
@@ -247,9 +248,9 @@ class Compiler:
         return self._compile(pattern, graph), residual
 
     def _partners(self, left: Frame, right: Frame, conditions: Sequence[Expr]) -> tuple[Any, tuple[str, ...]]:
-        """Return the distinct left rows that have a partner under some conditions, and the rows' variables.
+        """Return the distinct left rows with a matching right row, and these rows' variables.
 
-        The rows are projected to the variables that the right side or the conditions use.
+        The left rows are projected to the variables that the right side or the conditions use.
         """
         seen = frozenset(right.names).union(*map(expression_variables, conditions))
         names = tuple(name for name in left.names if name in seen)
@@ -263,7 +264,7 @@ class Compiler:
         return data.select(*map(quoted, names)).distinct(), names
 
     def _marked(self, frame: Frame, expr: Expr, graph: GraphName) -> tuple[Frame, Expr]:
-        """Replace each EXISTS inside an expression by a variable with a boolean column."""
+        """Replace each EXISTS in an expression by a variable of a new boolean column."""
         from pyspark.sql import functions as f
 
         frames = [frame]

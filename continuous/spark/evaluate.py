@@ -38,8 +38,8 @@ _WORK = "spark-part-"
 class SparkEngine:
     """Evaluates patterns by Spark over the mirror of a data folder, one pattern at a time.
 
-    Each pattern runs in a separate process, whose driver uses all cores. Concurrent patterns would take as
-    long as consecutive ones and could exceed the machine's memory.
+    Each pattern runs in a separate child process, whose Spark driver uses all cores. Patterns evaluated
+    concurrently by Spark would take as long as consecutive ones and could exceed the machine's memory.
 
     Attributes:
         folder: the mirror's folder, which need not exist.
@@ -88,7 +88,7 @@ class SparkEngine:
 
 @dataclass(frozen=True, slots=True)
 class SparkTables:
-    """Evaluates patterns over a mirror.
+    """Evaluates static patterns by Spark over a mirror.
 
     Attributes:
         mirror: the mirror; newer commits are combined with the mirror's quads.
@@ -120,7 +120,7 @@ class SparkTables:
             version: the version of the store to read; None for the newest version.
 
         Raises:
-            UnsupportedError: the mirror cannot be brought to that version.
+            UnsupportedError: the mirror cannot be brought to the requested version.
             LoadError: Spark failed, or took longer than ``seconds``.
         """
         changes = self.mirror.changes(store, version)
@@ -154,7 +154,8 @@ class SparkTables:
 def _work(mirror: Path) -> Iterator[Path]:
     """Create a temporary folder next to the mirror, where the workers of a cluster can read it, too.
 
-    Folders of killed processes are removed, which is safe because only one process uses a data folder.
+    Temporary folders of killed processes are removed, which is safe because only one process uses a data
+    folder.
     """
     mine = f"{_WORK}{os.getpid()}-"
     for left in mirror.glob(f"{_WORK}*"):

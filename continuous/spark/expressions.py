@@ -1,9 +1,9 @@
 """Expressions over frames, by Spark's operators on term texts or by the native engine in Python workers.
 
 Spark's operators are exact for BOUND, sameTerm and the connectives, because SQL's three-valued logic with
-null for an error is SPARQL's. They are also exact for ``=`` and ``!=`` if one side is an IRI or a blank node,
-which equal only the same term (section 17.4.1.7). All other expressions run in Spark's Python workers; see
-`worker`.
+null for an error is SPARQL's. Spark's operators are also exact for ``=`` and ``!=`` if one side is an IRI or
+a blank node, which equal only the same term (section 17.4.1.7). All other SPARQL expressions run in Spark's
+Python workers; see `worker`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .frames import Columns, Frame, quoted
 
 @dataclass(frozen=True, slots=True)
 class SparkScope:
-    """The variables that an expression can refer to.
+    """The variables of a frame that an expression can refer to.
 
     Attributes:
         names: the variables that may be bound.
@@ -43,7 +43,7 @@ class SparkScope:
 
 
 def scope_of(frame: Frame) -> SparkScope:
-    """Return the scope with all columns of a frame."""
+    """Return the scope of expressions with all columns of a frame."""
     from pyspark.sql import functions as f
 
     return SparkScope(frozenset(frame.names), frame.nodes, lambda name: f.col(quoted(name)))
@@ -59,7 +59,7 @@ def conjuncts(expr: Expr) -> Iterator[Expr]:
 
 
 def native(expr: Expr, scope: SparkScope) -> Any:
-    """Return a boolean column for an expression, null for an error; None if Spark's operators are inexact."""
+    """Return a boolean Spark column for an expression (null: error); None if Spark is inexact for it."""
     match expr:
         case Call("&&" | "||" as name, (left, right)):
             one, other = native(left, scope), native(right, scope)
@@ -81,7 +81,7 @@ def native(expr: Expr, scope: SparkScope) -> Any:
 
 
 def truth(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
-    """Return a boolean column that is true for the rows that a FILTER passes.
+    """Return a boolean Spark column that is true for the rows that a FILTER passes.
 
     Raises:
         UnsupportedError: a function cannot be evaluated by the native engine.
@@ -94,7 +94,7 @@ def truth(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
 
 
 def value(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
-    """Return a column of the texts of an expression's values, null for an error.
+    """Return a Spark column of the texts of an expression's values, null for an error.
 
     Raises:
         UnsupportedError: a function cannot be evaluated by the native engine.
@@ -115,7 +115,7 @@ def order_key(column: Any, *, total: bool) -> Any:
 
 
 def set_value(name: str, separator: str | None, parameter: float | None, values: Any, failed: Any) -> Any:
-    """Return a column with an aggregate of lists of values; ``failed`` is true if a value was an error."""
+    """Return a column with an aggregate of value lists; column ``failed`` is true where a value failed."""
     return _udf(
         lambda lists, errors: worker.set_values(name, separator, parameter, lists, errors),
         "string",
@@ -130,11 +130,12 @@ def _udf(function: Any, kind: str, columns: list[Any]) -> Any:
 
 
 def _arguments(expr: Expr, scope: SparkScope, base_iri: str | None) -> tuple[tuple[str, ...], list[Any]]:
-    """Return an expression's variables and their columns for a worker, which needs at least one column."""
+    """Return an expression's variables and their columns; a Python worker needs at least one column."""
     from pyspark.sql import functions as f
 
     names = tuple(sorted(expression_variables(expr) & scope.names))
-    # The expression is compiled in the driver, too, so that an unsupported one is refused before Spark runs.
+    # The expression is compiled in the driver, too, so that an unsupported expression is refused before Spark
+    # runs.
     compile_value(expr, names, ExpressionContext(ValueTable(TermDictionary()), base_iri))
     if not names:
         return ("",), [f.lit(None).cast("string")]
@@ -153,7 +154,7 @@ def _node(expr: Expr, scope: SparkScope) -> bool:
 
 
 def _same(left: Expr, right: Expr, scope: SparkScope) -> Any:
-    """Return a column with the equality of two texts; None if a side is neither a variable nor a constant."""
+    """Return a column with the equality of two terms' texts; None unless both are variables or constants."""
     if not all(isinstance(each, (Var, Constant)) for each in (left, right)):
         return None
     return value(left, scope, None) == value(right, scope, None)

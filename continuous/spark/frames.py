@@ -1,9 +1,9 @@
 """Frames: solutions as DataFrames, and the joins of frames (SPARQL 1.1, section 18.5).
 
-A column contains terms in N-Triples syntax, so equal texts are the same term, as joins, DISTINCT and GROUP BY
-require; null is unbound. Two solutions are compatible if each shared variable is equal, or unbound on one
-side. A variable that both sides always bind becomes an equality condition, for which Spark uses a hash or
-sort-merge join.
+A frame's column contains terms in N-Triples syntax, so equal texts are the same term, as joins, DISTINCT and
+GROUP BY require; null is unbound. Two solutions are compatible if each shared variable is equal, or unbound
+on one side. In a join of frames, a variable that both sides always bind becomes an equality condition, for
+which Spark uses a hash or sort-merge join.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Columns = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Solutions as a DataFrame of terms, with known properties of the columns.
+    """A frame: solutions as a DataFrame of terms, with known properties of the columns.
 
     Attributes:
         data: the DataFrame, with one column per variable that some solution may bind.
@@ -43,11 +43,11 @@ class Frame:
         return tuple(self.data.columns)
 
     def where(self, condition: Any) -> Frame:
-        """Return the solutions for which a boolean column is true."""
+        """Return the frame's solutions for which a boolean column is true."""
         return replace(self, data=self.data.where(condition))
 
     def select(self, names: Iterable[str]) -> Frame:
-        """Project the solutions to some variables, including duplicates; unknown variables are ignored."""
+        """Project the frame to some variables, including duplicate rows; unknown variables are ignored."""
         kept = [name for name in names if name in self.names]
         chosen = frozenset(kept)
         return replace(
@@ -58,7 +58,7 @@ class Frame:
         )
 
     def with_column(self, name: str, column: Any, *, certain: bool = False, node: bool = False) -> Frame:
-        """Return the solutions with one additional variable."""
+        """Return the frame's solutions with one additional variable."""
         return replace(
             self,
             data=self.data.withColumn(name, column),
@@ -106,8 +106,8 @@ class Pair:
     def rows(self, how: str, extra: Any = None) -> Any:
         """Return the rows of a join with all columns of both sides; ``extra`` is an additional condition.
 
-        For ``left_semi`` and ``left_anti`` the result is the left rows with and without a partner,
-        respectively.
+        For the join kinds ``left_semi`` and ``left_anti``, the result is the left rows with and without a
+        matching right row.
         """
         from pyspark.sql import functions as f
 
@@ -120,9 +120,10 @@ class Pair:
 
 
 def aligned(left: Frame, right: Frame, *, overlapping: bool = False) -> Pair:
-    """Prepare two frames for a join.
+    """Prepare two frames for a join by renaming the right frame's shared columns.
 
-    With ``overlapping`` at least one shared variable must be bound on both sides, as MINUS requires.
+    With ``overlapping``, the join of two rows requires at least one shared variable that is bound on both
+    sides, as for MINUS.
     """
     from pyspark.sql import functions as f
 
@@ -160,7 +161,7 @@ def join(left: Frame, right: Frame) -> Frame:
 
 
 def optional(left: Frame, right: Frame, rows: Any) -> Frame:
-    """Return the frame of the algebra's LeftJoin(left, right), whose rows are already computed."""
+    """Return the frame of the algebra's LeftJoin(left, right), given the joined rows."""
     apart = _without(right.names, left.names)
     nodes = {name for name in left.nodes if name in left.certain or name not in right.names}
     nodes |= {name for name in right.nodes if name in apart or name in left.nodes}
@@ -181,9 +182,10 @@ def union(left: Frame, right: Frame) -> Frame:
 
 
 def same_rows(left: Frame, keys: Any, names: tuple[str, ...], how: str) -> Any:
-    """Return the left rows whose ``names`` are (``left_semi``) or are not (``left_anti``) among ``keys``.
+    """Return the left rows whose values of ``names`` are among ``keys``, or are not.
 
-    Two unbound values count as equal, because the keys are projections of the left rows.
+    The join kind ``left_semi`` keeps rows among ``keys``, ``left_anti`` the other rows. In the comparison
+    with keys, two unbound values count as equal, because the keys are projections of the left rows.
     """
     from pyspark.sql import functions as f
 
@@ -193,7 +195,7 @@ def same_rows(left: Frame, keys: Any, names: tuple[str, ...], how: str) -> Any:
 
 
 def expected_rows(left: Frame, right: Frame) -> float:
-    """Estimate the rows of a join: the product of both sizes divided by each shared variable's terms."""
+    """Estimate the rows of a join: both sizes multiplied, divided by each shared variable's terms."""
     rows = max(left.rows, 1.0) * max(right.rows, 1.0)
     for name in left.names:
         if name in right.names:

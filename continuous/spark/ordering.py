@@ -1,7 +1,7 @@
 """LIMIT and OFFSET: the first solutions in the order of ORDER BY, with ties broken by all columns.
 
-Without ORDER BY the columns alone determine the order (docs/semantics.md, section 1). The order of the rows
-of a whole static part has no meaning.
+Without ORDER BY, the columns of a LIMIT alone determine the order (docs/semantics.md, section 1). The order
+of the rows of a whole static part has no meaning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def first(
     limit: int | None,
     base_iri: str | None,
 ) -> Frame:
-    """Return at most ``limit`` solutions after the first ``offset`` ones, with all variables.
+    """Return at most ``limit`` solutions after the first ``offset`` solutions, with all variables.
 
     Args:
         frame: the solutions.

@@ -1,8 +1,8 @@
 """Property paths as frames of pairs (from, to), with a graph column in GRAPH ?variable.
 
-Source: SPARQL 1.1, section 18.4. As in the store, an alternative returns each pair once, and a path of zero
-steps connects the nodes of the graph, and a constant end of the path, with themselves. Paths of any length
-are iterated to the fixed point.
+Source of property paths: SPARQL 1.1, section 18.4. As in the store, an alternative path returns each pair
+once, and a path of zero steps connects the nodes of the graph, and a constant end of the path, with
+themselves. Paths of any length are evaluated by iteration to the fixed point.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_PAIRS = 20_000_000
 
 
 class Paths:
-    """Compiles property paths over one dataset."""
+    """Compiles property paths to Spark over one dataset."""
 
     def __init__(self, quads: Quads, dataset: Graphs) -> None:
         self._quads = quads
@@ -130,7 +130,7 @@ class Paths:
         return nodes.select(f.col("node").alias("from"), f.col("node").alias("to"), *context)
 
     def _closure(self, inner: PathExpr, graph: GraphName) -> Any:
-        """Return the pairs of one or more steps: compose the pairs with themselves until no pair is new."""
+        """Return the pairs of one or more steps: compose the path's pairs until no pair is new."""
         reached = self._pairs(inner, graph).distinct().localCheckpoint()
         size = reached.count()
         while size <= MOST_PAIRS:
@@ -150,7 +150,7 @@ def _swapped(pairs: Any) -> Any:
 
 
 def _composed(left: Any, right: Any) -> Any:
-    """Compose pairs: join the end of each left pair with the start of each right pair."""
+    """Compose pairs of paths: join the end of each left pair with the start of each right pair."""
     on = ["_middle", *(["g"] if "g" in left.columns else [])]
     return (
         left.withColumnRenamed("to", "_middle")

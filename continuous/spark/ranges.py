@@ -3,8 +3,8 @@
     n   xsd:integer and xsd:decimal, exact        d   xsd:double        t   microseconds or days
 
 A comparison that is an error for a value, such as a string with a number, drops the row just as false does.
-The typed columns are therefore exact unless the predicate has comparable objects without a typed column,
-which the kinds of the predicate's objects show.
+Comparisons on typed columns are therefore exact unless the predicate has comparable objects without a typed
+column, which the kinds of the predicate's objects show.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def column(expr: Expr) -> Any:
 
 
 def _comparison(expr: Expr) -> tuple[str, str, Maybe] | None:
-    """Return operator, variable and constant of ``?x op constant`` or of ``constant op ?x``, else None."""
+    """Return operator, variable and constant of a comparison of a variable with a constant, else None."""
     match expr:
         case Call(operator, (Var(name), Constant(Literal() as literal))) if operator in _FLIPPED:
             pass

@@ -13,7 +13,8 @@ from .worker import terms_of
 def rows_of(folder: Path, width: int) -> list[Solution]:
     """Read the rows of Parquet files with the columns c0, c1, ...: texts of terms, null for unbound.
 
-    The files are read batch by batch and each text is parsed once, because a part may have millions of rows.
+    Spark's result files are read batch by batch and each text is parsed once, because a part may have
+    millions of rows.
 
     Args:
         folder: the folder of the Parquet files.

@@ -30,7 +30,8 @@ _XSD = "http://www.w3.org/2001/XMLSchema#"
 SCAN_ROWS = 10_000_000
 """Number of scanned triples above which Spark is chosen for a part without self-joins.
 
-Measurements showed the store faster up to 3.3 million; extrapolated, up to about 9 million (docs/bulk.md).
+Measurements showed the store faster than Spark up to 3.3 million scanned triples; by extrapolation, it is
+faster up to about 9 million (docs/bulk.md).
 """
 JOIN_ROWS = 1_000_000
 """Number of triples above which Spark is chosen for a predicate that is joined with itself.
@@ -42,7 +43,7 @@ Spark's start-up time pays off between 0.5 and 1.8 million triples (docs/bulk.md
 def choose(
     pattern: Algebra, predicates: Mapping[str, PredicateFacts] | None, wish: str | None = None
 ) -> EngineChoice:
-    """Choose the engine for a static part.
+    """Choose the engine, Spark or the store, for a static part.
 
     Args:
         pattern: the pattern of the part.

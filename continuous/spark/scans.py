@@ -27,13 +27,13 @@ _NODES = frozenset(("iri", "blank"))
 
 
 def in_graph(data: Any, graph: GraphName, dataset: Graphs) -> Any:
-    """Filter quads to those that a pattern in ``graph`` can match within the dataset."""
+    """Filter the mirror's quads to those that a pattern in ``graph`` can match within the dataset."""
     from pyspark.sql import functions as f
 
     if graph is None:
         if not dataset.default:
             return data.where(f.lit(False))
-        name = dataset.default[0]  # the compiler refuses several default graphs
+        name = dataset.default[0]  # The compiler refuses datasets with several default graphs.
         return data.where(f.col("g").isNull() if name is None else f.col("g") == name)
     data = data.where(f.col("g").isNotNull())
     return data if dataset.named is None else data.where(f.col("g").isin(*dataset.named))
@@ -42,7 +42,7 @@ def in_graph(data: Any, graph: GraphName, dataset: Graphs) -> Any:
 def scan(
     pattern: TriplePattern, graph: GraphName, quads: Quads, dataset: Graphs, conditions: Iterable[Expr] = ()
 ) -> Frame:
-    """Return the solutions of a triple pattern; ``conditions`` are filters that `absorbed` returned."""
+    """Return the solutions of a triple pattern by a scan, with filters that `absorbed` returned."""
     from pyspark.sql import functions as f
 
     predicate = pattern.predicate
@@ -87,7 +87,7 @@ def absorbed(pattern: TriplePattern, conditions: Iterable[Expr], quads: Quads) -
 
 
 def join_all(operands: list[Frame]) -> Frame:
-    """Join a group's operands, beginning with the smallest and adding the one with the fewest joined rows."""
+    """Join a group's operands: begin with the smallest, then add the one with the fewest joined rows."""
     left = sorted(operands, key=lambda frame: frame.rows)
     result = left.pop(0)
     while left:

@@ -19,5 +19,5 @@ class Quads(Protocol):
         ...
 
     def rows(self, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
-        """Return a DataFrame of the given rows of texts."""
+        """Return a DataFrame of the given rows of term texts."""
         ...

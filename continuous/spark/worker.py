@@ -1,7 +1,8 @@
 """Functions that run in Spark's Python workers: expressions, sort keys and aggregates over texts of terms.
 
-The functions take and return Arrow arrays. They use the native engine's expressions
-(`quadrill.continuous.expressions`) and the reference evaluator's aggregates, so Spark returns the same terms.
+The functions in Spark's Python workers take and return Arrow arrays. Spark's Python workers use the native
+engine's expressions (`quadrill.continuous.expressions`) and the reference evaluator's aggregates, so Spark
+returns the same terms.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _condition(expr: Expr, names: tuple[str, ...], base_iri: str | None) -> tupl
 
 
 def _rows(values: ValueTable, columns: Sequence[Any]) -> Iterable[tuple[int, ...]]:
-    """Encode rows as ids that are valid for this batch, and store the value of each id in ``values``."""
+    """Encode rows as ids that are valid for one batch, and store each id's value in ``values``."""
     lists = [column.to_pylist() for column in columns]
     texts = {text for column in lists for text in column if text is not None}
     ids: dict[str | None, int] = {None: 0}

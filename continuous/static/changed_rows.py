@@ -1,8 +1,9 @@
 """The change of a table that fell behind, computed from the rows that recent commits may have changed.
 
 A table falls behind if a commit may change so many rows that the writer should not wait for their
-computation. These rows are often still far fewer than all rows of the table, so reading only them is faster.
-A test checks that the result equals that of reading the whole table.
+computation. The rows that a commit may change are often still far fewer than all rows of the table, so
+reading only them is faster. A test checks that the change so computed equals the change found by reading the
+whole table.
 
     before  =  rows of the table with one of the changed keys; a table that is behind does not change
     after   =  rows of the store with one of the changed keys; keys of newer commits are read again
@@ -46,14 +47,19 @@ class ChangedRows:
         self._after: Counter[Solution] = Counter()
 
     def follow(self, reader: StoreReader, commits: Sequence[Commit]) -> bool:
-        """Read the rows that further commits may have changed; return False if reading all rows is better."""
+        """Read the rows that further commits may have changed.
+
+        Returns False if reading all rows of the table is better.
+        """
         keys = self._reached(commits)
         if keys is None:
             return False
         try:
             found = rows_with(reader, self._evaluator, self.table.part, keys, self.table.count)
         except (TooManyRowsError, ReportedError):
-            return False  # reading all rows may succeed even if reading by key has exceeded a limit
+            # Evaluating the whole static part may succeed even if reading its rows by key has exceeded a
+            # limit.
+            return False
         for key, values in keys.items():
             places = [self._columns.index(name) for name in key]
             stale = [row for row in self._after if tuple([row[each] for each in places]) in values]
@@ -64,7 +70,7 @@ class ChangedRows:
         return True
 
     def fresh(self) -> ReloadedRows:
-        """Return the table's change by all commits given to `follow`; the terms of new rows are pinned."""
+        """Return the table's change by all commits given to `follow`; the ids of new rows are pinned."""
         table, before = self.table, self._before()
         after = table.encode(self._after.elements())
         delta = difference(after, before)
@@ -111,14 +117,17 @@ class ChangedRows:
 
 
 def _values(trigger: Trigger, key: Key, quads: Iterable[Quad]) -> set[tuple[Term, ...]]:
-    """Return the key values of rows that some quads may change; a blank node stands for an unknown value."""
+    """Return the key values of rows that changed quads may affect.
+
+    A blank node stands for an unknown value.
+    """
     pattern = trigger.pattern
     if pattern is None:
         return set()
     ends = pattern.subject, pattern.object
     if len(key) == 1 and trigger.predicate and all(isinstance(each, Var) for each in ends):
-        # Fast path: every quad with this predicate matches the trigger, so the key values are the subjects or
-        # objects of the quads.
+        # If the trigger is a triple pattern of two different variables, every quad with this predicate
+        # matches the trigger, so the key values are the subjects or objects of the quads.
         for place, end in (("subject", ends[0]), ("object", ends[1])):
             if end == Var(key[0]) and ends[0] != ends[1]:
                 return {(each,) for each in map(attrgetter(place), quads)}

@@ -29,16 +29,16 @@ _FEW_KEYS = 100
 _POLL_S = 0.02
 
 Affected: TypeAlias = Counter[Solution] | OneOf["all", "too many"]
-"""The rows that a commit may change: counted rows, ``all`` rows of the table, or ``too many`` rows."""
+"""The rows of a table that a commit may change: counted rows, ``all`` rows, or ``too many`` rows."""
 
 
 class CommitWatch:
     """An observer of the store that computes the changes of all tables in the threads of writers.
 
-    Only one writer at a time runs this code.
+    Only one writer of the store at a time runs the methods of the commit watch.
 
     Attributes:
-        order: the lock that is held while a commit becomes visible and its changes are computed.
+        order: the lock that is held while a commit becomes visible and its changes of tables are computed.
         index: the triggers of all tables whose changes are computed at commits.
         gone: callbacks that release the tables of dropped queries, called while no thread iterates over
             tables.
@@ -48,7 +48,7 @@ class CommitWatch:
     """
 
     def __init__(self, store: QuadStore, limits: StaticLimits) -> None:
-        """Create a commit watch that observes no commits before `start`."""
+        """Create a commit watch; it observes no commits of the store before the call of `start`."""
         self._store = store
         self._limits = limits
         self.order = CommitOrder()
@@ -63,8 +63,8 @@ class CommitWatch:
     def start(self) -> None:
         """Start to observe the commits of the store.
 
-        The caller must not hold the lock of ``order``, because writers acquire this lock after the store's
-        own lock.
+        The caller of `start` must not hold the lock of ``order``, because writers acquire this lock after the
+        store's own lock.
         """
         with self._observing:
             if self._stop is None:
@@ -78,14 +78,14 @@ class CommitWatch:
             stop()
 
     def release_dropped(self) -> None:
-        """Release the tables of dropped queries."""
+        """Release the tables of static parts that only dropped queries read."""
         if self.gone:
             with self.order.lock:
                 while self.gone:
                     self.gone.popleft()()
 
     def look_up(self, table: Table) -> None:
-        """Start to compute the changes of a look-up part, after a running bulk load has ended."""
+        """Start to compute the changes of a look-up part at commits, after a running bulk load has ended."""
         while True:
             with self.order.lock:
                 if not self._loading:
@@ -117,9 +117,9 @@ class CommitWatch:
 
     @contextmanager
     def around_commits(self, commits: Sequence[Commit]) -> Iterator[bool]:
-        """Enclose a group of commits; yield True if the commits cannot change any table.
+        """Enclose a group of commits; yield True if none of the commits can change a table.
 
-        The index of tables does not change within the context.
+        The trigger index of the tables does not change within this context.
         """
         with self.order.lock:
             self.release_dropped()
@@ -174,13 +174,14 @@ class CommitWatch:
             log.warning("what is looked up is lost at version %d: %s", commit.version, error.message)
             return None
 
-    # --- the rows that a commit may change ------------------------------------------------------
+    # --- the rows of tables that a commit may change --------------------------------------------
 
     def _before(self, group: TableGroup, touched: AffectedRows, version: int) -> Affected:
         """Return the rows of a group of tables that a commit may change, as they are before the commit.
 
-        Returns ``all`` if evaluating the whole part is allowed and cheaper. Returns ``too many`` if a limit
-        is exceeded; the tables then fall behind and are read again in the background.
+        Returns ``all`` if evaluating the whole static part at the commit is allowed and cheaper. Returns
+        ``too many`` if the commit would exceed a limit; the tables then fall behind and are read again in the
+        background.
         """
         limits, held, limited = self._limits, group.first.is_held, self._is_limited(group)
         if limited and held and group.first.background.is_heavy(group.part):
@@ -219,8 +220,8 @@ class CommitWatch:
     def _is_limited(self, group: TableGroup) -> bool:
         """Return True if the limits on the size of changes apply to a group of tables.
 
-        During a replay the journal contains which tables in memory fell behind, so the limits apply only to
-        look-up parts.
+        The journal contains which tables in memory fell behind at which commit; a replay repeats this, so the
+        limits apply only to look-up parts.
         """
         return self.replay is None or not group.first.is_held
 

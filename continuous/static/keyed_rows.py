@@ -1,10 +1,10 @@
 """Rows of a static part with given key values, evaluated on the current store.
 
-A commit watch reads the rows that changed quads may affect, and a look-up reads the rows with a key. A key
-is a set of variables that some trigger binds (`algebra.triggers`), with their values. The pattern of the
-static part is evaluated with the key values as inline data. The difference of two such evaluations, before
-and after a commit, is the whole change of the static part, because the commit changes only rows with one of
-the keys.
+A commit watch reads the rows that changed quads may affect, and a look-up reads the rows of a static part
+with a given key. A key of a static part's rows is a set of variables that one of its triggers binds
+(`algebra.triggers`), with values. The pattern of the static part is evaluated with the key values as inline
+data (VALUES). The difference of two evaluations for given keys, before and after a commit, is the whole
+change of the static part, because the commit changes only rows with one of the keys.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ KeyValues = Mapping[Key, set[tuple[Term, ...]]]
 TermKey: TypeAlias = tuple[Term | None, ...]
 
 KEY_S = 0.00002
-"""Estimated seconds for the rows of one key, evaluated before and after a commit.
+"""Estimated seconds to evaluate a static part for one key, before and after a commit.
 
-The estimate is compared with the time to evaluate all rows.
+The estimate for the changed keys is compared with the time to evaluate all rows of the static part.
 """
 AT_ONCE = 500
-"""Maximum number of keys in one query text; long texts parse slowly, short texts need more queries."""
+"""Maximum number of keys in one query text to the store.
+
+Long texts parse slowly, and short texts need more queries.
+"""
 
 
 class TooManyRowsError(Exception):
-    """More rows match the key values than may be read while writers wait."""
+    """More rows of a static part match the key values than may be read while writers wait."""
 
 
 def rows_with(
@@ -54,7 +57,7 @@ def rows_with(
     """
     found: Counter[Solution] = Counter()
     read = 0
-    # All key variables become columns, even if the static part does not return them.
+    # All key variables become columns of the query, even if the static part does not return them.
     hidden = sorted({name for key in keys for name in key}.difference(each.name for each in part.vars))
     wider = StaticPattern(part.name, part.pattern, part.vars + tuple(map(Var, hidden)))
     places = {each.name: place for place, each in enumerate(wider.vars)}

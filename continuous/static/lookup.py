@@ -1,6 +1,6 @@
 """Look-ups: static parts without a table in memory, whose rows a query reads from the store by key.
 
-    rows with a key, as the query sees them  =  rows in the store now  -  changes the query has not applied
+    rows with a key, as a query sees them  =  rows in the store now  -  changes the query has not applied
 
 A look-up keeps in memory only a bounded cache of recently read keys, and the changes of commits that the
 query has not applied. The rows in the store and the unapplied changes are read while no commit can become
@@ -34,7 +34,7 @@ from .table import Change, Table
 
 @dataclass(slots=True)
 class _Stretch:
-    """A range of store versions between two commits whose changed rows are unknown.
+    """A range of store versions between two commits whose changes of a look-up part are unknown.
 
     Attributes:
         reader: a copy of the dataset at the newest version of the range; None for the current store.
@@ -50,14 +50,14 @@ class KeyCache:
 
     def __init__(self, lookup: Lookup, columns: tuple[int, ...]) -> None:
         self.columns = columns
-        # The dictionary maps keys to rows; the most recently used key is the last one.
+        # The dictionary maps keys to rows; the most recently used key is its last entry.
         self.buckets: dict[Key, dict[IdRow, int]] = {}
         self.ahead: dict[Any, dict[Solution, int]] = {}
         self.size = 0
         self._lookup = lookup
 
     def get(self, key: Key, _: object = None) -> dict[IdRow, int]:
-        """Return the rows with a key and their numbers of occurrences, from the cache or the store."""
+        """Return a look-up part's rows with a key and their numbers of occurrences, from cache or store."""
         lookup = self._lookup
         lookup.asked += 1
         bucket = self.buckets.pop(key, None)
@@ -68,7 +68,7 @@ class KeyCache:
         return bucket
 
     def keep(self, key: Key, bucket: dict[IdRow, int]) -> None:
-        """Add a key and its rows to the cache."""
+        """Add a key and its rows to the cache of a look-up."""
         self.buckets[key] = bucket
         self.size += len(bucket) + 1
 
@@ -78,7 +78,7 @@ class KeyCache:
         self.size -= len(bucket) + 1
 
     def update(self, change: Delta) -> None:
-        """Apply a change of the static part to the cached rows."""
+        """Apply a change of the look-up part to the cached rows."""
         for row, weight in change.items():
             bucket = self.buckets.get(key_getter(self.columns)(row))
             if bucket is not None:
@@ -87,7 +87,7 @@ class KeyCache:
                 self.size += len(bucket)
 
     def begin(self, ahead: Mapping[Solution, int]) -> None:
-        """Clear the cache and set the changes in the dataset that the query has not applied."""
+        """Clear the cache of rows, and set the changes in the dataset that the query has not applied."""
         self.buckets.clear()
         self.ahead.clear()
         self.size = 0
@@ -97,14 +97,14 @@ class KeyCache:
 class Lookup(Arrangement):
     """A join input that reads rows of a static part from the store by key.
 
-    All methods are called in the engine's thread, except `changed`, which writers call, and `detach` and the
-    properties, which any thread may use.
+    All methods of a look-up are called in the engine's thread, except `changed`, which writers call, and
+    `detach` and the properties, which any thread may use.
     """
 
     is_lookup = True
 
     def __init__(self, table: Table, store: QuadStore, order: threading.RLock, most: int) -> None:
-        """Create a look-up, which is used only after a call of `attach`.
+        """Create a look-up of a static part, which a query uses only after a call of `attach`.
 
         Args:
             table: the table of the look-up part, which has changes but no rows.
@@ -120,11 +120,14 @@ class Lookup(Arrangement):
         self._order = order
         self._most = most
         self._caches: dict[tuple[int, ...], KeyCache] = {}
-        # The query reads the dataset of the first range of versions; new commits are added to the last range.
+        # The query reads the dataset of the first range of versions; new commits belong to the last range.
         self._stretches = deque([_Stretch()])
 
     def attach(self) -> None:
-        """Start to record changes of the table after its current version, until the query applies them."""
+        """Start to record changes of the look-up part after the table's version.
+
+        The query applies the recorded changes later.
+        """
         with self._order:
             if self.changed not in self.table.watchers.changed:
                 for waiting in self.table.waiting:
@@ -132,7 +135,7 @@ class Lookup(Arrangement):
                 self.table.watchers.changed.append(self.changed)
 
     def detach(self) -> None:
-        """Stop recording changes of the table, because the query was dropped."""
+        """Stop recording changes of the look-up part, because the query was dropped."""
         with self._order:
             if self.changed in self.table.watchers.changed:
                 self.table.watchers.changed.remove(self.changed)
@@ -146,7 +149,10 @@ class Lookup(Arrangement):
             )
 
     def changed(self, change: Change) -> None:
-        """Record a commit's change that the query has not applied; the caller holds the lock of commits."""
+        """Record a commit's change of the look-up part, which the query has not applied.
+
+        The caller that records a change holds the lock of commits.
+        """
         if change.before is not None:
             self._stretches[-1].reader = change.before
             self._stretches.append(_Stretch())
@@ -160,7 +166,7 @@ class Lookup(Arrangement):
                 add_to_index(cache.ahead, cache.columns, weights)
 
     def renew(self) -> None:
-        """Apply as many commits with unknown changed rows as `renewals` counts, and clear all caches."""
+        """Apply the next `renewals` commits whose changed rows are unknown, and clear all caches."""
         with self._order:
             for _ in range(self.renewals):
                 self._stretches.popleft()
@@ -168,10 +174,10 @@ class Lookup(Arrangement):
             for cache in self._caches.values():
                 cache.begin(self._stretches[0].ahead)
 
-    # --- methods that joins call ----------------------------------------------------------------
+    # --- methods of a look-up that joins call -----------------------------------------------------
 
     def index(self, key: tuple[int, ...]) -> KeyCache:  # type: ignore[override]
-        """Return the cache for these key columns, which must be bound in every row."""
+        """Return the look-up's cache for these key columns, which must be bound in every row."""
         cache = self._caches.get(key)
         if cache is None:
             assert key, "a look-up needs a key"
@@ -181,19 +187,19 @@ class Lookup(Arrangement):
         return cache
 
     def retain(self, keys: Iterable[tuple[int, ...]]) -> None:
-        """Delete the caches for all sets of key columns except ``keys``."""
+        """Delete the look-up's caches for all sets of key columns except ``keys``."""
         wanted = set(keys)
         for key in [each for each in self._caches if each not in wanted]:
             with self._order:
                 del self._caches[key]
 
     def fan_out(self, key: tuple[int, ...]) -> float:
-        """Return the average number of rows of a cached key, plus 1; without cached keys, return 1."""
+        """Return the average number of rows of a cached key, plus 1; return 1 if no keys are cached."""
         cache = self._caches.get(key)
         return 1.0 if cache is None or not cache.buckets else cache.size / len(cache.buckets)
 
     def update(self, change: Delta) -> None:
-        """Apply a change of the static part to the rows that the query sees, including all caches."""
+        """Apply a change of the look-up part to the rows that the query sees, including all caches."""
         self.recent.extend(change)
         decode = self.table.terms.dictionary.decode
         rows = {tuple(map(decode, row)): -weight for row, weight in change.items()}
@@ -203,7 +209,7 @@ class Lookup(Arrangement):
             cache.update(change)
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
-        """Yield the cached rows with their numbers of occurrences."""
+        """Yield the cached rows of the look-up part with their numbers of occurrences."""
         for cache in self._caches.values():
             for bucket in cache.buckets.values():
                 yield from bucket.items()
@@ -215,19 +221,19 @@ class Lookup(Arrangement):
 
     @property
     def keys(self) -> int:
-        """The number of cached keys."""
+        """The number of keys in all caches of the look-up."""
         return sum(len(cache.buckets) for cache in list(self._caches.values()))
 
     @property
     def size(self) -> int:
-        """The number of cached rows and keys together."""
+        """The number of rows and keys together in all caches of the look-up."""
         return sum(cache.size for cache in list(self._caches.values()))
 
     def __len__(self) -> int:
         return self.size - self.keys
 
     def read(self, cache: KeyCache, key: Key) -> dict[IdRow, int]:
-        """Read the rows with a key from the store at the query's version, and add the rows to the cache."""
+        """Read the rows with a key from the store at the query's version, and add them to the cache."""
         self.check()
         places, terms = cache.columns, self.table.terms.dictionary.terms
         values = tuple([terms[each] for each in ((key,) if isinstance(key, int) else key)])

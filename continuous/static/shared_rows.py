@@ -2,8 +2,8 @@
 
     rows, as a query sees them  =  rows of the table now  -  changes that the query has not applied
 
-A query stores only the changes that it has not applied. Usually a query has applied all changes, and its
-joins probe the table's indexes directly.
+A query stores only the changes of a shared table that it has not applied. Usually a query has applied all
+changes of its shared tables, and its joins probe the table's indexes directly.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]
 _PIECE = 2_000
-"""Maximum number of rows that are encoded or released at a time, while other threads wait to add terms."""
+"""Maximum number of rows encoded or released in one piece, during which other threads cannot add terms."""
 _NO_TEXT = frozenset({type(None), Triple})
 _BETWEEN_S = 0.0002
-"""Pause in seconds between two released pieces of rows, so that waiting threads can acquire the lock."""
+"""Pause in seconds between two pieces of rows to release, so that waiting threads get the lock."""
 
 
 def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
-    """Encode rows of terms as rows of term ids.
+    """Encode the rows of a table, which are tuples of terms, as rows of term ids.
 
-    The dictionary finds the ids by the terms' texts and does not cache the terms, because rows may be many.
+    The dictionary finds the ids by the terms' texts and does not cache the terms, because a table may have
+    many rows.
     """
     ids, of_text, rows = dictionary.ids, dictionary.texts.__getitem__, list(rows)
     columns = [
@@ -51,9 +52,9 @@ def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
 class SharedIndex:
     """An index of a table's rows by the values of some columns, which several queries probe.
 
-    The first user builds the index, in any thread; each change of the rows updates the index. For a key with
-    one row that occurs once, the index stores the row itself, because a dictionary with one entry takes three
-    times as much memory.
+    The first join that uses the index builds it, in any thread; each change of the table updates the index.
+    For a key with one row that occurs once, the index of a table stores the row itself, because a dictionary
+    with one entry takes three times as much memory.
 
     Attributes:
         columns: the positions of the key columns.
@@ -73,7 +74,7 @@ class SharedIndex:
     own: set[Key] | None = None
 
     def get(self, key: Key, _: object = None) -> Delta:
-        """Return the rows with a key and the number of occurrences of each row."""
+        """Return the table's rows with a key, and the number of occurrences of each row."""
         found = self.rows.get(key, EMPTY)
         return found if isinstance(found, dict) else {found: 1}
 
@@ -81,14 +82,18 @@ class SharedIndex:
         return len(self.rows)
 
     def copy(self) -> SharedIndex:
-        """Return a copy of the index for further changes; suspended evaluations probe the original."""
+        """Return a copy of the index for further changes.
+
+        Suspended evaluations continue to probe the original index.
+        """
         return SharedIndex(self.columns, self.users, dict(self.rows), self.late, self.made, set())
 
     def enter(self, change: Delta) -> None:
         """Apply a change of the table's rows to the index."""
         rows, of = self.rows, key_getter(self.columns)
         if not SLICE.inside:
-            self.own = None  # no suspended evaluation can probe the original index
+            # No suspended evaluation can probe the original index now, so no rows are shared with it.
+            self.own = None
         own = self.own
         for row, weight in change.items():
             key = of(row)
@@ -132,19 +137,20 @@ class SharedRows:
         self.indexes: dict[Columns, SharedIndex] = {}
         self.views: list[SharedArrangement] = []
 
-    # --- all rows, in any thread ----------------------------------------------------------------
+    # --- encoding of all rows of a table, in any thread -------------------------------------------
 
     def encode(self, rows: Iterable[Solution], fresh: Delta | None = None) -> Delta:
         """Encode rows as id rows, pin their terms, and add the id rows to ``fresh``.
 
-        Rows are encoded in pieces, because reading them may take minutes. If the iterator of rows raises an
-        error, the terms of all rows are unpinned.
+        Rows are encoded in pieces, because reading all rows of a static part may take minutes. If the
+        iterator of rows raises an error, the terms of all rows are unpinned.
         """
         found, dictionary = {} if fresh is None else fresh, self.terms.dictionary
         waiting = iter(rows)
         try:
             while piece := list(islice(waiting, _PIECE)):
-                # The lock prevents a sweep, which would delete new terms before they are pinned.
+                # The lock prevents a sweep of the term dictionary, which would delete new terms before they
+                # are pinned.
                 with self.terms.planning:
                     encoded = ids_of(dictionary, piece)
                     new = set(encoded).difference(found)
@@ -160,33 +166,33 @@ class SharedRows:
         return found
 
     def load(self, fresh: Delta, listed: Sequence[Solution] | None) -> Delta:
-        """Replace all rows by rows from `encode`; return the old rows, whose terms are still pinned."""
+        """Replace all rows of the table by rows from `encode`; return the old rows, still pinned."""
         old, self.rows, self.listed = self.rows, fresh, listed
         self.count = sum(fresh.values()) if listed is None else len(listed)
         return old
 
     def give_back(self, rows: Delta) -> None:
-        """Unpin the terms of released rows, in pieces; the call empties ``rows``."""
+        """Unpin the terms of released rows, piece by piece; the call empties the argument ``rows``."""
         unpin = self.terms.dictionary.unpin
         while rows:
             unpin(chain.from_iterable([rows.popitem()[0] for _ in range(min(len(rows), _PIECE))]))
             if rows:
                 time.sleep(_BETWEEN_S)
 
-    # --- changes, in the engine's thread --------------------------------------------------------
+    # --- changes of the rows, in the engine's thread ----------------------------------------------
 
     def encoded(self, weights: Mapping[Solution, int]) -> Delta:
         """Encode a change of the table as id rows, without pinning the terms."""
         return dict(zip(ids_of(self.terms.dictionary, weights), weights.values(), strict=True))
 
     def change(self, delta: Delta) -> None:
-        """Apply a change of the rows; pin the terms of new rows and unpin the terms of deleted rows."""
+        """Apply a change of the table's rows; pin the terms of new rows and unpin those of deleted rows."""
         dictionary = self.terms.dictionary
         dictionary.pin(chain.from_iterable([row for row in delta if row not in self.rows]))
         dictionary.unpin(chain.from_iterable(self.change_by(delta)))
 
     def change_by(self, delta: Delta) -> Delta:
-        """Apply a change whose new rows are pinned; return the deleted rows, whose terms are still pinned."""
+        """Apply a change whose new rows are pinned already; return the deleted rows, still pinned."""
         rows = self.rows
         with self.lock:
             before = {row: rows[row] for row in delta if row in rows}
@@ -197,9 +203,9 @@ class SharedRows:
         return {row: weight for row, weight in before.items() if row not in rows}
 
     def change_to(self, fresh: Delta, listed: Sequence[Solution] | None, delta: Delta) -> Delta:
-        """Replace all rows by ``fresh``; return the old rows, whose terms are still pinned.
+        """Replace all rows of the table by ``fresh``; return the old rows, whose terms are still pinned.
 
-        The argument ``delta`` is the difference between the new and the old rows.
+        The argument ``delta`` is the difference between the table's new and old rows.
         """
         with self.lock:
             old = self.load(fresh, listed)
@@ -220,9 +226,10 @@ class SharedRows:
                 view.apply_change(delta)
 
     def set_apart(self, views: Iterable[SharedArrangement]) -> None:
-        """Preserve the rows that suspended evaluations see through some join inputs.
+        """Preserve the rows of the table that suspended evaluations see through some join inputs.
 
-        Each index that the join inputs use is copied once, and further changes apply to the copy.
+        Each index that these join inputs of suspended evaluations use is copied once, and further changes
+        apply to the copy.
         """
         used = [index for view in views for index in view.set_apart()]
         with self.lock:
@@ -232,10 +239,10 @@ class SharedRows:
         for view in list(self.views) if changed else ():
             view.follow()
 
-    # --- indexes, in any thread -----------------------------------------------------------------
+    # --- indexes of the table's rows, in any thread -----------------------------------------------
 
     def acquire(self, columns: Columns) -> SharedIndex:
-        """Return the index by these columns to another user; build the index if it does not exist."""
+        """Return the table's index by these columns to one more user; build the index if it is missing."""
         copy: Delta | None = None
         with self.lock:
             found = self.indexes.get(columns)
@@ -253,7 +260,10 @@ class SharedRows:
         return found
 
     def release(self, columns: Columns) -> None:
-        """Release the index by these columns for one user; without users, the index is deleted."""
+        """Release the table's index by these columns for one user.
+
+        An index of a shared table without users is deleted.
+        """
         with self.lock:
             index = self.indexes[columns]
             index.users -= 1
@@ -264,38 +274,41 @@ class SharedRows:
 class SharedArrangement(Arrangement):
     """A join input over the rows of a shared table.
 
-    The constructor, `prepare` and `detach` may be called in any thread, all other methods in the engine's
-    thread. A
-    beginning query does not process the existing rows as a change, because the result of the join is empty
+    The constructor, `prepare` and `detach` may be called in any thread, all other methods of the join input
+    in the engine's thread. A query that begins does not process a shared table's existing rows as a delta,
+    because the result of the join is empty
     anyway: another input of the join is empty when a query begins.
     """
 
     def __init__(self, shared: SharedRows) -> None:
-        """Create a join input over ``shared``; after `attach`, the input records changes of the rows."""
+        """Create a join input over the shared rows ``shared``, which records changes after `attach`."""
         super().__init__()
         self.shared = shared
         self.now: dict[Columns, SharedIndex | LaggingIndex] = {}
         self._used: dict[Columns, SharedIndex] = {}
-        # The changes that the table has applied and the query has not.
+        # The changes of the shared table that the table has applied and the query has not.
         self._ahead = Arrangement()
-        # The changes of the table since an evaluation of the query was suspended; None without a suspended
-        # one.
+        # The changes of the table since an evaluation of the query was suspended; None while no evaluation is
+        # suspended.
         self._later: Delta | None = None
 
     def prepare(self, keys: Iterable[Columns]) -> None:
-        """Build the indexes of the table by these columns, which may take seconds for large tables."""
+        """Build the shared table's indexes by these columns, which may take seconds for large tables."""
         for key in keys:
             self.index(key)
 
     def attach(self, ahead: Delta = EMPTY) -> None:
-        """Start to read the table; ``ahead`` is the change that only the table has applied so far."""
+        """Start to read the shared table.
+
+        ``ahead`` is the change that the table has applied and the query has not.
+        """
         if self not in self.shared.views:
             self.shared.views.append(self)
             self._ahead.update(ahead)
             self.follow()
 
     def detach(self) -> None:
-        """Stop reading the table and release its indexes; may be called in any thread."""
+        """Stop reading the shared table and release its indexes; may be called in any thread."""
         if self in self.shared.views:
             self.shared.views.remove(self)
         used, self._used = self._used, {}
@@ -303,7 +316,7 @@ class SharedArrangement(Arrangement):
             self.shared.release(columns)
 
     def ahead_by(self, delta: Delta) -> None:
-        """Record a change that the table has applied and the query has not applied."""
+        """Record a change that the shared table has applied and the query has not applied."""
         self._ahead.update(delta)
         if not len(self._ahead):
             self._ahead = Arrangement()
@@ -313,39 +326,43 @@ class SharedArrangement(Arrangement):
     # --- while an evaluation is suspended -------------------------------------------------------
 
     def apply_change(self, delta: Delta) -> None:
-        """Record a change of the table; while an evaluation is suspended, the change waits for `rejoin`."""
+        """Record a change of the shared table.
+
+        While an evaluation is suspended, the change waits for `rejoin`.
+        """
         if self._later is None:
             self.ahead_by(delta)
         else:
             merge(self._later, delta)
 
     def set_apart(self) -> list[SharedIndex]:
-        """Freeze the rows that the query sees until `rejoin`; return the indexes that must stay unchanged."""
+        """Freeze the rows that the query sees until `rejoin`; return the indexes that must not change."""
         if self._later is not None:
             return []
         self._later = {}
         return list(self._used.values())
 
     def rejoin(self) -> None:
-        """Use the table's current indexes again, because the suspended evaluation has ended."""
+        """Use the shared table's current indexes again, because the suspended evaluation has ended."""
         later, self._later = self._later, None
         if later is not None:
-            # Indexes of the old arrangement of unapplied changes may still be in use, so a new one is built.
+            # A join may still use indexes of the old arrangement of unapplied changes, so a new arrangement
+            # is built.
             ahead, self._ahead = merge(dict(self._ahead.rows()), later), Arrangement()
             self._ahead.update(ahead)
             self.follow()
 
     def follow(self) -> None:
-        """Switch to the table's current indexes, unless the rows that the query sees are frozen."""
+        """Switch to the shared table's current indexes, unless a suspended evaluation has frozen the rows."""
         if self._later is None:
             for columns in self._used:
                 self._used[columns] = self.shared.indexes[columns]
                 self.index(columns)
 
-    # --- methods that joins call ----------------------------------------------------------------
+    # --- methods of a join input that joins call --------------------------------------------------
 
     def index(self, key: Columns) -> SharedIndex | LaggingIndex:  # type: ignore[override]
-        """Return the index by these columns, which finds the rows that the query sees."""
+        """Return the index by these columns, which finds the table's rows that the query sees."""
         used = self._used.get(key)
         if used is None:
             self.rejoin()
@@ -355,7 +372,7 @@ class SharedArrangement(Arrangement):
         return found
 
     def retain(self, keys: Iterable[Columns]) -> None:
-        """Acquire the indexes by the columns ``keys`` and release all other indexes."""
+        """Acquire the table's indexes by the columns ``keys`` and release all other indexes."""
         wanted = set(keys)
         self.prepare(wanted)
         for key in [each for each in self._used if each not in wanted]:
@@ -364,7 +381,7 @@ class SharedArrangement(Arrangement):
             self.now.pop(key, None)
 
     def fan_out(self, key: Columns) -> float:
-        """Return the average number of rows per key; without an index, estimate it from a sample of rows."""
+        """Return the average number of rows per key; without an index, estimate it from some rows."""
         count = len(self)
         if not count:
             return 0.0
@@ -376,7 +393,7 @@ class SharedArrangement(Arrangement):
         return estimate_fan_out(some, key, count)
 
     def update(self, change: Delta) -> None:
-        """Apply a change of the static part to the rows that the query sees."""
+        """Apply a change of the static part to the rows that this query sees."""
         self.recent.extend(change)
         self.ahead_by(negate(change))
 
@@ -386,7 +403,7 @@ class SharedArrangement(Arrangement):
         return merge(dict(self.shared.rows), negate(ahead)).items()
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the changed rows that the query has not applied; the table pins the terms of its own rows."""
+        """Yield the changed rows that the query has not applied, because the table pins only its own rows."""
         return chain(self._ahead.referenced_rows(), list(self._later or ()))
 
     def __len__(self) -> int:
@@ -402,11 +419,11 @@ class LaggingIndex:
 
     @property
     def rows(self) -> Self:
-        """This index itself, so that the expression ``rows.get(key)`` works as for a `SharedIndex`."""
+        """The index itself, so that the expression ``rows.get(key)`` works as for a `SharedIndex`."""
         return self
 
     def get(self, key: Key, _: object = None) -> Delta:
-        """Return the rows with a key and the number of occurrences of each row that the query sees."""
+        """Return the table's rows with a key that the query sees, and each row's number of occurrences."""
         found = self._index.get(key)
         ahead = self._ahead.get(key)
         if ahead is None:

@@ -40,7 +40,7 @@ _BY_A_WORKER = EngineChoice("oxigraph", "in a worker process: it may buffer many
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOptions:
-    """The settings of one query that affect the meaning of its text and the reading of its static parts.
+    """The settings of one query that affect the meaning of its text and the evaluation of its parts.
 
     Attributes:
         name: the query's name, from which the values of RAND, UUID, STRUUID and BNODE and the blank nodes of
@@ -104,36 +104,39 @@ class StaticEvaluator:
 
     @cached_property
     def _functions(self) -> Functions:
-        # The functions are created on first use, because most evaluators never evaluate a static part.
+        # The extension functions for store queries are created on first use, because most evaluators never
+        # evaluate a static part.
         budget = Budget(self._options.limits)
         return Functions(self._options.name, custom_functions(), budget, may_grow(self._query))
 
     def scope(self, part: StaticPattern) -> Dataset:
-        """Return the graphs that a static part reads; the field ``named`` is None for all named graphs."""
+        """Return the dataset that a static part reads; its field ``named`` is None for all named graphs."""
         if part.name == MERGED_PART:
             return Dataset(self._query.dataset.default or (DefaultGraph(),), ())
         return self._scope
 
     @property
     def signature(self) -> str:
-        """A text for everything except a pattern's text that determines the pattern's meaning.
+        """A text for all settings, besides a pattern's own text, that determine the pattern's meaning.
 
-        Queries share tables only if their signatures are equal. The signature includes the engine that the
-        client chose, so a query with a chosen engine shares no tables with queries without.
+        Queries share tables of static parts only if these signatures are equal. The signature of a query's
+        static parts includes the engine that the client chose for them, so a query with a chosen engine
+        shares no tables with queries without.
         """
         meant = repr((self._query.dataset, self._lenient, self._query.base_iri))
         engine = self._options.static_engine
         return meant if engine is None else f"{meant} by {engine}"
 
-    # --- evaluation at one version --------------------------------------------------------------
+    # --- evaluation at one version of the store -------------------------------------------------
 
     def evaluate(
         self, parts: Sequence[StaticPattern], since: int = -1, at: int | None = None
     ) -> tuple[int, list[list[Solution] | None]]:
         """Evaluate static parts at one version; return the version, and the rows of each part in order.
 
-        The rows of a part are None if no commit after ``since`` can have changed the part. A replay passes
-        the version to read as ``at``; the store, which recovery has rewound, advances to this version.
+        The rows of a static part are None if no commit after ``since`` can have changed the part. A replay
+        passes the version of the dataset to read as ``at``; the store, which recovery has rewound, advances
+        to this version.
         """
         if at is not None:
             self._store.committer.forward(at)
@@ -152,7 +155,7 @@ class StaticEvaluator:
     ) -> bool:
         """Return True if commits or fetched remote contents may have changed the rows of a static part.
 
-        If ``commits`` is None, the commits are unknown and the result is True.
+        If ``commits`` is None, the commits since the last evaluation are unknown and the result is True.
         """
         if commits is None:
             return True
@@ -186,10 +189,11 @@ class StaticEvaluator:
     def columnar(
         self, snapshot: StoreReader, part: StaticPattern
     ) -> Callable[[], list[Solution] | None] | None:
-        """Return a function that evaluates a static part by the columnar engine; None if the store must.
+        """Return a function that evaluates a part by the columnar engine; None if only the store can.
 
-        The function reads the snapshot's version, even after the snapshot was closed. The function returns
-        None if the engine failed; the caller must then evaluate the part by the store.
+        The returned function of the columnar engine reads the dataset version of the snapshot, even after the
+        snapshot was closed. The function returned for a static part returns None if the columnar engine
+        failed; the caller must then evaluate the static part by the store.
         """
         engine = self._options.engines.columnar
         if engine is None:
@@ -233,11 +237,11 @@ class StaticEvaluator:
     def whole(
         self, reader: Reader, part: StaticPattern, check: Callable[[], None] = lambda: None
     ) -> Generator[Solution]:
-        """Return an iterator over all rows of a static part; the calling thread must read the iterator.
+        """Return an iterator over all rows of a static part; only the calling thread may read it.
 
-        The rows are those of the store's version at the call, even if commits become visible while rows are
-        read.
-        While a worker process evaluates the part, ``check`` is called regularly and may raise.
+        The iterator yields the rows of the store's version at the call, even if commits become visible while
+        rows are read. While a worker process evaluates a heavy static part, the function ``check`` is called
+        regularly and may raise.
         """
         bounded = self._options.engines.bounded
         if bounded is None or not isinstance(reader, StoreReader) or not self.is_heavy(part):
@@ -248,10 +252,11 @@ class StaticEvaluator:
         return bounded.rows(pattern, part.vars, self._query.base_iri, dataset, check)
 
     def start(self, reader: Reader, part: StaticPattern, rows: Sequence[Sequence[Term]] = ()) -> QueryResult:
-        """Start a store query for the rows of one static part; the calling thread must read the result.
+        """Start a store query for the rows of one static part; only the calling thread may read the result.
 
-        A row may have additional columns at the end. ``rows`` is the inline data in the pattern; query texts
-        that differ only in their inline data are checked once.
+        A row of the store query's result may have additional columns at the end. ``rows`` is the inline data
+        (VALUES) in the static part's pattern; query texts that differ only in their inline data are checked
+        once.
         """
         return self._start(reader, part, self._dataset(reader, part), rows)
 

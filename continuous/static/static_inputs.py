@@ -1,4 +1,4 @@
-"""The static parts of one query: their rows at one version, and the changes to later versions."""
+"""The static parts of one query: their rows at one store version, and the later changes of rows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .table_registry import TableRegistry
 class StaticInputs:
     """The static parts of one query; `open` or `open_next` create their tables.
 
-    The constructor, `open` and `open_next` are called by threads that register queries, `abandon` and `close`
-    by any thread, all other methods in the engine's thread.
+    The constructor of a query's static parts, `open` and `open_next` are called by threads that register
+    queries, `abandon` and `close` by any thread, all other methods in the engine's thread.
 
-    With a table registry, the parts are shared tables that follow the store's commits, and `steps` contains
-    the changes that the tables have applied and the query has not. Without a registry, and for parts that
-    cannot follow the store, the method `refresh` evaluates the parts. With ``whole``, the whole query is the
-    only part, and its rows may have an order. ``earlier`` contains previously computed canonical forms of
-    parts, by name.
+    With a table registry, the query's static parts are shared tables that follow the store's commits, and
+    `steps` contains the changes that the tables have applied and the query has not. Without a registry of
+    tables, and for static parts that cannot follow the store, the method `refresh` evaluates the parts. With
+    ``whole``, the whole query is the only static part, and its rows may have an order (ORDER BY). ``earlier``
+    contains canonical forms of static parts that were computed before, by the name of the part.
 
     Attributes:
         parts: the static parts, with columns in the order that all equal parts share.
@@ -58,7 +58,7 @@ class StaticInputs:
         whole: bool = False,
         earlier: Mapping[str, Arranged] | None = None,
     ) -> None:
-        """Bring the static parts ``given`` to canonical form; their tables are opened later."""
+        """Convert the static parts ``given`` to canonical form; `open` opens their tables later."""
         self._options = options
         self._new_background = new_background
         self._terms = terms
@@ -68,8 +68,8 @@ class StaticInputs:
         self.held_because: dict[int, str] = {}
         self.arrangements: dict[int, list[Lookup | SharedArrangement]] = {}
         self.begun = False
-        # The query begins at the version `_least` or later. `_passed` contains the changes of look-up parts
-        # while the query waits for that version.
+        # The query begins at version `_least` of the store or later. `_passed` contains the changes of
+        # look-up parts while the query waits for version `_least`.
         self._least: int | None = None
         self._passed: dict[int, TableChange] = {}
         known = earlier or {}
@@ -89,15 +89,18 @@ class StaticInputs:
         self.tables = self.steps.tables
 
     def open(self) -> None:
-        """Find or create the tables of all static parts; no part becomes a look-up."""
+        """Find or create the tables of all static parts, with all rows in memory instead of look-ups."""
         for _ in self.parts:
             self.open_next("the query is evaluated completely each time")
 
     def open_next(self, held_because: str | None) -> None:
-        """Find or create the table of the next static part; after an error, all tables are released.
+        """Find or create the table of the next static part.
+
+        After an error, all tables of the query are released.
 
         Args:
-            held_because: the reason why the part cannot be a look-up; None if the part can be one.
+            held_because: the reason why the static part cannot be a look-up; None if the part can be a
+                look-up.
 
         Raises:
             ReportedError: the static part cannot be evaluated.
@@ -127,7 +130,7 @@ class StaticInputs:
         return self.follows and (wish == "lookup" or earlier is None or len(self.tables) in earlier)
 
     def _open(self, place: int, form: Canonical, held_because: str | None) -> None:
-        """Open the table of a part that follows the store; decide whether the part becomes a look-up."""
+        """Open the table of a part that follows the store, with rows in memory or as a look-up."""
         assert self._registry is not None
         wish, earlier = self._options.static_tables, self._options.looked_up
         part, background = self.parts[place], self._new_background
@@ -157,7 +160,7 @@ class StaticInputs:
         self.tables.append(self._registry.table(part, form, background, held=False))
 
     def arrangement(self, place: int) -> Lookup | SharedArrangement:
-        """Create a join input for a part that follows the store; the query must not have begun."""
+        """Create a join input for a static part that follows the store; the query must not have begun."""
         assert self._registry is not None
         table = self.tables[place]
         made = SharedArrangement(table) if table.is_held else self._registry.look_into(table)
@@ -168,7 +171,7 @@ class StaticInputs:
         return list(chain.from_iterable(self.arrangements.values()))
 
     def shared_by(self, tables: Collection[Table]) -> list[SharedArrangement]:
-        """Return the query's join inputs that read some of these tables."""
+        """Return the query's join inputs that read some of these tables of static parts."""
         return [
             each for each in self._looks() if isinstance(each, SharedArrangement) and each.shared in tables
         ]
@@ -180,7 +183,7 @@ class StaticInputs:
                 each.rejoin()
 
     def look_away(self) -> None:
-        """Detach all join inputs, because a shared plan evaluates the query from now on."""
+        """Detach all join inputs from their tables, because a shared plan evaluates the query from now on."""
         for each in self._looks():
             each.detach()
         self.arrangements = {}
@@ -201,7 +204,7 @@ class StaticInputs:
             self._registry.commits.gone.append(self.close)
 
     def stop(self) -> None:
-        """Stop recording changes of the tables, because the query has failed; the tables stay readable."""
+        """Stop recording changes of the tables after a failure of the query; the tables stay readable."""
         for each in self._looks():
             each.detach()
         for table in self.tables:
@@ -209,7 +212,7 @@ class StaticInputs:
                 table.readers.remove(self.steps)
 
     def close(self) -> None:
-        """Release all tables of the query; called while no other thread iterates over tables."""
+        """Release all tables of the query; called while no other thread iterates over the list of tables."""
         self.stop()
         while self.tables:
             table = self.tables.pop()
@@ -219,7 +222,7 @@ class StaticInputs:
             else:
                 table.give_back(table.load({}, None))
 
-    # --- version and rows -----------------------------------------------------------------------
+    # --- version and rows of the static parts ---------------------------------------------------
 
     @property
     def version(self) -> int:
@@ -229,7 +232,7 @@ class StaticInputs:
         return self.steps.frontier.version
 
     def as_taken(self, but: Collection[int] = ()) -> Changes:
-        """Return the rows at the query's version of all parts that follow the store, except parts ``but``."""
+        """Return all rows, at the query's version, of parts that follow the store; omit the parts ``but``."""
         return {
             place: TableChange(difference(table.rows, self.steps.untaken(place).delta), table.listed)
             for place, table in enumerate(self.tables)
@@ -242,7 +245,10 @@ class StaticInputs:
         return {at: TableChange(dict(each.rows), each.listed) for at, each in tables if not each.follows}
 
     def rows(self, place: int) -> list[Solution]:
-        """Return the rows of the part at position ``place``, with duplicates, in the table's column order."""
+        """Return the rows of the static part at position ``place``, with duplicates.
+
+        The columns are in the order of the part's table.
+        """
         table = self.tables[place]
         if table.listed is not None:
             return list(table.listed)
@@ -256,17 +262,17 @@ class StaticInputs:
         return tuple(map(self._terms.dictionary.decode, row))
 
     def arranged(self, place: int, row: Solution) -> Solution:
-        """Return a row of a static part in the column order of the query's own text."""
+        """Return a row of a shared static part in the column order of the query's own text."""
         return tuple([row[column] for column in self._permutations[place]])
 
-    # --- begin and refresh ----------------------------------------------------------------------
+    # --- begin and refresh of the static parts --------------------------------------------------
 
     def known(self, at: int | None = None) -> bool:
-        """Return True if the query can `begin`, because its static rows are known at the required version.
+        """Return True if the query can `begin`: its static rows are known at the required version.
 
-        The required version is ``at``, or by default the version of the running task; a later version is
-        enough. While a table is read again, changes of the other tables wait, so the query can begin at the
-        version that was read even if further large commits follow.
+        The required version of the store is ``at``, or by default the version of the running task; a later
+        version is enough. While all rows of a table are read again, changes of the other tables wait, so the
+        query can begin at the version that the reload has read even if further large commits follow.
         """
         if self.begun or self._registry is None:
             return True
@@ -290,7 +296,10 @@ class StaticInputs:
         return steps.frontier.version >= self._least
 
     def begin(self) -> Changes:
-        """Begin the query after `known` has returned True; return all rows of parts without join inputs."""
+        """Begin the query after `known` has returned True.
+
+        Returns all rows of the static parts without join inputs.
+        """
         assert self._registry is not None
         assert self.known(), "the rows of a static part are being read again"
         changes = {**self.look_again(), **self._passed}
@@ -302,7 +311,7 @@ class StaticInputs:
     def refresh(self, at: int | None = None) -> Changes:
         """Evaluate the parts that do not follow the store, at the newest version or in a replay at ``at``.
 
-        Returns the changes of these parts by position.
+        Returns the changes of the evaluated static parts by their positions in the query.
         """
         places = [place for place, table in enumerate(self.tables) if not table.follows]
         if not places and self.tables:

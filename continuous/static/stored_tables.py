@@ -7,7 +7,8 @@ The rows of a table on disk (`store/blobs/kept_rows.py`) have a range of version
                             them, and if reading these commits costs less than evaluating the rows
     all other versions      the rows are invalid and evaluated again
 
-Rows on disk are used only for an equal pattern, dataset clause, program version and Oxigraph version.
+A table's rows on disk are used only for an equal pattern, dataset clause, program version and Oxigraph
+version.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ log = logging.getLogger("quadrill.continuous")
 
 FORMAT = 2
 _AT_LEAST, _EACH_S = 100, 5e-6
-"""Limits on the number of commits and quads of the change log that are checked for one table.
+"""Limits on the commits and quads that are checked before a table's rows from disk are used.
 
-`_AT_LEAST` is the minimum of the limit. Each `_EACH_S` seconds of the table's evaluation time allow one quad.
+`_AT_LEAST` is the number of quads of the change log that may be checked in any case. Each `_EACH_S` seconds
+that the evaluation of the table took allow the check of one more quad.
 """
 
 
 class KeptTables:
-    """The tables of one engine that are stored on disk.
+    """The tables of static parts of one engine that are stored on disk.
 
     `keep` is called in the engine's thread; `find`, `unchanged` and `load` are called by threads that
     register queries.
@@ -63,8 +65,9 @@ class KeptTables:
     ) -> None:
         """Write tables that have changed since they were last written; delete tables that no query uses.
 
-        After a restart each query begins at the version of its last evaluation, and newer rows could not be
-        used. Older rows therefore remain on disk until the query has been evaluated with the newer rows.
+        After a restart each query begins at the version of its last evaluation, so newer rows on disk would
+        be useless. Older rows of a table therefore remain on disk until the query has been evaluated with the
+        newer rows.
 
         Args:
             tables: the tables in memory.
@@ -86,7 +89,9 @@ class KeptTables:
             if is_ready and table.reading.took_s < self._limits.kept_s:
                 continue
             if calls_extensions(table.part.pattern):
-                continue  # an extension function may return other values after a restart
+                # A table whose static part calls an extension function is not stored, because the function
+                # may return other values after a restart.
+                continue
             key = _key(table)
             keys.add(key)
             if (
@@ -122,8 +127,8 @@ class KeptTables:
     def unchanged(self, table: Table, since: int, version: int, read_s: float) -> int:
         """Return the newest version up to which no commit after ``since`` can have changed a table's rows.
 
-        The search ends at ``version``, or earlier if it would cost more than evaluating the rows, which took
-        ``read_s`` seconds.
+        The search in the change log ends at ``version``, or earlier if it would cost more than evaluating the
+        rows, which took ``read_s`` seconds.
         """
         if since >= version:
             return since
@@ -156,7 +161,7 @@ class KeptTables:
 
 
 def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> None:
-    """Set the rows of a table to rows from disk, which are valid at ``version``."""
+    """Set the rows of a table to rows from disk, which are valid at ``version`` of the store."""
     if kept.width != len(table.part.vars):
         raise ValueError("the rows have another width")
     fresh: Delta = {}

@@ -28,8 +28,9 @@ from .table_facts import PartIdentity, RowsReading
 class Change:
     """The change of one table by one commit.
 
-    If none of ``weights``, ``all_rows`` and ``before`` is set, the change was too large to be computed at the
-    commit. The table then keeps its old rows until all rows have been read again.
+    If none of ``weights``, ``all_rows`` and ``before`` is set, the change of the table was too large to be
+    computed at the commit. A table whose change at a commit is unknown keeps its old rows until all rows have
+    been read again.
 
     Attributes:
         version: the version of the commit.
@@ -47,13 +48,13 @@ class Change:
 
     @property
     def is_known(self) -> bool:
-        """False if the change is unknown, so that all rows of the table must be read again."""
+        """False if the change of the table is unknown, so that all rows of the table must be read again."""
         return self.weights is not None or self.all_rows is not None or self.before is not None
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """The change of one table in encoded form, as queries apply it.
+    """The change of one static part's table in encoded form, as queries apply it.
 
     Attributes:
         delta: the changed id rows with their weights.
@@ -70,7 +71,7 @@ class TableChange:
         return bool(self.delta) or self.listed is not None or bool(self.renewals)
 
     def then(self, later: TableChange) -> TableChange:
-        """Return one change that combines this change and a later change."""
+        """Return one change of the table that combines this change and a later change."""
         if later.renewals:
             return TableChange(later.delta, later.listed, self.renewals + later.renewals)
         listed = self.listed if later.listed is None else later.listed
@@ -82,7 +83,8 @@ class ReloadedRows:
     """The encoded rows of a table after a reload, before they replace the table's current rows.
 
     Attributes:
-        rows: all rows if ``whole`` is True, otherwise only the rows of ``delta`` that the table lacks.
+        rows: all rows of the table if ``whole`` is True, otherwise only the rows of ``delta`` that the table
+        lacks.
         listed: for a table with ordered rows, all rows in order.
         delta: the difference from the table's current rows; None if the difference is not computed yet.
     """
@@ -95,7 +97,7 @@ class ReloadedRows:
 
 
 Changes = Mapping[int, TableChange]
-"""The changes of static parts, by the position of the part in its query."""
+"""The changes of a query's static parts, by the position of the part in the query."""
 
 
 @dataclass(slots=True)
@@ -117,9 +119,10 @@ _NO_IDENTITY = PartIdentity()
 class Table(SharedRows):
     """The rows of a static part at one version of the store, and the changes after that version.
 
-    Writers change the attributes `waiting` and `blind`, the engine's thread changes `rows` and `version`. The
-    commits between the two states have tasks that have not run. The table of a look-up part has no rows; it
-    only passes on the changes of the part.
+    Writers of the store change the attributes `waiting` and `blind`, the engine's thread changes the table's
+    `rows` and `version`. Between the state of `waiting` and that of `rows` lie the commits whose tasks have
+    not run. The table of a look-up part has no rows; it only passes on the changes of the static part to
+    queries.
 
     Attributes:
         identity: the identity of the part, by which queries share the table.
@@ -182,11 +185,11 @@ class Table(SharedRows):
 
     @property
     def is_awaited(self) -> bool:
-        """True while a query waits for rows of the table that are being read again."""
+        """True while a query waits for the reload of the table's rows."""
         return self.live and (self.blind or self.behind is not None)
 
     def begin_at(self, version: int, fresh: Delta, listed: Sequence[Solution] | None) -> None:
-        """Set all rows of the table at a version; ``fresh`` are rows that `encode` returned."""
+        """Set all rows of the table, which `encode` returned as ``fresh``, at a version of the store."""
         self.load(fresh, listed)
         self.version = self.since = version
 
@@ -210,7 +213,7 @@ class Table(SharedRows):
             self.version = max(self.version, version)
 
     def swap(self, fresh: ReloadedRows, version: int, at_ms: int) -> Delta:
-        """Replace the rows by rows read at a version; return removed rows, whose terms are still pinned."""
+        """Replace the table's rows by rows read at a version; return the removed rows, still pinned."""
         delta = difference(fresh.rows, self.rows) if fresh.delta is None else fresh.delta
         change = TableChange(delta, fresh.listed)
         old = self.change_to(fresh.rows, fresh.listed, delta) if fresh.whole else self.change_by(delta)
@@ -223,7 +226,7 @@ class Table(SharedRows):
         return old
 
     def replace(self, rows: Sequence[Solution]) -> TableChange:
-        """Replace the rows of a part that does not follow the store, and return the change."""
+        """Replace the rows of a static part that does not follow the store, and return the change."""
         before = self.listed
         fresh, listed = ({}, list(rows)) if self.is_ordered else (self.encode(rows), None)
         delta = difference(fresh, self.rows)
@@ -249,19 +252,19 @@ class Table(SharedRows):
         return TableChange(delta)
 
 
-# --- steps that one query has not applied -------------------------------------------------------
+# --- steps of static rows that one query has not applied ---------------------------------------
 
 
 @dataclass(slots=True)
 class Frontier:
-    """The newest version of the store that some rows reflect."""
+    """The newest version of the store that the static rows of a query reflect."""
 
     version: int
 
 
 @dataclass(slots=True)
 class TableFrontier(Frontier):
-    """The newest version of the store whose task has run.
+    """The newest version of the store whose commit's task the engine has run.
 
     Attributes:
         moved: the names of queries whose tables have changed and that have not been notified.
@@ -277,7 +280,7 @@ class StaticStep:
     """The joint change of all static parts of a query from one version to a later one.
 
     Attributes:
-        version: the version after the step.
+        version: the version of the store after the step.
         before: a version at which the rows are those before the step.
         at_ms: wall-clock time of the commit in milliseconds.
         changes: the changes of the static parts by their positions in the query.
@@ -293,7 +296,7 @@ class StaticStep:
     place: int = 0
 
     def add(self, changes: Changes) -> None:
-        """Add later changes of static parts to the step, without modifying the given change objects."""
+        """Add later changes of static parts to this step of a query, without modifying the given objects."""
         for place, change in changes.items():
             earlier = self.changes.get(place)
             self.changes[place] = change if earlier is None else earlier.then(change)
@@ -302,9 +305,9 @@ class StaticStep:
 class PendingSteps:
     """The changes of static parts that one query has not applied; tables add them in the engine's thread.
 
-    A step waits while the rows of some table of the query are unknown at the step's version. When the rows
-    are known again, the steps in between are merged into one step, so a query never sees tables at different
-    versions.
+    A step of a query waits while the rows of some table of the query are unknown at the step's version. When
+    the rows of the table are known again, the steps in between are merged into one step, so a query never
+    sees tables at different versions.
 
     Attributes:
         name: the name of the query.
@@ -327,11 +330,11 @@ class PendingSteps:
         self.unknown: dict[Table, int] = {}
 
     def begin(self) -> None:
-        """Begin to apply steps after the version of the running task."""
+        """Begin to apply steps of the static rows, after the version of the running task."""
         self.frontier = Frontier(self.own.version) if self.held else self.own
 
     def move(self, task: TableFrontier) -> None:
-        """Switch the query to a separate task frontier for its backlog, or back to the engine's frontier."""
+        """Let a query with a backlog apply steps up to its own last task, or again up to the engine's."""
         quiet, self.own = self.is_quiet, task
         if quiet:
             self.frontier = task
@@ -340,14 +343,14 @@ class PendingSteps:
 
     @property
     def is_quiet(self) -> bool:
-        """True if no step is waiting or being applied, and the rows of all tables are known."""
+        """True if no step of the query waits or is being applied, and the rows of its tables are known."""
         return self.frontier is self.own
 
     def version_at(self, task: int) -> int:
-        """Return the version of the query's rows at an earlier task; no step may have been applied since."""
+        """Return the version of the query's rows at an earlier task; it must have applied no step since."""
         return task if self.is_quiet else min(task, self.frontier.version)
 
-    # --- changes that tables report -------------------------------------------------------------
+    # --- changes of rows that tables report -----------------------------------------------------
 
     def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """Record that a table reached a version by a change, which one commit or a reload caused."""
@@ -363,12 +366,12 @@ class PendingSteps:
         self.ahead[version] = step
 
     def fell_behind(self, table: Table, version: int) -> None:
-        """Record that the rows of a table are unknown from a version on."""
+        """Record for a query that the rows of one of its tables are unknown from a version on."""
         self._part(version)
         self.unknown[table] = version
 
     def _part(self, version: int) -> None:
-        """Separate the query's frontier from the task frontier, at the latest version before ``version``."""
+        """Set the query's frontier apart from the task frontier, to a version before ``version``."""
         if self.is_quiet:
             self.frontier = Frontier(min(self.own.version, version - 1))
 
@@ -392,12 +395,12 @@ class PendingSteps:
 
     @property
     def behind(self) -> frozenset[int]:
-        """The positions of the parts whose rows are unknown at some version in `gaps`."""
+        """The positions of the static parts whose rows are unknown at some version in `gaps`."""
         tables = [*self.unknown, *(table for step in self.ahead.values() for table in step.caught_up)]
         return frozenset(place for place, each in enumerate(self.tables) if each in tables)
 
     def untaken(self, place: int) -> TableChange:
-        """Return the change that the table of a part has applied and the query has not."""
+        """Return the change that the table of a static part has applied and the query has not."""
         found = TableChange({})
         for version in sorted(self.ahead):
             change = self.ahead[version].changes.get(place)
@@ -406,12 +409,12 @@ class PendingSteps:
         return found
 
     def rows_ahead(self, place: int) -> int:
-        """Return a table's number of rows minus the number that the query sees; callable in any thread."""
+        """Return by how many rows a table exceeds the rows that the query sees; callable in any thread."""
         waiting = [step.changes[place] for step in list(self.ahead.values()) if place in step.changes]
         return sum(sum(change.delta.values()) for change in waiting)
 
     def waiting(self) -> Iterator[IdRow]:
-        """Yield the rows of all waiting steps; other threads may add and remove steps meanwhile."""
+        """Yield the changed rows of all waiting steps; other threads may add and remove steps meanwhile."""
         for step in list(self.ahead.values()):
             for change in list(step.changes.values()):
                 yield from list(change.delta)
@@ -419,7 +422,7 @@ class PendingSteps:
     # --- taking them ----------------------------------------------------------------------------
 
     def ready(self) -> Iterator[StaticStep]:
-        """Yield the steps that the query can apply now; each one advances the query's `frontier`."""
+        """Yield the waiting steps that the query can apply now; each step advances the `frontier`."""
         end = min(self.unknown.values(), default=None)
         try:
             for version in sorted(self.ahead):
@@ -433,12 +436,12 @@ class PendingSteps:
             self._rest()
 
     def put_back(self, step: StaticStep) -> None:
-        """Put a step that could not be applied back in front of the waiting steps."""
+        """Put a step that could not be applied back in front of the query's waiting steps."""
         self.ahead[step.version] = step
         self.frontier = Frontier(step.before)
 
     def _rest(self) -> None:
-        """Advance the frontier to the newest version before the first waiting step or unknown row."""
+        """Advance the query's frontier up to the first waiting step or version with unknown rows."""
         if not (self.held or self.ahead or self.unknown):
             self.frontier = self.own
         elif not self.is_quiet:

@@ -17,7 +17,7 @@ class PartIdentity:
         key: a text; static parts with equal keys share a table.
         kind: a text that is equal for static parts that differ only in constants.
         lifted: the static part with its constants replaced by variables; None if no constant can be replaced.
-        constants: the replaced constants in the canonical form of the store.
+        constants: the constants that were replaced in the canonical form of the store.
     """
 
     key: str = ""
@@ -47,5 +47,5 @@ class RowsReading:
 
     @property
     def origin(self) -> str:
-        """The origin of the table's rows, as text for descriptions of queries."""
+        """The origin of the table's rows (evaluated, or read from disk), as text for users."""
         return "evaluated" if self.from_disk is None else f"read from disk at version {self.from_disk}"

@@ -1,9 +1,9 @@
-"""Reading of all rows of tables, at the registration of a query or later, in separate threads.
+"""Reading of all rows of static tables, at the registration of a query or later, in separate threads.
 
-Reading at a registration reports its progress, can be cancelled, and obeys limits on the number of rows
-(docs/decisions/0170-tables-that-follow-the-store.md). A static part over the limits becomes a look-up; if the
-part cannot be a look-up, the registration is rejected. Commits may later let existing tables grow over the
-limits.
+Reading the static tables at the registration of a query reports its progress, can be cancelled, and obeys
+limits on the number of rows (docs/decisions/0170-tables-that-follow-the-store.md). A static part with more
+rows than allowed becomes a look-up; if this is impossible, the registration is rejected. Commits may later
+let existing tables of static parts grow over the limits.
 """
 
 from __future__ import annotations
@@ -31,11 +31,17 @@ from .table import ReloadedRows, Table
 log = logging.getLogger("quadrill.continuous")
 
 _AT_ONCE = 5_000
-"""Maximum number of rows that are released immediately; more rows are released in the background."""
+"""Maximum number of replaced rows of a table that are released immediately.
+
+More rows are released in the background.
+"""
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _TRIES = 3
-"""Number of attempts to read without the lock; a commit during an attempt makes its result invalid."""
+"""Number of attempts to start reading tables without the commit lock.
+
+A commit during an attempt makes its result invalid.
+"""
 
 
 # --- progress and limits ------------------------------------------------------------------------
@@ -46,14 +52,15 @@ class Progress:
     """The progress of creating one query's tables, written by the creating thread and read by other threads.
 
     The creating thread stores its progress in a context variable, so that the functions that read rows need
-    no parameter for it.
+    no parameter for the progress.
 
     Attributes:
         limited: True if the limits of `StaticBudget` apply, because a client is registering the query.
         parts: the number of static parts of the query.
         ready: the number of parts whose tables are complete.
         rows: the number of rows read so far.
-        called_off: True after a cancellation; the creating thread then stops at the next rows that it reads.
+        called_off: True after the registration was cancelled; the creating thread then stops at the next rows
+        that it reads.
     """
 
     limited: bool = False
@@ -88,7 +95,7 @@ def entered(progress: Progress) -> Iterator[None]:
 
 @dataclass(slots=True)
 class StaticBudget:
-    """Limits on the rows of static parts in memory, where duplicate rows count.
+    """Limits on the number of rows of static parts in memory; duplicate rows count, too.
 
     Attributes:
         most: the maximum number of rows of all tables, where a shared table counts once; 0 is no limit.
@@ -100,7 +107,7 @@ class StaticBudget:
     most_of_query: int = 0
 
     def check_all(self, rows: int) -> None:
-        """Raise LimitError if all tables together have too many rows."""
+        """Raise LimitError if all tables of the engine together have too many rows."""
         message = f"the static parts of all queries would have {rows} rows or more in memory, the limit is"
         _check_rows(rows, self.most, message, "drop queries, or raise the setting max_static_rows")
 
@@ -120,7 +127,7 @@ def _check_rows(rows: int, most: int, message: str, advice: str) -> None:
 
 @dataclass(slots=True)
 class CommitOrder:
-    """The lock that orders commits and reads of tables, and the time of the newest commit.
+    """The lock that orders commits of the store and reads of tables, and the time of the newest commit.
 
     Attributes:
         lock: the lock that is held while a commit becomes visible and its changes of tables are computed.
@@ -142,7 +149,7 @@ class ReloadTask(Task):
 
 @dataclass(eq=False)
 class Recomputer:
-    """A reader of all rows of tables, which executes reload requests in a background thread.
+    """A reader of all rows of static tables, which executes reload requests in a background thread.
 
     Attributes:
         store: the store that the rows are read from.
@@ -168,26 +175,27 @@ class Recomputer:
         self._failures: dict[Table, int] = {}
 
     def ask(self, tables: Sequence[Table]) -> None:
-        """Request a reload of tables, all at one version; afterwards commits change the tables again."""
+        """Request a reload of tables, all at one version, after which commits change them again."""
         self._background.do(self._attempt, tables)
 
     def dispose(self, table: Table, rows: Delta) -> None:
-        """Unpin the terms of a table's released rows, in the background if the rows are many."""
+        """Unpin the terms of a table's released rows; many rows are unpinned in the background."""
         if len(rows) <= _AT_ONCE:
             table.give_back(rows)
         else:
             self._rubbish.do(table.give_back, rows)
 
     def close(self) -> None:
-        """Wait for running reads and stop the background threads."""
+        """Wait for running reads of tables and stop the background threads."""
         self._background.close()
         self._rubbish.close()
 
     def read(self, tables: Sequence[Table], *, limited: bool = False, behind: bool = False) -> ReloadTask:
-        """Read all rows of tables at the newest version; commits then compute changes of the tables again.
+        """Read all rows of tables at the newest version.
 
-        With ``limited``, raise LimitError if the rows exceed the budget. With ``behind``, read only the
-        changed rows of tables that fell behind, if this is cheaper.
+        Later commits compute changes of these tables again. With ``limited``, raise LimitError if the rows of
+        the tables exceed the budget. With ``behind``, read only the changed rows of tables that fell behind,
+        if this is cheaper than reading all rows.
         """
         began = time.perf_counter()
         evaluators = [table.new_background() for table in tables]
@@ -239,8 +247,8 @@ class Recomputer:
     def _drained(self, table: Table, rows: Iterable[Solution], *, limited: bool) -> ReloadedRows:
         """Read and encode all rows of a table from an iterator.
 
-        Raises ConflictError if the registration was cancelled and no other query uses the table. With
-        ``limited``, the rows count against the budget while they are read.
+        Raises ConflictError if the registration that reads the table was cancelled and no other query uses
+        the table. With ``limited``, the rows of a table count against the budget while they are read.
         """
         fresh = ReloadedRows(table, {}, [] if table.is_ordered else None)
         progress, waiting, number = active(), iter(rows), 0
@@ -271,7 +279,7 @@ class Recomputer:
     def _rows(
         self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
     ) -> tuple[Sequence[Iterable[Solution]], int, int]:
-        """Return the rows of each table, their version, and the wall-clock time of that version's commit."""
+        """Return all rows of each table, their version, and the time in ms of that version's commit."""
         both = list(zip(tables, evaluators, strict=True))
         # Spark is slow for many small static parts, so the store reads tables that differ only in constants.
         if len({table.identity.kind for table in tables}) == len(tables):
@@ -283,8 +291,8 @@ class Recomputer:
                     for each, (table, evaluator) in zip(asked, both, strict=True):
                         others += [] if each else [self._whole(table, evaluator)]
                         table.blind = False
-            # The columnar engine reads the version of the snapshot, so the lock is released and commits
-            # continue.
+            # The columnar engine reads the version of the snapshot, so the commit lock is released and
+            # commits continue.
             rest = iter(others)
             found = [each() if each else next(rest) for each in asked] if any(asked) else [None]
             if None not in found:
@@ -296,11 +304,11 @@ class Recomputer:
     def _begun(
         self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
     ) -> tuple[Sequence[Generator[Solution]], int, int]:
-        """Start to read the rows of tables; return an iterator per table, the version and its commit time.
+        """Start to read the rows of tables; return a row iterator per table, version and commit time.
 
-        Oxigraph executes GROUP BY and ORDER BY when a query starts. So that commits need not wait for this,
-        the queries are first started without the lock; the start is valid if no commit became visible
-        meanwhile.
+        Oxigraph executes GROUP BY and ORDER BY when a query starts. So that commits need not wait for GROUP
+        BY and ORDER BY, the queries for static rows are first started without the commit lock; such a start
+        is valid if no commit became visible during the start.
         """
         both = list(zip(tables, evaluators, strict=True))
         for _ in range(_TRIES):
@@ -324,10 +332,10 @@ class Recomputer:
         return evaluator.whole(self.store.reader, table.part, partial(_check_wanted, table))
 
     def _attempt(self, asked: Sequence[Table]) -> None:
-        """Reload the tables that still need a reload, with all other tables that their queries wait for.
+        """Reload the tables that still need it, with all other tables that their queries wait for.
 
-        A query needs all its tables at one version. During a series of large commits, separate reloads might
-        never reach a common version.
+        A query needs all its tables at one version. During a series of large commits, separate reloads of a
+        query's tables might never reach a common version.
         """
         due = [table for table in asked if table.users and table.blind]
         related = chain.from_iterable(reader.tables for table in due for reader in list(table.readers))
@@ -338,8 +346,8 @@ class Recomputer:
     def _reload(self, tables: Sequence[Table]) -> None:
         try:
             swap = self.read(tables, behind=True)
-            # The rows of a table that is behind do not change, so this thread can compare old and new rows.
-            # The engine's thread then has less work.
+            # The rows of a table that is behind do not change, so the background thread can compare old and
+            # new rows. The comparison of rows in a background thread saves time in the engine's thread.
             for each in swap.fresh:
                 if each.delta is None and each.table.behind is not None:
                     each.delta = difference(each.rows, each.table.rows)
@@ -387,7 +395,7 @@ class TableReplay:
     _fresh: dict[tuple[str, int], tuple[ReloadedRows, int]] = field(default_factory=dict)
 
     def fell_behind(self, version: int, tables: Iterable[Table]) -> list[Table]:
-        """Return the tables that fell behind at the commit of a version before the crash."""
+        """Return the tables that fell behind at the commit of this version before the crash."""
         if not self.behind:
             return []
         return [table for table in tables if not table.blind and (table.name, version) in self.behind]
@@ -400,12 +408,12 @@ class TableReplay:
                 self._fresh[table.name, version] = swap.fresh[0], swap.at_ms
 
     def swap(self, names: Sequence[str], version: int) -> ReloadTask:
-        """Return a task with the rows of the named tables, which the method `read` has read at a version."""
+        """Return a task that replaces tables' rows by those which `read` has read at a version."""
         found = [each for name in names if (each := self._fresh.pop((name, version), None)) is not None]
         return ReloadTask(version, found[0][1] if found else 0, [fresh for fresh, _ in found])
 
     def close(self) -> None:
-        """Release the rows that were read for reloads whose tasks are not in the journal."""
+        """Release the rows that were read for those reloads whose tasks are not in the journal."""
         for fresh, _ in self._fresh.values():
             fresh.table.give_back(fresh.rows)
         self._fresh.clear()

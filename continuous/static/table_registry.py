@@ -1,4 +1,4 @@
-"""The table registry of an engine, which creates each table once for all queries that read it."""
+"""The table registry, which creates the table of each static part once for all queries that read it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _POLL_S = 0.02
 
 @dataclass(eq=False)
 class TableRegistry:
-    """A registry of all tables of an engine by their identities.
+    """A registry of all tables of an engine by the identities of their static parts.
 
     `table` is called by threads that register queries, `advance` and `swap` by the engine's thread, and
     `release` by any thread, for example by a writer that finds dropped queries.
@@ -77,11 +77,11 @@ class TableRegistry:
     # --- tables and rows ------------------------------------------------------------------------
 
     def tables(self) -> list[Table]:
-        """Return all tables, including the tables of look-up parts."""
+        """Return all tables of the engine, including the tables of look-up parts."""
         return list(self._tables.values())
 
     def held(self) -> list[Table]:
-        """Return the tables whose rows are in memory."""
+        """Return the tables of the engine whose rows are in memory."""
         return [table for table in self.tables() if table.is_held]
 
     def rows(self) -> int:
@@ -100,7 +100,7 @@ class TableRegistry:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
-        """Stop to read tables and to observe commits, and wait for writes of tables to disk."""
+        """Stop reading tables and observing commits, and wait until the running writes of tables end."""
         self.recomputer.close()
         if self.kept is not None:
             self.kept.rows.close()
@@ -130,7 +130,7 @@ class TableRegistry:
 
         Raises:
             LimitError: the rows exceed the budget.
-            ReportedError: the static part cannot be evaluated.
+            ReportedError: the static part cannot be evaluated by the store.
             ConflictError: another registration reads the rows of the table and takes too long or has failed,
                 or this registration was cancelled.
         """
@@ -150,8 +150,8 @@ class TableRegistry:
             table.ready.set()
             self.release(table)
             raise
-        # The task of the commit whose version was read must be submitted before the query's registration
-        # task.
+        # The task of the commit whose version was read must enter the task queue before the query's
+        # registration task.
         self.store.subscribers.wait_delivered(table.version, _READY_S)
         return table
 
@@ -196,10 +196,11 @@ class TableRegistry:
             )
 
     def _materialise(self, table: Table, *, limited: bool) -> None:
-        """Load all rows of a new table from disk or evaluate them, mostly while commits continue."""
+        """Load all rows of a new table from disk, or evaluate them, mostly while commits continue."""
         if not table.is_held:
             self.commits.look_up(table)
-        # A client's registration evaluates the rows, because the budget can stop an evaluation, but no load.
+        # A client's registration evaluates the rows, because the row budget can stop an evaluation, but not
+        # the loading of rows from disk.
         elif active().limited or not self._take_up(table):
             with self._lock:
                 table.blind = True
@@ -210,18 +211,20 @@ class TableRegistry:
         table.ready.set()
 
     def _take_up(self, table: Table) -> bool:
-        """Load a table's rows from disk; return False if they are missing or not valid for this version."""
+        """Load a table's rows from disk; return False if they are missing or outdated."""
         kept = self.kept
         if kept is None or (found := kept.find(table)) is None:
             return False
-        # Most commits of the change log are checked without the lock. Writers wait only for the check of the
-        # few commits after that.
+        # Most commits of the change log are checked without the commit lock for changes of a table loaded
+        # from disk. Writers wait only while the few newest commits are checked for changes of a table loaded
+        # from disk.
         reaches = kept.unchanged(table, found.until, self.store.reader.version, found.read_s)
         with self._lock:
             version = self.store.reader.version
             if not found.since <= version or kept.unchanged(table, reaches, version, found.read_s) < version:
                 return False
-            # Commits use the evaluation time of tables in the index, so the time is set first.
+            # Commits read the evaluation time of the tables in the trigger index, so the time is set before
+            # the table is added.
             table.reading.took_s = found.read_s
             self.commits.index.add(table)
         if kept.load(table, found, version):
@@ -245,7 +248,7 @@ class TableRegistry:
             self.kept.keep(self.held(), self.task.version, evaluated, at_end=at_end)
 
     def release(self, table: Table) -> None:
-        """Release a table for one user; remove the table if it has no other users."""
+        """Release a table for one query; remove the table if no other query uses it."""
         with self._lock:
             table.users -= 1
             if table.users:
@@ -254,7 +257,7 @@ class TableRegistry:
             self.commits.index.remove(table)
         self.recomputer.dispose(table, table.load({}, None))
 
-    # --- methods for the engine's thread --------------------------------------------------------
+    # --- methods of the registry for the engine's thread ----------------------------------------
 
     def begin_at(self, version: int) -> None:
         """Set the store version that the queries reflect when the engine starts."""
@@ -262,7 +265,7 @@ class TableRegistry:
         self.commits.due.clear()
 
     def advance(self, version: int) -> None:
-        """Apply a commit's changes to the tables, and add steps for the queries that read the tables."""
+        """Apply a commit's waiting changes to the tables, and add steps for the queries that read them."""
         self.task.version = max(self.task.version, version)
         self.commits.release_dropped()
         self._catch_up([table for table in self.commits.due.pop(version, ()) if table.live])
@@ -278,7 +281,7 @@ class TableRegistry:
         self._catch_up([each.table for each in swap.fresh if each.table.users])
 
     def bring_up(self, table: Table) -> None:
-        """Bring a table to the version of the running task, because a query begins to read the table."""
+        """Bring a table to the version of the running task, because a query begins to read it."""
         table.live = True
         self._catch_up([table])
 
@@ -288,7 +291,7 @@ class TableRegistry:
         return list(moved)
 
     def _catch_up(self, tables: Sequence[Table]) -> None:
-        """Bring tables to the version of the running task; request reloads of tables that fall behind.
+        """Bring tables to the running task's version; request reloads of tables that fall behind.
 
         Tables that differ only in constants and fall behind at the same commit are reloaded together.
         """
@@ -307,8 +310,8 @@ class TableRegistry:
 
     def _finished(self, swap: ReloadTask) -> None:
         if self.threads.threaded:
-            # The task of the commit whose version was read must be submitted before the task that replaces
-            # the rows.
+            # The task of the commit whose version was read must enter the task queue before the task that
+            # replaces the rows.
             self.store.subscribers.wait_delivered(swap.version, _READY_S)
         if self.tasks is None:
             self.swap(swap)
@@ -320,16 +323,16 @@ class TableRegistry:
     # --- replay ---------------------------------------------------------------------------------
 
     def begin_replay(self, behind: set[tuple[str, int]], swaps: set[tuple[str, int]]) -> None:
-        """Begin a replay, in which tables fall behind and are reloaded at the same versions as before."""
+        """Begin a replay, in which tables fall behind and are reloaded as before the crash."""
         self.commits.replay = TableReplay(behind, swaps, self.recomputer)
 
     def swap_again(self, names: Sequence[str], version: int) -> ReloadTask:
-        """Return the task of a reload that the journal contains, during a replay."""
+        """Return the task of a table reload that the journal contains, during a replay."""
         assert self.commits.replay is not None
         return self.commits.replay.swap(names, version)
 
     def end_replay(self) -> None:
-        """End a replay, and reload all tables that are still behind."""
+        """End a replay, and reload all tables that are still behind the store."""
         replay, self.commits.replay = self.commits.replay, None
         if replay is None:
             return

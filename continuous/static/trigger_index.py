@@ -1,12 +1,13 @@
 """The trigger index, which finds the tables that a commit may change by the predicates of changed quads.
 
-Tables whose parts differ only in constants form a group. A commit's change is computed once for the whole
-group.
+Tables whose static parts differ only in constants form a group. A commit's change is computed once for a
+whole group of tables whose parts differ only in constants.
 
     ?x :in :p1 . ?x :label ?l   }
     ?x :in :p2 . ?x :label ?l   }   ->   ?x :in ?k0 . ?x :label ?l,   divided among the tables by ?k0
 
-Each table of a group stores its own rows. A group of one table uses the pattern of this table.
+Each table of a group of similar static parts stores its own rows. A group that contains only one table uses
+the pattern of this table's static part.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ class TableGroup:
         self.keyed_s = 0.0
         # The positions of the constants in which the tables of the group differ.
         self._places: tuple[int, ...] = ()
-        # `_by` maps the constants at these positions to tables, and `_asked` counts the constants of each
-        # column.
+        # `_by` maps the constants at these positions to tables, and `_asked` counts how many tables have a
+        # constant in a column.
         self._by: dict[Constants, list[Table]] = {(): [first]}
         self._asked: dict[str, Counter[Term | None]] = {}
 
     @property
     def first(self) -> Table:
-        """The first table of the group, for properties that all tables of the group share."""
+        """The first table of a group, for properties that all tables of the group share."""
         return next(iter(self.tables))
 
     def seeing(self) -> Iterator[Table]:
@@ -64,11 +65,11 @@ class TableGroup:
 
     @property
     def took_s(self) -> float:
-        """The sum in seconds of the last evaluation times of all tables of the group."""
+        """The sum in seconds of the last evaluation times of all tables of a group."""
         return sum(table.reading.took_s for table in self.tables)
 
     def add(self, table: Table) -> None:
-        """Add a table to the group; new differences in constants add variables to the common pattern."""
+        """Add a table to the group; differences in further constants add variables to its pattern."""
         constants = self.first.identity.constants
         differing = {place for place, term in enumerate(table.identity.constants) if term != constants[place]}
         places = tuple(sorted(differing.union(self._places)))
@@ -87,7 +88,7 @@ class TableGroup:
             self._enter(each)
 
     def remove(self, table: Table) -> None:
-        """Remove a table from the group."""
+        """Remove a table from its group of similar static parts."""
         del self.tables[table]
         key = self._key(table)
         self._by[key].remove(table)
@@ -97,7 +98,7 @@ class TableGroup:
             self._asked[name] -= Counter((term,))
 
     def asks_for(self, values: Mapping[str, Term]) -> bool:
-        """Return False if no table of the group has the constants that a changed quad would need."""
+        """Return False if no table of a group has the constants that a changed quad would need."""
         return all(values[name] in terms for name, terms in self._asked.items() if name in values)
 
     def divided(self, weights: Mapping[Solution, int]) -> Mapping[Table, dict[Solution, int]]:
@@ -123,7 +124,7 @@ class TableGroup:
 
     @property
     def _names(self) -> list[str]:
-        """The names of the columns for the constants in which the tables differ."""
+        """The names of a group's additional columns for the constants in which its tables differ."""
         return [each.name for each in self.part.vars[len(self.part.vars) - len(self._places) :]]
 
 
@@ -143,11 +144,11 @@ class AffectedRows:
 
     @property
     def size(self) -> int:
-        """The number of key values of rows that may have changed."""
+        """The number of key values, in a group of tables, of rows that may have changed."""
         return sum(map(len, self.keys.values()))
 
     def add(self, values: Mapping[str, Term]) -> None:
-        """Add the rows with these column values; without any values, all rows may have changed."""
+        """Mark rows with these column values as possibly changed; without values, mark all rows."""
         if not values:
             self.whole = True
         elif not self.whole:
@@ -155,15 +156,15 @@ class AffectedRows:
             self.keys[key].add(tuple([values[name] for name in key]))
 
 
-_BLOCK = 1_000  # number of changed quads between two checks of the limit on keys
+_BLOCK = 1_000  # number of changed quads between two checks of the limit on keys of a table group
 _Reader = tuple[TableGroup, Trigger, bool]
-"""A group, one of its triggers, and True if the trigger reads every graph."""
+"""A group of tables, one of its triggers, and True if the trigger reads every graph."""
 
 
 class TriggerIndex:
-    """The triggers of all groups of tables by predicate.
+    """The triggers of all groups of tables, indexed by predicate.
 
-    The time for a changed quad does not depend on the number of tables in its groups.
+    The time to process a changed quad does not depend on the number of tables in a group.
     """
 
     def __init__(self) -> None:
@@ -173,7 +174,7 @@ class TriggerIndex:
         self._graphs: list[tuple[TableGroup, Trigger]] = []
 
     def add(self, table: Table) -> None:
-        """Add a table to the group of its kind, and index the group's triggers."""
+        """Add a table to the group of similar static parts, and index the group's triggers."""
         group = self._groups.get(table.identity.kind)
         if group is None:
             group = self._groups[table.identity.kind] = TableGroup(table)
@@ -184,7 +185,7 @@ class TriggerIndex:
             self._list_of(trigger).append((group, trigger))
 
     def remove(self, table: Table) -> None:
-        """Remove a table from the index, if the index contains the table."""
+        """Remove a table from the trigger index, if the index contains the table."""
         group = self._groups.get(table.identity.kind)
         if group is not None and table in group.tables:
             group.remove(table)
@@ -193,14 +194,14 @@ class TriggerIndex:
                 self._take_out(group)
 
     def tables(self) -> list[Table]:
-        """Return all tables of the index."""
+        """Return all tables of the trigger index."""
         return [table for group in self._groups.values() for table in group.tables]
 
     def touched(self, commit: Commit, most: int | None) -> dict[TableGroup, AffectedRows]:
-        """Return the groups of tables that a commit may change, with the affected rows.
+        """Return the groups of tables that a commit may change, with the key values of affected rows.
 
-        Groups whose tables all wait for a reload are omitted. The search for keys of a group stops soon after
-        ``most`` keys; None is no limit.
+        Groups whose tables all wait for a reload are left out. The search for changed keys of a table group
+        stops soon after ``most`` keys; None is no limit.
         """
         found: dict[TableGroup, AffectedRows] = defaultdict(AffectedRows)
         if not commit.exact:
@@ -228,7 +229,10 @@ class TriggerIndex:
         return found
 
     def _readers(self, predicate: NamedNode, found: Mapping[TableGroup, AffectedRows]) -> list[_Reader]:
-        """Return the triggers that quads with this predicate may match; called once per predicate."""
+        """Return the triggers that quads with this predicate may match.
+
+        The method is called once per predicate of a commit.
+        """
         return [
             (group, trigger, trigger.graph is None and group.first.scope.default is None)
             for group, trigger in (*self._by_predicate.get(predicate, ()), *self._any_predicate)
@@ -250,7 +254,7 @@ class TriggerIndex:
         return self._by_predicate.setdefault(trigger.predicate, [])
 
     def _touch_by_load(self, commit: Commit, found: dict[TableGroup, AffectedRows]) -> None:
-        """Mark all rows of the groups that read a graph changed by a commit without recorded quads."""
+        """Mark all rows of a group as affected if it reads a graph that changed without recorded quads."""
         names: list[GraphName] = [graph_of_key(key) for key in commit.graphs]
         if DEFAULT_GRAPH_KEY in commit.graphs:
             names.append(DefaultGraph())

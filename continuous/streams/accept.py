@@ -30,7 +30,8 @@ _FIGURES = (
     "counts.derived promised counts.missed".split()
 )
 _figures_of = attrgetter(*_FIGURES)
-_made = tuple.__new__  # creates a named tuple faster than the generated `__new__` of its class
+# The function `tuple.__new__` creates a named tuple faster than the generated `__new__` of its class.
+_made = tuple.__new__
 _time_of, _statements_of, _blank_of = attrgetter("at"), attrgetter("statements"), attrgetter("blank")
 
 
@@ -57,7 +58,7 @@ class StreamCounts:
 
     @property
     def lost(self) -> int:
-        """Number of late elements without effect: dropped, or admitted too late for every reader."""
+        """Number of late elements without effect: dropped, or admitted too late for every reading query."""
         return self.dropped + self.missed
 
 
@@ -82,7 +83,7 @@ class RetainedInputs:
     def add(self, order: int, event: StreamInput) -> int:
         """Retain an input, evict inputs that are out of retention, and return the weight of the new input.
 
-        A push that alone exceeds the bound on weight is retained until the next push.
+        A single push above the bound on the weight of retained inputs is retained until the next push.
         """
         inputs, weight = self.inputs, 0
         if type(event) is Arrival:
@@ -94,8 +95,9 @@ class RetainedInputs:
             and len(inputs) > 1
             and type(inputs[-1].input) is type(inputs[-2].input) is Advance
         ):
-            # Of consecutive time movements only the first and the last matter, so the ones between are
-            # discarded and a stream without elements does not fill the memory.
+            # Of consecutive time movements (inputs without elements) of a stream only the first and the last
+            # matter, so the ones between are discarded and a stream without elements does not fill the
+            # memory.
             inputs.pop()
         inputs.append(_made(LogRecord, (order, event, weight)))
         floor = None if (seen := event.after.seen) is None else seen - self.ms
@@ -108,7 +110,10 @@ class RetainedInputs:
         return weight
 
     def forget_before(self, order: int) -> None:
-        """Evict the inputs before place `order` of the input order, which the journal has deleted, too."""
+        """Evict the retained inputs before place `order` of the input order.
+
+        The journal has deleted these inputs, too.
+        """
         while self.inputs and self.inputs[0].order < order:
             self._forget_first()
 
@@ -131,7 +136,9 @@ class RetainedInputs:
 
 @dataclass(slots=True)
 class StreamState:
-    """One stream: settings, event time, counts and retained inputs. Guarded by the lock of the input order.
+    """One stream: settings, event time, counts and retained inputs.
+
+    The lock of the input order guards the state of a stream.
 
     Attributes:
         record: the stream's settings as the registry stores them.
@@ -173,7 +180,7 @@ class StreamState:
     dropped_for_good: bool = False
 
     def configure(self, record: StreamRecord, settings: EngineSettings) -> None:
-        """Apply the settings in `record`; the caller must not change the stream's name and IRI."""
+        """Apply the stream's settings in `record`; the caller must not change the stream's name and IRI."""
         self.record = record
         self.iri = record.iri
         self.timestamp_property = record.timestamp_property or PROV_GENERATED_AT_TIME
@@ -199,7 +206,10 @@ class StreamState:
 
     @property
     def watermark(self) -> int | None:
-        """The watermark: elements with earlier event times are late. None before the first input."""
+        """The watermark: elements with earlier event times are late.
+
+        The watermark of a stream is None before the first input.
+        """
         seen, floor = self.seen, self.floor
         if seen is None:
             return floor
@@ -213,7 +223,7 @@ class StreamState:
         watermark: int | None,
         partition: str = DIRECT,
     ) -> tuple[Sequence[Element], list[int], list[int]]:
-        """Count new elements, apply the late policy and advance the stream's event time.
+        """Count a stream's new elements, apply the late policy and advance the stream's event time.
 
         Returns:
             The elements that enter the stream; the positions of late elements; the positions of dropped ones.
@@ -260,9 +270,10 @@ class StreamState:
             setattr(self.counts if part else self, count, value)
 
     def reset(self, *, counted: bool) -> None:
-        """Discard the inputs of a dropped stream with the same IRI.
+        """Discard the retained inputs of a dropped stream with the same IRI.
 
-        Counts and dead letters are reset as well, unless ``counted`` says that they belong to this stream.
+        The stream's counts and dead letters are reset as well, unless ``counted`` says that they belong to
+        this stream.
         """
         if not counted:
             self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0, None, 0])
@@ -287,7 +298,7 @@ def _is_before(event: StreamInput, floor: int) -> bool:
 
 
 class Acceptor:
-    """Decides which elements enter a stream, and enqueues every input that advances a stream's event time.
+    """The acceptor of pushes: decides which elements enter a stream, and enqueues all inputs of streams.
 
     One lock guards both streams and the input order, so inputs are enqueued in the order of acceptance.
 
@@ -317,8 +328,9 @@ class Acceptor:
     ) -> tuple[PushReceipt, InputTask | None]:
         """Accept a decoded push and return its receipt and the task for the elements that entered.
 
-        The caller holds the lock of the input order. ``digest`` is the digest of the body of a push with an
-        idempotency key. The task is None if no element entered.
+        The caller that accepts a push holds the lock of the input order. ``digest`` is the digest of the body
+        of a push with an idempotency key. The task of an accepted push is None if no element entered the
+        stream.
 
         Raises:
             InputError: an event time is wrong, missing or too far in the future, or the late policy refuses
@@ -428,8 +440,9 @@ class Acceptor:
     def admit(self, stream: StreamState, letter: DeadLetter) -> InputTask:
         """Admit a late element that was dropped before, and return the task that applies the element.
 
-        The caller holds the lock of the input order. The element keeps its sequence number. Windows that
-        still contain the element's event time are corrected, as under the late policy `admit`.
+        The caller that admits a late element holds the lock of the input order. An admitted late element
+        keeps its sequence number. Windows that still contain the element's event time are corrected, as for
+        late elements under the policy `admit`.
         """
         self._tasks.require_room(1, self._settings.queue_elements)
         before, element = stream.time, letter.element
@@ -457,9 +470,9 @@ class Acceptor:
         elements: Sequence[Element] = (),
         members: dict[str, Any] | None = None,
     ) -> InputTask | None:
-        """Write an input to the journal; retain and enqueue ``event`` unless it is None.
+        """Write an input of a stream to the journal; retain and enqueue ``event`` unless it is None.
 
-        ``elements`` are all elements of a push, including those that did not enter.
+        ``elements`` are all elements of a push, including elements that did not enter the stream.
         """
         tasks = self._tasks
         if self._journal is None:

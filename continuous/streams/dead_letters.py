@@ -6,8 +6,8 @@
     unreadable  a record that the stream's mapping could not read, or whose time the stream refuses; `retry`
                 decodes the record again
 
-The number of letters of a stream and their memory, 64 KiB a letter on average, are bounded; the oldest
-letters are evicted first.
+The number of dead letters of a stream and their memory, 64 KiB a letter on average, are bounded; the oldest
+dead letters are evicted first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Reason = OneOf["late", "failed", "budget", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One stored element that was late or at which a query failed, or one unreadable record.
+    """A dead letter: one stored element that was late or at which a query failed, or one unreadable record.
 
     Attributes:
         query: the query that failed at the element; None for other reasons.
@@ -47,18 +47,18 @@ class DeadLetter:
 
     @property
     def id(self) -> str:
-        """The letter's id within its stream: the element's sequence number and the query that failed."""
+        """The dead letter's id within its stream: the element's sequence number and the query that failed."""
         if self.name is not None:
             return self.name
         return str(self.element.seq) if self.query is None else f"{self.element.seq}:{self.query}"
 
     @property
     def weight(self) -> int:
-        """The letter's memory as a weight of about one per KiB."""
+        """The memory of a dead letter as a weight of about one per KiB."""
         return weight_of([self.element]) + (len(self.record or "") >> 10)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the letter as JSON for HTTP answers."""
+        """Return the dead letter as JSON for HTTP answers."""
         known: dict[str, Any] = {"id": self.id, "reason": self.reason, "query": self.query}
         known |= {"error": self.error, "entered": self.entered}
         if self.record is not None:
@@ -77,7 +77,9 @@ Change = OneOf["insert", "delete"]
 
 @dataclass(slots=True, eq=False)
 class DeadLetters:
-    """The dead letters of one stream, oldest first. Guarded by the lock of the input order.
+    """The dead letters of one stream, oldest first.
+
+    The lock of the input order guards a stream's dead letters.
 
     Attributes:
         watchers: callbacks that are called after a letter was added, retried or deleted, but not after an
@@ -86,7 +88,7 @@ class DeadLetters:
 
     _most: int
     _weight: int = 0
-    # The letters by id, oldest first.
+    # The stream's dead letters by id, oldest first.
     _letters: dict[str, DeadLetter] = field(default_factory=dict)
     watchers: set[Callable[[Change, DeadLetter], None]] = field(default_factory=set)
 
@@ -97,7 +99,7 @@ class DeadLetters:
         return len(self._letters)
 
     def add(self, letter: DeadLetter) -> None:
-        """Store a letter, replacing a letter with the same id, and notify the watchers."""
+        """Store a dead letter, replacing a letter with the same id, and notify the watchers."""
         self._forget(letter.id)
         self._letters[letter.id] = letter
         self._weight += letter.weight
@@ -108,7 +110,7 @@ class DeadLetters:
     def keep_unread(
         self, bad: Sequence[BadElement], retried: DeadLetter | None, number: int, now: int
     ) -> dict[str, Any]:
-        """Store the unreadable records of a push and remove the letter that the push retries.
+        """Store the unreadable records of a push, and remove the dead letter that the push retries.
 
         ``number`` is the unique number of the push's journal record, and part of the new letters' ids.
 
@@ -127,26 +129,26 @@ class DeadLetters:
         return members
 
     def find(self, name: str) -> DeadLetter | None:
-        """Return the letter with this id; None if no such letter is stored."""
+        """Return the dead letter with this id; None if no such letter is stored."""
         return self._letters.get(name)
 
     def dropped(self) -> list[Element]:
-        """Return the late elements that did not enter the stream, in the order of their letters."""
+        """Return the late elements that did not enter the stream, in the order of their dead letters."""
         letters = list(self._letters.values())
         return [each.element for each in letters if each.reason == "late" and not each.entered]
 
     def remove(self, letters: Sequence[DeadLetter]) -> None:
-        """Remove letters that were retried or deleted, and notify the watchers."""
+        """Remove dead letters that were retried or deleted, and notify the watchers."""
         for letter in letters:
             self._forget(letter.id)
             self._tell("delete", letter)
 
     def remove_named(self, names: Iterable[str]) -> None:
-        """Remove the letters with these ids; ids without a letter are ignored."""
+        """Remove the dead letters with these ids; ids without a letter are ignored."""
         self.remove([self._letters[name] for name in names if name in self._letters])
 
     def restore(self, letters: Iterable[DeadLetter]) -> None:
-        """Replace all letters by the letters of a checkpoint."""
+        """Replace all dead letters of a stream by those of a checkpoint."""
         self._letters = {letter.id: letter for letter in letters}
         self._weight = sum(letter.weight for letter in self._letters.values())
 

@@ -25,7 +25,7 @@ class DerivedStreams:
         self.inputs: deque[StreamInput] = deque()
 
     def add(self, stream: StreamState, at: int, quads: Sequence[Quad], repeats: bool) -> None:
-        """Journal one element of a derived stream and retain the element for readers; called within a task.
+        """Journal one element of a derived stream and retain the element for readers; called in a task.
 
         While the query is evaluated again over past inputs (``repeats``), instants that the stream has
         already are skipped.
@@ -45,7 +45,8 @@ class DerivedStreams:
     def move_time(self, stream: StreamState, watermark: int | None, *, idle: bool) -> None:
         """Set the watermark and idleness of a derived stream to those of its query; called within a task.
 
-        The result depends on the inputs of the query alone, so a replay sets the same watermark.
+        A derived stream's watermark depends on the inputs of its query alone, so a replay sets the same
+        watermark.
         """
         with self._tasks.lock:
             moved = watermark is not None and stream.guarantee(watermark)
@@ -61,7 +62,7 @@ class DerivedStreams:
     def _log(self, stream: StreamState, event: StreamInput) -> None:
         """Journal and retain an input of a derived stream, for queries that start in the past.
 
-        A replay produces the input again, so nothing is journalled during a replay.
+        A replay derives the stream's inputs again, so nothing is journalled during a replay.
         """
         tasks, journal = self._tasks, self._tasks.journal
         if journal is None:

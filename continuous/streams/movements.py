@@ -19,7 +19,7 @@ def heartbeat(
 ) -> InputTask:
     """Advance a stream's watermark to `at` without data, and return the enqueued task.
 
-    The caller holds the lock of the input order.
+    The caller that moves a stream's event time holds the lock of the input order.
 
     Raises:
         InputError: the heartbeat is too far in the future.
@@ -75,8 +75,8 @@ def forget_time(stream: StreamState) -> None:
 def ahead_ms(stream: StreamState, now_ms: int) -> int:
     """Return the milliseconds by which an arrival-stamped stream is ahead of the wall clock, else 0.
 
-    After somebody set the wall clock back, the stream's event time does not advance until the clock reaches
-    it.
+    After the wall clock was set back, the stream's event time does not advance until the clock reaches the
+    stream's event time.
     """
     watermark = stream.watermark
     if watermark is None or stream.record.stamping != "arrival" or stream.derived_from is not None:
@@ -119,7 +119,7 @@ def declare_partitions(
 
 
 def _tell_moved(acceptor: Acceptor, clock: Clock, stream: StreamState, before: int | None) -> None:
-    """Journal a change of the partitions; if the change moves the stream's event time, enqueue an input."""
+    """Journal a change of a stream's partitions; enqueue an input if the stream's event time moves."""
     if stream.seen != before:
         acceptor.write(stream, Advance(stream.iri, stream.time), clock.now_ms())
     else:
@@ -127,7 +127,7 @@ def _tell_moved(acceptor: Acceptor, clock: Clock, stream: StreamState, before: i
 
 
 def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState) -> bool:
-    """Mark silent partitions idle; return True if all partitions are idle, else advance the stream."""
+    """Mark silent partitions idle; if all are idle return True, else advance the stream's event time."""
     partitions, before = stream.partitions, stream.seen
     assert partitions is not None
     every = partitions.expire(clock.steady_ms() - stream.idle_timeout_ms)
@@ -140,7 +140,7 @@ def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState) -> bool:
 
 
 def ticks_at(stream: StreamState, instant: int) -> int | None:
-    """Return the wall-clock time at which the clock raises the watermark to `instant`, or None."""
+    """Return the time at which the wall clock raises a stream's watermark to `instant`, or None."""
     if stream.record.stamping == "arrival":
         return instant + stream.lateness_ms
     first = (stream.last_input_ms or 0) + stream.idle_timeout_ms

@@ -1,8 +1,8 @@
 """Event time of a stream by partition: the least event time of the active partitions advances the watermark.
 
-A partition is a partition of a Kafka topic, a topic of an MQTT subscription or a file. Its full name consists
-of the name of the source and the name within the source. Direct pushes form one further partition with an
-empty name.
+A partition is a partition of a Kafka topic, a topic of an MQTT subscription or a file. The full name of a
+partition consists of the name of its source and the name within the source. Direct pushes to a stream form
+one further partition with an empty name.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _MOST = 1_000
 
 
 class Partitions:
-    """The partitions of one stream. Guarded by the lock of the input order.
+    """The partitions of one stream. The lock of the input order guards a stream's partitions.
 
     Attributes:
         times: the greatest event time of each partition by name; None before the partition's first element.
         idle: the names of idle partitions, for which the watermark does not wait.
         heard: monotonic-clock time of the last element of each partition, in milliseconds.
         unread: the names of partitions with unread records, which never become idle. The journal does not
-            record these names, because each source declares its partitions again after a restart.
+            record partitions with unread records, because each source declares its partitions again after a
+            restart.
         newest: the greatest event time over all partitions.
     """
 
@@ -39,7 +40,7 @@ class Partitions:
         self.newest = newest
 
     def seen(self, before: int | None) -> int:
-        """Return the stream's event time: the least of the active partitions', but at least ``before``."""
+        """Return the stream's event time: the least one of active partitions, but at least ``before``."""
         waiting = [at for name, at in self.times.items() if name not in self.idle]
         if None in waiting:
             least = NEVER
@@ -88,13 +89,13 @@ class Partitions:
         return before != (list(self.times), self.idle)
 
     def expire(self, until: int) -> bool:
-        """Mark partitions without elements since ``until`` idle; return True if all partitions are idle."""
+        """Mark partitions without elements since ``until`` idle; return True if all partitions are."""
         silent = {name for name in self.times if self.heard.get(name, until) <= until}
         self.idle |= silent - self.unread
         return len(self.idle) == len(self.times)
 
     def silent_since(self) -> int | None:
-        """Return the last arrival time of the partition that becomes idle next; None if none will."""
+        """Return the last arrival time of the partition that becomes idle next; None if no partition will."""
         waiting = self.times.keys() - self.idle - self.unread
         return min((self.heard.get(name, 0) for name in waiting), default=None)
 
@@ -107,7 +108,7 @@ class Partitions:
         return {name.removeprefix(prefix): at for name, at in self.times.items() if name.startswith(prefix)}
 
     def figures(self) -> list[Any]:
-        """Return the partitions' event times and idleness as a list for journal records and checkpoints."""
+        """Return the partitions' event times and idleness as a list, for journal records and checkpoints."""
         return [self.newest, [[name, at, name in self.idle] for name, at in self.times.items()]]
 
     @classmethod
@@ -137,5 +138,5 @@ class Partitions:
         return (name, at) if at is None or self.newest is None or at < self.newest else None
 
     def _name(self, name: str) -> str:
-        """Return the partition's name, or its source's shared partition if the stream has too many."""
+        """Return the partition's name, or its source's shared partition if there are too many."""
         return name if name in self.times or len(self.times) < _MOST else f"{name.partition('/')[0]}/"

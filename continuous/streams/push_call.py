@@ -17,10 +17,11 @@ class PushCall(NamedTuple):
         at: the event time of every element whose line has no event time.
         each: ``triple`` makes one element of each triple.
         partial: accept the good elements and list the bad ones.
-        wait: answer once every result that the push causes is in the feeds. ``waited`` in the answer is
-            False if that took longer than ``timeout``; the elements are accepted nevertheless.
+        wait: True to answer once every result that the push causes is in the feeds. ``waited`` in the answer
+            of a push is False if its results took longer than ``timeout``; the elements are accepted
+            nevertheless.
         durable: if False, answer before the journal has synced the push, which a crash can then lose. A push
-            still waits for the sync while too many unsynced records are queued.
+            that is not durable still waits for the sync while too many unsynced records are queued.
         idempotency_key: pushes with the same key and body get the same answer and are accepted only once.
         timeout: maximum seconds to wait for results, `WAIT_S` by default.
         position: a source and the source's position after this push, stored together with the elements.

@@ -32,7 +32,9 @@ _MOST_FAILED = 100
 
 @dataclass(eq=False)
 class StreamRegistry:
-    """All streams of an engine, stored across restarts. The lock guards the streams' event times and counts.
+    """All streams of an engine, stored across restarts.
+
+    The lock of the input order guards the streams' event times and counts.
 
     Attributes:
         known: the streams by name and by IRI; no name is an IRI.
@@ -45,8 +47,9 @@ class StreamRegistry:
     known: dict[str, StreamState] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[StreamState]:
-        # The copy of the values is atomic, so no lock is needed. With a lock the engine's thread, which
-        # iterates between two tasks, and clients that push would wait for each other at every push.
+        # The copy of the dictionary's values is atomic, so it needs no lock. With a lock around the copy, the
+        # engine's thread, which iterates between two tasks, and clients that push would wait for each other
+        # at every push.
         return iter({state.name: state for state in [*self.known.values()]}.values())
 
     def find(self, name_or_iri: str) -> StreamState | None:
@@ -98,7 +101,7 @@ class StreamRegistry:
     ) -> tuple[StreamState | None, StreamRecord]:
         """Return the existing stream, if any, and the record that a declaration would store.
 
-        Raises the same errors as `declare`.
+        Raises the same errors as `declare` does for a stream.
         """
         if iri is None and name is None:
             raise InputError("a declaration needs a name or an IRI")
@@ -166,7 +169,7 @@ class StreamRegistry:
     def stamp(self, state: StreamState, stamping: Stamping) -> None:
         """Store whether a stream's event times come with its elements or from the clock at arrival.
 
-        The first element of a stream decides this.
+        The first element of a stream decides whether its event times come with the elements.
         """
         with self._lock:
             record = replace(state.record, stamping=stamping)
@@ -197,7 +200,7 @@ class StreamRegistry:
         return state
 
     def wait_for(self, reader: str, lateness: Mapping[str, int]) -> None:
-        """Record the lateness, in milliseconds, that a reading query asks for on each of its streams."""
+        """Record the lateness in milliseconds that a query asks for on each stream that it reads."""
         with self._lock:
             for iri, lateness_ms in lateness.items():
                 state = self.find(iri)
@@ -225,8 +228,8 @@ class StreamRegistry:
             came = event.elements if isinstance(event, Arrival) else ()
             found = [element for element in came if element.event_time == instant]
             if not found:
-                # The input has no elements of the instant: an earlier input brought them. Elements that
-                # arrived after the input are excluded.
+                # The failed input has no elements of the instant, which come from an earlier input. Elements
+                # that arrived after the failed input are excluded from the dead letters.
                 arrivals = [each.input for each in state.retained.inputs if isinstance(each.input, Arrival)]
                 until = came[-1].seq if came else state.next_seq
                 there = [one for each in arrivals for one in each.elements if one.seq <= until]
@@ -237,7 +240,7 @@ class StreamRegistry:
     def keep_missed(self, event: Arrival, missed: Sequence[list[Element]]) -> None:
         """Store late elements that no reading query could apply as dead letters; called within a task.
 
-        ``missed`` has one list for each reading query; the lists are cleared.
+        ``missed`` has one list of late elements for each reading query; the lists are cleared.
         """
         found = [each for each in event.elements if all(any(each is one for one in of) for of in missed)]
         for elements in missed:
@@ -255,7 +258,7 @@ class StreamRegistry:
                     state.counts.missed += 1
 
     def forget_failed(self, query: str, from_ms: int) -> None:
-        """Remove the dead letters of a query at or after `from_ms`, which the query evaluates again."""
+        """Remove a query's dead letters at or after `from_ms`, because it evaluates these elements again."""
         with self._lock:
             for letters in [state.dead_letters for state in self]:
                 letters.remove(
@@ -279,7 +282,7 @@ class StreamRegistry:
     ) -> Iterator[StreamInput]:
         """Yield the retained inputs of streams from event time ``from_ms`` on, in the order of acceptance.
 
-        ``kept`` is an earlier result of `kept_now`; streams that are missing in it yield their current
+        ``kept`` is an earlier result of `kept_now`; streams that are missing in ``kept`` yield their current
         inputs.
         """
         with self._lock:
@@ -331,7 +334,7 @@ class StreamRegistry:
 
 
 def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
-    """Yield log records without the elements and movements of event time before ``from_ms``, in order."""
+    """Yield retained inputs in order, without elements and time movements before ``from_ms``."""
     for record in records:
         event = record.input
         if isinstance(event, Arrival):

@@ -1,8 +1,9 @@
 """Probability distributions as RDF literals: ``"N(mean, variance)"`` and ``"U(low, high)"``.
 
-The datatype of the literals is ``rspu:distribution``; the second parameter of N is the variance, not the
-standard deviation (Keskisärkkä, Blomqvist and Hartig, Optimizing RDF Stream Processing for Uncertainty
-Management, section 2). A plain number is treated as a normal distribution with variance 0.
+The datatype of distribution literals is ``rspu:distribution``; the second parameter of N is the variance, not
+the standard deviation (Keskisärkkä, Blomqvist and Hartig, Optimizing RDF Stream Processing for Uncertainty
+Management, section 2). Where a distribution is expected, a plain number is treated as a normal distribution
+with variance 0.
 """
 
 from __future__ import annotations

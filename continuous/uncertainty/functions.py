@@ -1,7 +1,7 @@
 """The ``rspu`` functions and the statistical aggregates as custom functions of Oxigraph.
 
-A function returns None, which is an error of the SPARQL expression, if an argument is neither a distribution
-nor an allowed number, or if the resulting distribution is neither normal nor uniform.
+An ``rspu`` function returns None, which is an error of the SPARQL expression, if an argument is neither a
+distribution nor an allowed number, or if the resulting distribution is neither normal nor uniform.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from . import probability
 from .distributions import NAMESPACE, Distribution, distribution_literal, parse_distribution, parse_operand
 
 _DOUBLE = NamedNode(XSD + "double")
-# Results cached per function: a row that leaves a window, or joins several rows, repeats the calls of its
-# insertion.
+# Number of results that are cached per function: a row that leaves a window, or joins several rows, repeats
+# the calls of its insertion.
 _REMEMBERED = 16_384
 
 

@@ -1,10 +1,11 @@
 """Sums and comparisons of independent distributions, in closed form except for uncertain BETWEEN bounds.
 
-A normal distribution: P(N(m, v) > k) = erfc((k - m) / sqrt(2 v)) / 2, which is exact even far out in the
-tail; the difference of two normal distributions is normal. Two uniform distributions: P(U(a, b) > U(c, d)) is
-computed from h(z) = max(z, 0)^2 / 2 at the four corners. A normal and a uniform distribution: the probability
-is computed from G(z) = z Phi(z) + phi(z). Only `between` with uncertain bounds is integrated numerically, by
-Gauss-Legendre quadrature between the points where the slope of a density changes.
+Probabilities of a normal distribution: P(N(m, v) > k) = erfc((k - m) / sqrt(2 v)) / 2, which is exact even
+far out in the tail; the difference of two normal distributions is normal. Two uniform distributions: P(U(a,
+b) > U(c, d)) is computed from h(z) = max(z, 0)^2 / 2 at the four corners. For a normal and a uniform
+distribution, the probability P(left > right) is computed from G(z) = z Phi(z) + phi(z). Only `between` with
+uncertain bounds is integrated numerically, by Gauss-Legendre quadrature between the points where the slope of
+a density changes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SPREAD = (-9.0, -6.0, -4.0, -2.5, -1.0, 0.0, 1.0, 2.5, 4.0, 6.0, 9.0)
 
 
 def add(left: Distribution, right: Distribution) -> Distribution | None:
-    """Return the distribution of the sum; None if the sum is neither normal nor uniform (Definition 3)."""
+    """Return the distribution of a sum; None if it is neither normal nor uniform (Definition 3)."""
     shift = certain_value(right)
     if shift is not None:
         return _shifted(left, shift)
@@ -33,7 +34,7 @@ def add(left: Distribution, right: Distribution) -> Distribution | None:
 
 
 def subtract(left: Distribution, right: Distribution) -> Distribution | None:
-    """Return the distribution of the difference; None if it is neither normal nor uniform (Definition 4)."""
+    """Return the distribution of a difference; None if it is neither normal nor uniform (Definition 4)."""
     return add(left, _negated(right))
 
 
@@ -102,7 +103,8 @@ def _between_numbers(value: Distribution, low: float, high: float) -> float:
     fixed = certain_value(value)
     if fixed is not None:
         return float(low < fixed < high)
-    # Subtract the smaller tails, because 1 - (1 - p) would lose every digit of a p far out in the tail.
+    # The probability of an interval subtracts the smaller tails, because 1 - (1 - p) would lose every digit
+    # of a p far out in the tail.
     if above(value, low) <= 0.5:
         return max(0.0, above(value, low) - above(value, high))
     return max(0.0, below(value, high) - below(value, low))
@@ -156,7 +158,7 @@ def _normal_greater(left: Normal, right: Uniform) -> float:
 
 
 def _integrated_between(value: Distribution, low: Distribution, high: Distribution) -> float:
-    """Return the integral of the density of ``value`` times P(low < x) P(high > x) over x."""
+    """Return the integral of the density of ``value`` times P(low < x) P(high > x) over all x."""
     start, end = _support(value)
     least, most = certain_value(low), certain_value(high)
     start = start if least is None else max(start, least)

@@ -1,4 +1,7 @@
-"""Step 4 of 8: windows by count: ``[TRIPLES n]``, ``[RANGE TRIPLES n]``, ``[ELEMENTS n STEP m]``."""
+"""Windows by count of triples or elements (evaluation step 4 of 8).
+
+The texts are ``[TRIPLES n]``, ``[RANGE TRIPLES n]``, ``[ELEMENTS n STEP m]``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from .operator import ORDER, WindowOperator, WindowState
 
 @dataclass(slots=True)
 class TripleRange:
-    """``number`` triples of consecutive elements, beginning with triple ``first`` of the first element."""
+    """A run of ``number`` triples in consecutive elements, from triple ``first`` of the first element on."""
 
     elements: deque[Element] = field(default_factory=deque)
     first: int = 0
@@ -22,13 +25,16 @@ class TripleRange:
         return TripleRange(self.elements.copy(), self.first, self.number)
 
     def add(self, element: Element) -> None:
-        """Append the triples of an element."""
+        """Append the triples of an element to the run."""
         if element.statements:
             self.elements.append(element)
             self.number += len(element.statements)
 
     def take(self, number: int) -> list[Element]:
-        """Remove and return the first ``number`` triples as elements; partly removed elements are split."""
+        """Remove the first ``number`` triples and return them as elements.
+
+        An element of the run that is partly removed is split.
+        """
         taken = []
         self.number -= number
         while number > 0:
@@ -46,7 +52,7 @@ class TripleRange:
 
 @dataclass(slots=True)
 class TriplesState(WindowState):
-    """``newest`` contains the triples in the window."""
+    """State of ``[TRIPLES n]``: ``newest`` contains the triples in the window."""
 
     newest: TripleRange = field(default_factory=TripleRange)
 
@@ -54,8 +60,8 @@ class TriplesState(WindowState):
 class TriplesWindow(WindowOperator):
     """``[TRIPLES n]``: the n newest triple occurrences of the stream, whatever pattern reads the window.
 
-    Occurrences are ordered by (event_time, seq, position in the element); the content is the set of their
-    triples.
+    Occurrences of triples in ``[TRIPLES n]`` are ordered by (event_time, seq, position in the element); the
+    content is the set of their triples.
     """
 
     def __init__(self, count: int) -> None:
@@ -63,15 +69,15 @@ class TriplesWindow(WindowOperator):
         self.state: TriplesState = TriplesState()
 
     def add(self, element: Element) -> bool:
-        """Add the element's triples, and remove the oldest triples above n."""
+        """Add the element's triples to the window, and remove the oldest triples above n."""
         self.state.newest.add(element)
         self._enter(element)
         return True
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Insert a late element among the n newest triples, if it is new enough."""
+        """Insert a late element among the window's n newest triples, if the element is new enough."""
         newest = self.state.newest
-        # A partly removed first element shows that the window is full.
+        # A partly removed first element shows that the window has its n triples already.
         if not element.statements or (newest.first and ORDER(element) < ORDER(newest.elements[0])):
             return False
         insort(newest.elements, element, key=ORDER)
@@ -92,7 +98,7 @@ class TriplesWindow(WindowOperator):
 
 @dataclass(slots=True)
 class BatchState(WindowState):
-    """``filling`` contains the triples after the last full batch, ``shown`` the batch in the window."""
+    """State of ``[RANGE TRIPLES n]``: the batch in the window (``shown``), and the triples after it."""
 
     filling: TripleRange = field(default_factory=TripleRange)
     shown: TripleRange = field(default_factory=TripleRange)
@@ -106,17 +112,20 @@ class BatchWindow(WindowOperator):
         self.state: BatchState = BatchState()
 
     def add(self, element: Element) -> bool:
-        """Add the element, late or not, to the batch being filled; `close_next` closes full batches."""
+        """Add the element, late or not, to the batch of triples being filled.
+
+        The method `close_next` closes full batches of triples.
+        """
         self.state.filling.add(element)
         return False
 
     def close_next(self) -> bool:
-        """Make the next full batch the content of the window."""
+        """Make the next full batch of triples the content of the window."""
         state = self.state
         if state.filling.number < self._count:
             return False
         old, state.shown = state.shown, TripleRange()
-        # Additions come before removals, so that a quad in both batches causes no change.
+        # Added triples are applied before removed ones, so that a quad in both batches causes no change.
         for element in state.filling.take(self._count):
             state.shown.add(element)
             self.live.add(element)
@@ -131,7 +140,7 @@ class BatchWindow(WindowOperator):
 
 @dataclass(slots=True)
 class ElementsState(WindowState):
-    """The newest elements, the visible elements, and the elements counted since the last close."""
+    """State of ``[ELEMENTS n STEP m]``: the newest elements, the visible ones, and a count of elements."""
 
     newest: deque[Element] = field(default_factory=deque)
     shown: deque[Element] = field(default_factory=deque)
@@ -175,7 +184,7 @@ class ElementsWindow(WindowOperator):
         return True
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Insert a late element among the n newest and the visible elements, without a close."""
+        """Insert a late element among the n newest and the visible elements; no close is counted."""
         self._place(self.state.newest, element)
         if not self.state.shown:
             return False
@@ -188,10 +197,10 @@ class ElementsWindow(WindowOperator):
         return True
 
     def state_size(self) -> int:
-        """Return the number of quads in the visible and in the newest elements."""
+        """Return the number of quads in the window's visible and newest elements."""
         return len(self.live) + sum(len(element.statements) for element in self.state.newest)
 
     def _place(self, elements: deque[Element], element: Element) -> Element | None:
-        """Insert an element into a full or partly filled list; return the oldest element above n, if any."""
+        """Insert an element into a list; return the oldest element if the list then has more than n."""
         insort(elements, element, key=ORDER)
         return elements.popleft() if len(elements) > self._count else None

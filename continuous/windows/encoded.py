@@ -1,7 +1,8 @@
 """Window contents as term ids, for the native engine.
 
-An element is encoded once for all queries, and stores its keys. The key of a quad is (s, p, o) in term ids,
-with the graph's id appended for a named graph. A quad whose predicate no query reads has no key.
+An element is encoded as term ids once for all queries; the element caches the keys of its quads. The key of a
+quad is (s, p, o) in term ids, with the graph's id appended for a named graph. A quad whose predicate no query
+reads has no key.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from .window_delta import NOTHING, ColumnKeys, Columns, Keys, Predicates, Window
 _EVERY = (None,)
 _UNKNOWN = Columns((), ())
 LEVELS = 2
-"""Number of values of `Keeper.level`."""
+"""Number of levels of `Keeper.level`, in whose order a sweep reads the keys of windows."""
 
 
 class ElementCoder:
     """Encodes the quads of elements as keys, for all windows of an engine.
 
-    ``stamp`` is replaced whenever the keys stored in elements become invalid: because a sweep deletes ids, or
-    because a query reads additional predicates.
+    ``stamp`` is a new object whenever the keys stored in elements become invalid: because a sweep deletes
+    ids, or because a query reads additional predicates.
     """
 
     def __init__(self, terms: TermDictionary) -> None:
@@ -48,18 +49,19 @@ class ElementCoder:
         self.reifies = terms.ids[REIFIES]
         terms.pin([self.reifies])
         self.met_reifier = False
-        # The objects that contain keys, whose ids the sweep must not delete.
+        # The objects that contain keys of quads, whose term ids the sweep must not delete.
         self._keepers: WeakSet[Keeper] = WeakSet()
         # The lock is reentrant: garbage collection may finalize a query, and call `unwant`, inside `want`.
         self._lock = threading.RLock()
-        # The number of queries that read a predicate; the key None counts queries that read all predicates.
+        # For each predicate id, the number of queries that read the predicate; the key None counts queries
+        # that read all.
         self._wanted: Counter[int | None] = Counter([self.reifies])
-        # The ids of the same predicates by their N-Triples text; the queries pin these ids.
+        # The ids of the wanted predicates by the predicates' N-Triples text; the queries pin these ids.
         self._texts = {str(REIFIES): self.reifies}
         self._columns: dict[PredicateList, Columns | None] = {}
 
     def want(self, predicates: Predicates) -> None:
-        """Register the predicates of a new query."""
+        """Register the predicates that a new query reads from windows."""
         asked = _EVERY if predicates is None else predicates
         with self._lock:
             new = any(predicate not in self._wanted for predicate in asked)
@@ -81,7 +83,7 @@ class ElementCoder:
                     self._columns = {}
 
     def _asked(self, predicates: PredicateList) -> Columns | None:
-        """Return the predicates that queries read; None for reifiers, or if a query reads all predicates."""
+        """Return those predicates of an element that queries read; None for reifiers or if all are read."""
         known = self._columns
         found = known.get(predicates, _UNKNOWN)
         if found is _UNKNOWN:
@@ -96,23 +98,23 @@ class ElementCoder:
         return found
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the keys in windows, ordered by `Keeper.level` (`quadrill.store.sweep`)."""
+        """Yield the keys in windows, in the order of `Keeper.level`, to a sweep (`quadrill.store.sweep`)."""
         for level in range(LEVELS):
             with self._lock:
                 keepers = [each for each in self._keepers if each.level == level]
             yield from chain.from_iterable(keeper.referenced_rows() for keeper in keepers)
 
     def keep(self, keeper: Keeper) -> None:
-        """Protect the ids of a keeper's keys from the sweep while the keeper is alive."""
+        """Protect the term ids in a keeper's keys from the sweep while the keeper object is alive."""
         with self._lock:
             self._keepers.add(keeper)
 
     def renew(self) -> None:
-        """Invalidate the keys that elements store."""
+        """Invalidate the encoded keys that elements cache."""
         self.stamp = object()
 
     def keys(self, element: Element) -> Keys:
-        """Return the keys of an element's quads, in the order of the quads."""
+        """Return the encoded keys of an element's quads, in the order of the quads."""
         known = element.encoded
         if known is None or known[0] is not self.stamp:
             self.encode((element,))
@@ -122,9 +124,10 @@ class ElementCoder:
         return keys
 
     def encode(self, elements: Sequence[Element]) -> int:
-        """Store keys in elements; return how many of the first elements are triples without reifiers.
+        """Encode elements' keys; return how many of the first elements are plain triples.
 
-        Encoding stops after the first element with a reifier or a named graph.
+        Plain triples are triples of the default graph without reifiers. Encoding of elements stops after the
+        first element with a reifier or a named graph.
         """
         stamp, ids, reifies = self.stamp, self.terms.texts, self.reifies
         wanted = ids if None in self._wanted else self._texts
@@ -147,7 +150,8 @@ class ElementCoder:
                 continue
             keys, plain, last, subject_id, subjects = [], True, "", 0, 0
             for subject, predicate, object_, graph in statements:
-                # A query that reads a predicate has registered its id.
+                # The id of a predicate that a query reads is registered, so the encoder knows the id of the
+                # predicate's text.
                 predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
                 if predicate_id is None:
                     keys.append(None)
@@ -166,7 +170,7 @@ class ElementCoder:
         return len(elements)
 
     def key(self, quad: Quad) -> IdRow:
-        """Return the key of one quad."""
+        """Return the key of one quad: its term ids."""
         ids = self.terms.ids
         subject, predicate, object_, graph = quad
         predicate_id = ids[predicate]
@@ -176,16 +180,17 @@ class ElementCoder:
         return row if type(graph) is DefaultGraph else (*row, ids[graph])
 
     def quad(self, key: IdRow) -> Quad:
-        """Return the quad of a key."""
+        """Return the quad of a key of term ids."""
         terms = self.terms.terms
         graph = terms[key[3]] if len(key) == 4 else DefaultGraph()
         return Quad(terms[key[0]], terms[key[1]], terms[key[2]], graph)  # type: ignore[arg-type]
 
 
 class Keeper(Protocol):
-    """An object that contains keys.
+    """An object that contains keys of quads, as tuples of term ids.
 
-    ``level`` is 0 for contents of windows, and 1 for deltas that were taken from windows for several plans.
+    The ``level`` of a keeper of keys is 0 for contents of windows, and 1 for deltas that were taken from
+    windows for several plans.
     """
 
     level: int
@@ -205,19 +210,20 @@ class EngineTerms:
         self.keys = OrderKeys(self.values)
         self.coder = ElementCoder(self.dictionary)
         self.dictionary.hold(self.coder.referenced_rows)
-        # The lock of planning: the sweep does not know the ids of a query that is being planned.
+        # The lock is held while a query is planned, because the sweep does not know the ids of such a query.
         self.planning = threading.Lock()
 
     def tidy(self) -> None:
-        """Run one slice of the dictionary's sweep if one is due; called between transactions.
+        """Run one slice of the term dictionary's sweep if it is due; called between transactions.
 
-        No sweep runs while an evaluation is suspended, because only local variables may contain its ids.
+        No sweep runs while an evaluation is suspended, because term ids may be only in the evaluation's local
+        variables.
         """
         if self.dictionary.due and not SLICE.inside and self.planning.acquire(blocking=False):
             try:
                 if not self.dictionary.sweeping:
-                    # Stored keys become invalid, so that elements ask the dictionary for ids, which marks the
-                    # ids.
+                    # The cached keys of elements become invalid, so that elements ask the dictionary for ids
+                    # again, which marks these ids as used.
                     self.coder.renew()
                 self.dictionary.sweep_slice()
             finally:
@@ -225,18 +231,18 @@ class EngineTerms:
 
 
 class EncodedContent:
-    """`LiveQuads` over keys: the set of live keys with the counts of their occurrences.
+    """`LiveQuads` over keys of term ids: the set of live keys with the counts of their occurrences.
 
-    ``counts`` has the occurrences of keys with a ``wanted`` predicate, and ``changes`` is the delta since the
-    last `take`. ``named`` says that a key has been in a named graph. ``alone`` maps a subject to the keys of
-    one element that has one triple for each wanted predicate, if these are all triples of the subject; such
-    keys are not in ``counts``.
+    ``counts`` has the number of occurrences of the window's keys with a ``wanted`` predicate, and ``changes``
+    is the delta since the last `take`. ``named`` says that the window has ever had a quad of a named graph.
+    ``alone`` maps a subject to the keys of one element that has one triple for each wanted predicate, if
+    these are all triples of the subject; such keys are not in ``counts``.
 
     ``union`` says that patterns outside GRAPH match the union of all graphs, in which a triple of two graphs
-    occurs once; otherwise these patterns match the default graph. With ``by_text``, elements that replace all
-    others become ``waiting``, and are encoded only when an operator reads the keys. The evaluator that sets
-    ``by_text`` must report the waiting elements before their replacement. Law: the sum of all deltas is the
-    set of live keys.
+    occurs once; otherwise these patterns match the default graph. With ``by_text``, elements that replace the
+    whole content become ``waiting``, and are encoded only when an operator reads the keys. The evaluator that
+    sets ``by_text`` must report the ``waiting`` elements before others replace them. The sum of
+    all deltas of a window is the set of live keys.
     """
 
     level = 0
@@ -250,7 +256,7 @@ class EncodedContent:
         self.counts: dict[IdRow, int] = {}
         self.changes: Delta = {}
         self.alone: dict[int, Keys] = {}
-        # From the first quad of a named graph on: the number of live quads of each triple.
+        # The number of live quads of each triple, counted from the first quad of a named graph on.
         self.named = False
         self._triples: Delta | None = None
         self.occurrences = 0
@@ -258,12 +264,12 @@ class EncodedContent:
 
     @property
     def shape(self) -> tuple[Predicates, bool]:
-        """A key that is equal for contents which select the same quads of a stream."""
+        """A key that is equal for two window contents if they select the same quads of a stream."""
         return self.wanted, self._union
 
     @property
     def content(self) -> dict[IdRow, int]:
-        """The live keys with their occurrence counts."""
+        """The live keys of the window with their occurrence counts."""
         self.encode_waiting()
         self._count(*self.alone)
         return self.counts
@@ -274,13 +280,13 @@ class EncodedContent:
         return len(self.counts) + len(waiting) + len(self.alone) * (len(self.wanted or ()) - 1)
 
     def encode_waiting(self) -> None:
-        """Encode the waiting elements."""
+        """Encode the ``waiting`` elements of the window's content as keys."""
         if self.waiting:
             waiting, self.waiting, self.occurrences = self.waiting, (), 0
             self.add(*waiting)
 
     def _count(self, *subjects: int) -> None:
-        """Move subjects' keys from ``alone`` to ``counts``, as other elements share the subjects."""
+        """Move the keys of subjects from ``alone`` to ``counts``, as other elements share these subjects."""
         for subject in subjects:
             self.counts.update(dict.fromkeys(self._wanted(self.alone.pop(subject)), 1))
 
@@ -288,9 +294,9 @@ class EncodedContent:
         return [key for key in keys if key is not None and (self.wanted is None or key[1] in self.wanted)]
 
     def replace(self, leaving: Sequence[Element], entering: Sequence[Element]) -> None:
-        """Replace all elements by others."""
+        """Replace all elements of the window's content by other elements."""
         if not self.by_text:
-            # Additions come before removals, so that a quad in both causes no change.
+            # Added elements are applied before removed ones, so that a quad in both causes no change.
             self.add(*entering)
             self.remove(*leaving)
             return
@@ -352,7 +358,7 @@ class EncodedContent:
                     changes[key] = -1
 
     def apply(self, keys: Delta) -> None:
-        """Add and remove occurrences of keys."""
+        """Add and remove occurrences of keys in the window's content."""
         counts = self.content
         for key, weight in keys.items():
             before = key in counts
@@ -365,7 +371,7 @@ class EncodedContent:
     # --- its changes ----------------------------------------------------------------------------
 
     def take(self) -> WindowDelta:
-        """Return and reset the delta since the last call, as triples and as quads of named graphs."""
+        """Return and reset the content's delta since the last call, as triples and quads of named graphs."""
         self.encode_waiting()
         changes = self.changes
         if not changes:
@@ -376,14 +382,15 @@ class EncodedContent:
         return self._split(changes)
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
-        """Return the content as of the last `take`, or before the delta ``taken``."""
+        """Return the window's content as of the last `take`, or before the delta ``taken``."""
         changes = self.changes if taken is None else taken
         stayed = [key for key in self.content if key not in changes]
         return stayed + [key for key, weight in changes.items() if weight < 0]
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield every key whose ids are needed: keys in the window first, then keys of the delta."""
-        # The keys in ``alone`` come first, because an update may move them to ``counts`` meanwhile.
+        """Yield every key whose term ids are needed: keys in the window first, then keys of the delta."""
+        # The keys of subjects in one element (``alone``) come first, because an update may move them to
+        # ``counts`` meanwhile.
         for keys in list(self.alone.values()):
             yield from self._wanted(keys)
         yield from list(self.counts)
@@ -430,11 +437,11 @@ class EncodedContent:
         return other
 
     def snapshot(self) -> ContentSnapshot:
-        """Return the content as quads for a checkpoint, because ids are not valid after a restart."""
+        """Return the window's content as quads for a checkpoint, as ids are not valid after a restart."""
         return ContentSnapshot(self._quads(self.content), self._quads(self.changes), self.occurrences)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Fill an empty content from a snapshot.
+        """Fill an empty window content from a snapshot in a checkpoint.
 
         A snapshot of `LiveQuads` comes from another version of the server that used the reference evaluator.
         """

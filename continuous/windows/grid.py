@@ -1,4 +1,4 @@
-"""Step 4 of 8: windows that close on a grid of event time: ``[RANGE w SLIDE s]``, ``[RANGE w STEP s]``."""
+"""Windows on a grid of event time (evaluation step 4 of 8): ``[RANGE w SLIDE s]``, ``[RANGE w STEP s]``."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ class GridState(WindowState):
 
 @dataclass(eq=False, repr=False)
 class GridWindow(WindowOperator):
-    """The window that closed last on the grid of ``slide_ms``.
+    """A window on a grid of event time with step ``slide_ms``; its content is the last closed window.
 
     Window k covers  [t0 + k*slide, t0 + k*slide + width)  and closes when the watermark reaches its end. With
     ``open_closed``, a window covers  (open, close]  and closes only when the watermark has passed its end,
     which the timeline learns from `closes_after`. Without ``t0_ms`` the grid is aligned to the epoch and k
-    may be negative; with ``t0_ms``, k >= 0. With ``past_ms``, a window closes at the same instants, but
-    contains only elements before  close - past_ms.
+    may be negative; with ``t0_ms``, k >= 0. With ``past_ms``, a grid window closes at the same instants, but
+    contains only elements before close - past_ms.
 
         width 10, slide 5       0         5         10        15        20
         k = -1             [----|---------)                            closes at 5
         k =  0                  [---------|---------)                  closes at 10
         k =  1                            [---------|---------)        closes at 15
 
-    The first reported window is the first window that ends after the query's first element or heartbeat.
+    The first reported window of a grid is the first one that ends after the query's first element or
+    heartbeat.
     """
 
     width_ms: int
@@ -57,16 +58,16 @@ class GridWindow(WindowOperator):
 
     def __post_init__(self) -> None:
         self.closes_after = self.open_closed
-        # The visible window closed less than one slide ago.
+        # A window that closed less than one slide ago is still visible.
         self.stay: int = self.width_ms + self.slide_ms + 1
 
     @property
     def closed(self) -> Interval | None:
-        """The bounds of the window that closed last."""
+        """The bounds of the grid's window that closed last."""
         return self.state.closed
 
     def start(self, origin: int) -> None:
-        """Choose the first window: the first window that ends after ``origin``."""
+        """Choose the first window of the grid: the first window that ends after ``origin``."""
         t0 = self.t0_ms or 0
         k = (origin - t0 - self.width_ms) // self.slide_ms + 1
         if self.t0_ms is not None:
@@ -74,11 +75,11 @@ class GridWindow(WindowOperator):
         self.state.next_close = t0 + k * self.slide_ms + self.width_ms
 
     def next_due(self) -> int | None:
-        """Return the instant of the next close."""
+        """Return the instant of the next close on the grid."""
         return self.state.next_close
 
     def advance(self, instant: int) -> bool:
-        """Close the window that ends at ``instant``."""
+        """Close the grid's window that ends at ``instant``."""
         due = self.state.next_close
         if due is None or due > instant:
             return False
@@ -86,16 +87,16 @@ class GridWindow(WindowOperator):
         return True
 
     def closes_by(self, instant: int) -> range:
-        """Return the instants of the closes that are due at or before ``instant``."""
+        """Return the instants of the grid's closes that are due at or before ``instant``."""
         assert self.state.next_close is not None
         return range(self.state.next_close, instant + 1, self.slide_ms)
 
     def first_busy_close(self) -> int | None:
-        """Return the next close whose window contains an element; None if there is no element."""
+        """Return the next close whose window contains an element; None if no element is stored."""
         following = self.state.next_close
         assert following is not None
         for element in chain(self.state.shown, self.state.waiting):
-            # The close of the earliest remaining window that covers the element.
+            # The following value is the close of the earliest remaining window that covers the element.
             after = element.event_time + self.past_ms + (0 if self.closes_after else 1)
             close = following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
             if self._holds(self._ending(close), element.event_time):
@@ -105,7 +106,7 @@ class GridWindow(WindowOperator):
     def next_change(self) -> int | None:
         """Return the next close at which an element enters or leaves the window; None if there is no element.
 
-        If the slide is greater than the width, an element between two windows counts as entering.
+        If a grid's slide is greater than its width, an element between two windows counts as entering.
         """
         state, following = self.state, self.state.next_close
         assert following is not None
@@ -113,22 +114,22 @@ class GridWindow(WindowOperator):
         found = [elements[0].event_time + stay for elements, stay in pairs if elements]
         if not found:
             return None
-        # The first close after that time; for windows (open, close], also a close at that time.
+        # The first close after the end of a grid window; for windows (open, close], also a close at that end.
         after = min(found) + 1 - self.closes_after
         return following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
 
     def skip_to(self, instant: int) -> None:
-        """Skip the closes until ``instant``, at which no element enters or leaves."""
+        """Skip the grid's closes before ``instant``, at which no element enters or leaves."""
         if closes := self.closes_by(instant):
             self._close(closes[-1])
 
     def add(self, element: Element) -> bool:
-        """Store the element for windows that close later; the visible content is unchanged."""
+        """Store the element for windows of the grid that close later; the visible content is unchanged."""
         self.add_all((element,))
         return False
 
     def add_all(self, elements: Sequence[Element]) -> None:
-        """Store elements for windows that close later."""
+        """Store elements for windows of the grid that close later."""
         self.state.waiting.extend(elements)
         self.state.waiting_quads += sum([len(element.statements) for element in elements])
 
@@ -147,7 +148,7 @@ class GridWindow(WindowOperator):
         return True
 
     def state_size(self) -> int:
-        """Return the number of quads in the visible window and in the waiting elements."""
+        """Return the number of quads in the grid's visible window and in the waiting elements."""
         return len(self.live) + self.state.waiting_quads
 
     def _ending(self, close: int) -> Interval:
@@ -161,9 +162,10 @@ class GridWindow(WindowOperator):
     def _close(self, close: int) -> None:
         """Make the window that ends at ``close`` the visible window.
 
-        Windows only move forward: elements before the new window leave, and waiting elements before its end
-            enter. Each element enters and leaves once, however many windows contain it. Additions come before
-            removals, so that quads in both windows stay.
+        A grid's windows only move forward: elements before the new window leave, and waiting elements before
+        its end enter. Each element enters and leaves the visible window once, however many windows of the
+        grid contain it. Additions come before removals, so that quads in both the old and the new window
+        stay.
         """
         state, shown, waiting = self.state, self.state.shown, self.state.waiting
         state.closed, state.next_close = self._ending(close), close + self.slide_ms

@@ -1,4 +1,4 @@
-"""Step 4 of 8: windows that group elements by key: ``[LATEST n BY ?v …]``, ``[SESSION g …]``."""
+"""Windows that group elements by key (evaluation step 4 of 8): ``[LATEST n BY ?v …]``, ``[SESSION g …]``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from .operator import ORDER, WindowOperator, WindowState
 
 @dataclass(slots=True)
 class KeyedState(WindowState):
-    """``held`` maps each key to its elements in order; an element may have several keys."""
+    """State of a LATEST window: ``held`` maps each key to its elements in order.
+
+    An element of a LATEST window may have several keys.
+    """
 
     held: dict[Key, deque[Element]] = field(default_factory=dict)
 
@@ -40,17 +43,17 @@ class LatestWindow(WindowOperator):
         self._keys_of = keys_of
         self.stay = within_ms + 1 if within_ms else None
         self.state: KeyedState = KeyedState()
-        # Event times by (seq, key), in the order in which elements leave; empty without WITHIN.
+        # Event times by (seq, key), in the order in which elements leave; empty for LATEST without WITHIN.
         self._leaving: OrderedDict[tuple[int, Key], int] = OrderedDict()
 
     def next_due(self) -> int | None:
-        """Return the instant at which the oldest element leaves."""
+        """Return the instant at which the oldest element leaves a LATEST window."""
         if self.stay is None or not self._leaving:
             return None
         return next(iter(self._leaving.values())) + self.stay
 
     def advance(self, instant: int) -> bool:
-        """Remove the elements that are too old at ``instant``."""
+        """Remove the elements that are too old at ``instant`` from a LATEST window."""
         left, held = [], self.state.held
         while (due := self.next_due()) is not None and due <= instant:
             (_, key), _ = self._leaving.popitem(last=False)
@@ -61,7 +64,7 @@ class LatestWindow(WindowOperator):
         return bool(left)
 
     def add(self, element: Element) -> bool:
-        """Add the element under each of its keys, and remove the oldest element of a key above n."""
+        """Add the element under each of its keys; of each key, remove the oldest element above n."""
         entered = False
         for key in self._keys_of(element):
             elements = self.state.held.setdefault(key, deque())
@@ -80,7 +83,7 @@ class LatestWindow(WindowOperator):
         return entered
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Insert a late element among the n newest of its keys, if it is new enough."""
+        """Insert a late element among the n newest of its keys, if the element is new enough."""
         self.missed = self.stay is not None and element.event_time + self.stay <= instant
         if self.missed:
             return False
@@ -90,7 +93,7 @@ class LatestWindow(WindowOperator):
         return entered
 
     def restore(self, snapshot: KeyedState) -> None:
-        """Restore the window from a snapshot."""
+        """Restore the LATEST window from a snapshot."""
         super().restore(snapshot)
         if self.stay is not None:
             for key, elements in self.state.held.items():
@@ -104,7 +107,7 @@ class LatestWindow(WindowOperator):
 
 @dataclass(slots=True)
 class SessionState(KeyedState):
-    """``held`` contains the open sessions; ``shown`` is the last reported session, of ``shown_key``."""
+    """State of SESSION: ``held`` has the open sessions; ``shown`` is the last reported session."""
 
     shown: deque[Element] = field(default_factory=deque)
     shown_key: Key | None = None
@@ -114,8 +117,9 @@ class SessionState(KeyedState):
 class SessionWindow(WindowOperator):
     """``[SESSION g PARTITION BY ?v …]``: per key, a run of elements, each less than g after the last element.
 
-    A session closes at its last event time + g. Open sessions are the window's content; if the query reports
-    closes (``on_close``), open sessions are hidden, and a session is the whole content when it closes.
+    A session closes at its last event time + g. The open sessions are the content of a SESSION window; if the
+    query reports closes (``on_close``), open sessions are hidden, and a session is the whole content when it
+    closes.
 
         SESSION 10     10  14    21                  [10 ‥ 31)     closes at 31
                                         32  40       [32 ‥ 50)     closes at 50
@@ -138,7 +142,7 @@ class SessionWindow(WindowOperator):
         return next(iter(self._dues.values()), None)
 
     def advance(self, instant: int) -> bool:
-        """Close the sessions that end by ``instant``; sessions to be reported are queued for `close_next`."""
+        """Close the sessions that end by ``instant``; those to be reported are queued for `close_next`."""
         closing = []
         while (due := self.next_due()) is not None and due <= instant:
             closing.append(self._dues.popitem(last=False)[0])
@@ -150,7 +154,7 @@ class SessionWindow(WindowOperator):
         return bool(closing)
 
     def close_next(self) -> bool:
-        """Make the next closed session the content of the window."""
+        """Make the next closed session the content of the SESSION window."""
         if not self._closing:
             return False
         state = self.state
@@ -170,9 +174,9 @@ class SessionWindow(WindowOperator):
         return bool(keys) and not self.on_close
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Insert a late element into an open session, the session reported last, or a new session still open.
+        """Insert a late element into an open session, the last reported session, or a new open session.
 
-        Sessions that closed earlier stay as they are.
+        Sessions that closed earlier than the last reported one stay as they are.
         """
         changed, at, gap, state = False, element.event_time, self._gap, self.state
         keys = self._keys_of(element)
@@ -194,7 +198,7 @@ class SessionWindow(WindowOperator):
         return changed
 
     def restore(self, snapshot: SessionState) -> None:
-        """Restore the window from a snapshot."""
+        """Restore the SESSION window from a snapshot."""
         super().restore(snapshot)
         self._dues = OrderedDict(
             (key, held[-1].event_time + self._gap) for key, held in self.state.held.items()
@@ -202,7 +206,7 @@ class SessionWindow(WindowOperator):
         self._put_in_order()
 
     def state_size(self) -> int:
-        """Return the number of quads in the window and in hidden sessions."""
+        """Return the number of quads in the SESSION window and in its hidden sessions."""
         waiting = self.state.held.values() if self.on_close else ()
         return len(self.live) + sum(len(element.statements) for held in waiting for element in held)
 

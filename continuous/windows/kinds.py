@@ -1,7 +1,8 @@
-"""The registry of window kinds: text form, closes, and the operator of each kind.
+"""The registry of window kinds: each kind's text in a query, its closes, and its operator.
 
-The built-in kinds are listed here in one table, and `register` adds extension kinds (docs/extending.md). The
-grammar contains the built-in kinds' texts; an extension kind brings a keyword.
+The built-in window kinds are listed in one table, and `register` adds kinds of extensions
+(docs/extending.md). The grammar of query texts contains the built-in window kinds; an extension kind brings a
+keyword.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .sequence import SequenceWindow, StepInput
 _PER_SECOND = 10.0
 """Assumed elements per second of a stream, to estimate the size of a window before it has elements."""
 _PER_ELEMENT = 4.0
-"""Assumed quads per element."""
+"""Assumed quads per element, to estimate the size of a window before it has elements."""
 UNKNOWN_SIZE = 1e6
 """Assumed quads of a window whose kind gives no estimate."""
 
@@ -80,7 +81,7 @@ def unregister(name: str) -> None:
 
 
 def kind_of(spec: WindowSpec) -> WindowKind:
-    """Return the kind of a window."""
+    """Return the registered kind of a window."""
     return _kinds[spec.kind]
 
 

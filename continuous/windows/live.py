@@ -13,10 +13,11 @@ from ..inputs import Element, WindowContent
 
 
 class TimesSnapshot(NamedTuple):
-    """Event times of the triples in a window, each triple written as a quad of the default graph.
+    """Event times of the triples in a window, as stored in a checkpoint.
 
-    ``counts`` has the live occurrences of each triple, and ``latest`` their greatest event time. ``touched``
-    has the previous event time of each triple that has changed since the last evaluation.
+    Each triple is written as a quad of the default graph. ``counts`` has the live occurrences of each triple
+    of the window, and ``latest`` their greatest event time. ``touched`` has the previous event time of each
+    triple that has changed since the last evaluation.
     """
 
     counts: QuadNumbers
@@ -25,11 +26,12 @@ class TimesSnapshot(NamedTuple):
 
 
 class ContentSnapshot(NamedTuple):
-    """The visible content of a window.
+    """The visible content of a window, as stored in a checkpoint.
 
-    ``counts`` has the occurrences of each quad, and ``changes`` the delta that no evaluation has read.
-    ``occurrences`` also counts quads that no query reads. ``latest`` has the greatest event times if the
-    content consists of quads. ``times`` has the event times of triples if the query reads them.
+    ``counts`` has the number of occurrences of each quad in the window, and ``changes`` the delta that no
+    evaluation has read. ``occurrences`` also counts quads in the window that no query reads. ``latest`` has
+    the greatest event time of each quad if the window content consists of quads, not of ids. ``times`` has
+    the event times of the window's triples if the query reads them.
     """
 
     counts: QuadNumbers
@@ -42,9 +44,10 @@ class ContentSnapshot(NamedTuple):
 class LiveQuads:
     """The RDF merge of a window's elements: each live quad once, however many elements contain it.
 
-    A quad enters with its first occurrence and leaves with its last one (semantics, section 1). The greatest
-    event time of the live occurrences is stored with the quad. Occurrences leave in the order of event times,
-    so that time never needs to be recomputed: a leaving occurrence is never newer than a staying one.
+    A quad enters a window with its first occurrence and leaves with its last one (semantics, section 1). The
+    greatest event time of a quad's live occurrences in the window is stored with the quad. Occurrences of a
+    quad leave a window in the order of event times, so that time never needs to be recomputed: a leaving
+    occurrence is never newer than a staying one.
     """
 
     def __init__(self) -> None:
@@ -73,7 +76,7 @@ class LiveQuads:
                     del counts[quad], self._latest[quad]
 
     def replace(self, leaving: Sequence[Element], entering: Sequence[Element]) -> None:
-        """Replace all elements by others."""
+        """Replace all elements of the window's content by others."""
         self.add(*entering)
         self.remove(*leaving)
 
@@ -86,12 +89,12 @@ class LiveQuads:
         return len(self._latest)
 
     def snapshot(self) -> ContentSnapshot:
-        """Return the content for a checkpoint."""
+        """Return the window's content for a checkpoint."""
         counts, latest = QuadNumbers(self._counts), QuadNumbers(self._latest)
         return ContentSnapshot(counts, QuadNumbers(), self.occurrences, latest)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Fill an empty content from a snapshot."""
+        """Fill an empty window content from a snapshot in a checkpoint."""
         if snapshot.latest is None:
             raise ValueError("its windows were written by another kind of evaluator")
         self._counts, self._latest = dict(snapshot.counts), dict(snapshot.latest)

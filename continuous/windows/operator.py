@@ -1,4 +1,4 @@
-"""Step 4 of 8: windows, the stream-to-relation operators over event time.
+"""Step 4 of 8 of query evaluation: windows, the stream-to-relation operators over event time.
 
 This module has the base class of all window operators, and the windows NOW, RANGE and ALL.
 """
@@ -19,17 +19,17 @@ from .encoded import EncodedContent
 from .live import ContentSnapshot, LiveQuads
 
 LiveContent: TypeAlias = LiveQuads | EncodedContent
-"""The content of a window, as quads or as term ids."""
+"""The content of a window, either as quads or as term ids."""
 EVENT_TIME = attrgetter("event_time")
 ORDER = attrgetter("event_time", "seq")
-"""The order of the elements of a stream."""
+"""The order of the elements of a stream: by event time, then by sequence number."""
 
 
 @dataclass(slots=True)
 class WindowState:
     """The state of a window: plain values, and deques of elements. ``content`` is set only in a checkpoint.
 
-    The parameters of a window (widths, bounds, counts) come from the registration instead.
+    A window's parameters (width, bounds, count) are not part of its state but come from the registration.
     """
 
     content: ContentSnapshot | None = None
@@ -42,8 +42,8 @@ class WindowOperator:
     """One window on one stream: maps the elements of the stream to a content at the current instant.
 
     The timeline calls `start` once at the query's first instant, `advance` with instants that never decrease,
-    `add` with an element whose event time is the current instant, and `admit` with a late element. A subclass
-    overrides only what differs from `AllWindow`, in which elements stay forever.
+    `add` with an element whose event time is the current instant, and `admit` with a late element. A window
+    operator overrides only what differs from `AllWindow`, in which elements stay forever.
 
     Attributes:
         closes: True for windows with closes (grids, batches, counted steps), which on-window-close reports.
@@ -55,7 +55,7 @@ class WindowOperator:
             attribute.
         stay: the time in milliseconds from an element's event time to its latest removal; None if elements do
             not leave by time.
-        state: the state of the window besides its content; None if the window starts empty after a restart.
+        state: the state of the window besides its content; None for a window that is empty after a restart.
         live: the visible content and its delta. The query sets this attribute.
     """
 
@@ -76,37 +76,37 @@ class WindowOperator:
         """Start the window at ``origin``, the event time of the query's first element or heartbeat."""
 
     def next_due(self) -> int | None:
-        """Return the next instant at which time alone changes the content or closes a window, or None."""
+        """Return the next instant at which time alone changes or closes the window; None without one."""
         return None
 
     def advance(self, instant: int) -> bool:
-        """Apply expiries and closes that are due at ``instant``; return True if content or closes changed."""
+        """Apply expiries and closes due at ``instant``; return True if the window changed or closed."""
         return False
 
     def add(self, element: Element) -> bool:
         """Add an element at its event time; return True if the element entered the visible content.
 
         A window that closes by count returns False, and queues its closes for `close_next`, because each
-        close is reported separately.
+        close of the window is reported separately.
         """
         self.live.add(element)
         return True
 
     def add_all(self, elements: Sequence[Element]) -> None:
-        """Add elements of one event time, or of several event times before the next close."""
+        """Add elements to the window, of one event time, or of several event times before the next close."""
         for element in elements:
             self.add(element)
 
     def close_next(self) -> bool:
-        """Apply the next queued close; return False if no close is queued."""
+        """Apply the window's next queued close; return False if no close is queued."""
         return False
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Add an element that is older than ``instant``; return True if the visible content changed."""
+        """Add a late element, older than ``instant``; return True if the visible window content changed."""
         return self.add(element)
 
     def state_size(self) -> int:
-        """Return the number of stored quads, including quads of windows that are still open."""
+        """Return the number of quads that the window stores, including quads of windows still open."""
         return len(self.live)
 
     def snapshot(self) -> Any:
@@ -114,7 +114,7 @@ class WindowOperator:
         return None if self.state is None else replace(self.state, content=self.live.snapshot())
 
     def restore(self, snapshot: Any) -> None:
-        """Restore an empty window of the same declaration from the value of `snapshot`."""
+        """Restore an empty window of the same declaration from the result of `snapshot`."""
         self.live.restore(snapshot.content)
         self.state = copy(snapshot)
         self.state.content = None
@@ -128,7 +128,7 @@ class WindowOperator:
 
 @dataclass(slots=True)
 class RangeState(WindowState):
-    """``elements`` contains the live elements in order."""
+    """State of RANGE: ``elements`` contains the live elements in order."""
 
     elements: deque[Element] = field(default_factory=deque)
 
@@ -137,24 +137,25 @@ class RangeWindow(WindowOperator):
     """``[RANGE w]`` and ``[NOW]``: the elements of the last ``width_ms`` milliseconds.
 
     The content at t has the elements with  t - width_ms <= event_time <= t  (2011 paper, section 3.2); NOW
-    has width 0. With ``open_start``, the bounds are  t - width_ms < event_time <= t.
+    has width 0. With ``open_start``, a RANGE window has the elements with t - width_ms < event_time <= t.
 
         event_time  10        20
         RANGE 5     [10 .. 15]   leaves at 16          with open_start   [10 .. 14]   leaves at 15
     """
 
     def __init__(self, width_ms: int, *, open_start: bool = False) -> None:
-        # An element of event time e leaves at e + stay. [NOW] covers one instant under both kinds of bounds.
+        # An element of event time e leaves a RANGE window at e + stay. [NOW] covers one instant under both
+        # kinds of bounds.
         self.stay: int = max(1, width_ms if open_start else width_ms + 1)
         self.state: RangeState = RangeState()
 
     def next_due(self) -> int | None:
-        """Return the instant at which the oldest element leaves."""
+        """Return the instant at which the oldest element leaves the RANGE window."""
         elements = self.state.elements
         return elements[0].event_time + self.stay if elements else None
 
     def advance(self, instant: int) -> bool:
-        """Remove the elements that are too old at ``instant``."""
+        """Remove the elements that are too old at ``instant`` from the RANGE window."""
         elements, left = self.state.elements, []
         while elements and elements[0].event_time + self.stay <= instant:
             left.append(elements.popleft())
@@ -162,17 +163,17 @@ class RangeWindow(WindowOperator):
         return bool(left)
 
     def add(self, element: Element) -> bool:
-        """Add the element, which enters at its event time."""
+        """Add the element, which enters the RANGE window at its event time."""
         self.add_all((element,))
         return True
 
     def add_all(self, elements: Sequence[Element]) -> None:
-        """Add elements, which enter at their event time."""
+        """Add elements, which enter the RANGE window at their event time."""
         self.state.elements.extend(elements)
         self.live.add(*elements)
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Add a late element if the window still covers its event time."""
+        """Add a late element if the RANGE window still covers its event time."""
         self.missed = element.event_time + self.stay <= instant
         if self.missed:
             return False
@@ -183,7 +184,7 @@ class RangeWindow(WindowOperator):
 
 @dataclass(slots=True)
 class PastState(RangeState):
-    """``waiting`` contains the elements that enter later, in order."""
+    """State of ``[RANGE a TO b]``: ``waiting`` contains the elements that enter later, in order."""
 
     waiting: deque[Element] = field(default_factory=deque)
 
@@ -217,16 +218,16 @@ class PastWindow(RangeWindow):
         return super().advance(instant) or bool(entering)
 
     def add(self, element: Element) -> bool:
-        """Queue the element until it is old enough; the visible content is unchanged."""
+        """Queue the element until it is old enough to enter; the window's visible content is unchanged."""
         self.state.waiting.append(element)
         return False
 
     def add_all(self, elements: Sequence[Element]) -> None:
-        """Queue elements until they are old enough."""
+        """Queue elements until they are old enough to enter ``[RANGE a TO b]``."""
         self.state.waiting.extend(elements)
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Queue a late element, or add it to the content if the window covers its event time now."""
+        """Queue a late element, or add it to the window if this covers its event time now."""
         if element.event_time + self._past <= instant:
             return super().admit(element, instant)
         self.missed = False
@@ -234,12 +235,15 @@ class PastWindow(RangeWindow):
         return False
 
     def state_size(self) -> int:
-        """Return the number of quads in the window and in waiting elements."""
+        """Return the number of quads in the window and in the elements waiting to enter."""
         return len(self.live) + sum(len(element.statements) for element in self.state.waiting)
 
 
 class AllWindow(WindowOperator):
-    """``[ALL]``: all elements since registration. The state is unbounded, and EXPLAIN warns of that."""
+    """The window ``[ALL]``: all elements since the registration of the query.
+
+    The state of an ``[ALL]`` window is unbounded, and EXPLAIN warns of that.
+    """
 
     def __init__(self) -> None:
         self.state: WindowState = WindowState()

@@ -34,14 +34,14 @@ from .sequence import SequenceState, SequenceWindow, StepInput
 from .window_delta import WindowKey
 
 ContentOf = Callable[[NamedNode], LiveContent]
-"""Returns a new empty content for the window of the given name."""
+"""A function that returns a new empty content for the window of the given name."""
 StreamsOf = Callable[[str], Sequence[str] | None]
-"""Returns the streams that static data bind to a window's stream variable; None for every stream."""
+"""A function that returns the streams to which static data bind a window's stream variable; None for all."""
 
 
 @dataclass(slots=True)
 class StreamView:
-    """A query's view of one of its streams: the stream's time, and the windows on the stream."""
+    """A query's view of one of its streams: the stream's time and activity, and the windows on it."""
 
     lateness: int
     time: StreamTime = StreamTime()
@@ -50,20 +50,23 @@ class StreamView:
     operators: list[WindowOperator] = field(default_factory=list, init=False, compare=False)
 
     def watermark(self) -> int | None:
-        """Return the stream's watermark under this query's lateness."""
+        """Return the stream's watermark under the lateness that the query's registration chose."""
         return self.time.watermark(self.lateness)
 
 
 Transaction: TypeAlias = tuple[int, StreamView, Sequence[Element]]
-"""Elements of one push with one event time; without elements, the instants up to that time may be
-processed."""
+"""A stream's elements of one push with one event time.
+
+A transaction without elements says that the instants up to its time may be processed.
+"""
 
 
 class FirstElements(NamedTuple):
-    """The first elements that a timeline received.
+    """The point in the input at which a query's timeline received its first elements.
 
-    ``newest`` is the greatest event time that was accepted before these elements. ``place`` is equal for
-    timelines that have received the same inputs from the beginning; None if that is unknown.
+    ``newest`` is the greatest event time that the stream had accepted before the timeline's first elements.
+    ``place`` is equal for timelines of queries that have received the same inputs from the beginning; None if
+    the place is unknown.
     """
 
     newest: int
@@ -71,11 +74,12 @@ class FirstElements(NamedTuple):
 
 
 class TimelineSnapshot(NamedTuple):
-    """The state of a query's timeline.
+    """The state of a query's timeline in a checkpoint.
 
-    ``streams`` is by IRI in text order, and ``windows`` by (window, stream) with each operator's snapshot.
-    ``orders`` and ``pushes`` give, for each element ``waiting`` for the watermark, the index of its stream
-    and the number of its push. ``quiet_until`` is the instant until which AFTER suppresses events.
+    ``streams`` maps IRIs to stream views in text order; ``windows`` has (window, stream) with each operator's
+    snapshot. ``orders`` and ``pushes`` give, for each element ``waiting`` for the watermark, the index of its
+    stream and the number of its push. ``quiet_until`` is the instant until which the query's AFTER clause
+    suppresses events.
     """
 
     streams: dict[str, StreamView]
@@ -115,12 +119,12 @@ RECORDS = {
     "TimesSnapshot": TimesSnapshot,
     "TriplesSnapshot": TriplesState,
 }
-"""The classes of a timeline's snapshot, by their names in checkpoints."""
+"""The classes of objects in a timeline's snapshot, by their names in checkpoints."""
 
 
 @dataclass(eq=False)
 class QueryWindows:
-    """The window operators of one query.
+    """The window operators of one query's windows.
 
     Attributes:
         operators: the window operators by (window, stream) in text order; a window on a stream variable has
@@ -139,7 +143,7 @@ class QueryWindows:
 
     @property
     def slide(self) -> bool:
-        """True if no window has closes, and every element enters its windows at its event time."""
+        """True if the query's windows have no closes, and elements enter them at their event time."""
         kinds = [kind_of(window.spec) for window in self.declarations]
         return not any(kind.closes or kind.waits for kind in kinds)
 
@@ -147,7 +151,7 @@ class QueryWindows:
         return iter(self.operators.values())
 
     def streams_of(self, declaration: WindowDeclaration) -> Sequence[str] | None:
-        """Return the present streams of a window; None for every stream."""
+        """Return the streams that a window reads now; None if it reads every stream."""
         if isinstance(declaration.stream, NamedNode):
             return (declaration.stream.value,)
         return None if self._streams_of is None else self._streams_of(declaration.name.value)
@@ -164,7 +168,7 @@ class QueryWindows:
         kind = kind_of(declaration.spec)
         operator = kind.operator(declaration.spec, self._t0_ms, self._open_closed)
         operator.on_close = self._on_close
-        # A session's content slides, unless the query reports closes.
+        # A session's content changes with each element, unless the query reports closes of sessions.
         operator.closes = kind.closes and (self._on_close or not kind.waits)
         if isinstance(operator, StepInput):
             operator.sequence = next(
@@ -180,13 +184,17 @@ class QueryWindows:
         view.operators.append(operator)
         self.operators[(declaration.name.value, iri)] = operator
         key = (declaration.name, None if isinstance(declaration.stream, NamedNode) else NamedNode(iri))
-        # The list is replaced, because a suspended evaluation continues with the old list.
+        # The list of contents is replaced by a new list, because a suspended evaluation continues with the
+        # old one.
         self.contents = [*self.contents, (key, operator.live)]
         return operator
 
     @property
     def shape(self) -> Hashable | None:
-        """A key that is equal for windows with equal contents under equal inputs; None if that is unknown."""
+        """A key that is equal for queries' windows which have equal contents under equal inputs.
+
+        None means that equal contents are not guaranteed.
+        """
         if not all(
             isinstance(each.stream, NamedNode) and each.spec.sequence is None for each in self.declarations
         ):
@@ -198,10 +206,10 @@ class QueryWindows:
 
     @property
     def standing(self) -> list[tuple[int | None, Interval | None, Delta]]:
-        """The facts that may still differ between windows of equal `shape` and content.
+        """The facts in which two queries' windows of equal `shape` and content may still differ.
 
-        For each window: the instant of its next change, the bounds of its last close, and the delta that no
-            evaluation has read.
+        For each window of the query: the instant of its next change, the bounds of its last close, and the
+        delta that no evaluation has read.
         """
         found = []
         for operator in self:
@@ -211,38 +219,38 @@ class QueryWindows:
 
     @property
     def stay(self) -> int | None:
-        """The longest time that an element stays in a window; None if a window keeps elements forever."""
+        """The longest time in milliseconds that an element stays in a window; None if it stays forever."""
         stays = [operator.stay for operator in self if operator.stay is not None]
         return max(stays) if len(stays) == len(self.operators) else None
 
     @property
     def empty(self) -> bool:
-        """True if no window contains a visible quad."""
+        """True if no window of the query contains a visible quad."""
         return not any(operator.live.occurrences for operator in self)
 
     @property
     def closes_after(self) -> bool:
-        """True if closes and periodic reports are due only once the watermark has passed them."""
+        """True if closes and periodic reports are due only once the query's watermark has passed them."""
         return self._open_closed or any(operator.closes_after for operator in self)
 
     @property
     def grids(self) -> list[GridWindow]:
-        """The windows that close on a grid of time."""
+        """The query's windows that close on a grid of event time."""
         return [operator for operator in self if isinstance(operator, GridWindow)]
 
     def empty_until(self, until: int) -> int:
-        """Return the instant, at most ``until``, to which empty windows stay empty without new elements."""
+        """Return until when, at most ``until``, empty windows stay empty without new elements."""
         busy = [
             due - 1
             for each in self
             if (due := each.first_busy_close() if isinstance(each, GridWindow) else each.next_due())
             is not None
         ]
-        # A window (open, close] includes the elements at its end, and closes only after that instant.
+        # A window (open, close] includes the elements at its end, and closes only after that end.
         return min([until - 1 if self.closes_after else until, *busy])
 
     def unchanged_until(self, until: int) -> int:
-        """Return the last instant, at most ``until``, up to which no content changes without new elements."""
+        """Return until when, at most ``until``, no window's content changes without new elements."""
         changes = [
             due - 1
             for each in self
@@ -251,7 +259,7 @@ class QueryWindows:
         return min([until - 1 if self.closes_after else until, *changes])
 
     def closes_by(self, end: int) -> list[range]:
-        """Return, for each grid window, the instants of its closes up to ``end``."""
+        """Return, for each grid window of the query, the instants of its closes up to ``end``."""
         return [grid.closes_by(end) for grid in self.grids]
 
     def close_next(self) -> list[WindowOperator]:
@@ -269,11 +277,11 @@ class QueryWindows:
         self._content_of = self._streams_of = None
 
     def size(self) -> int:
-        """Return the number of stored quads."""
+        """Return the number of quads that the query's windows store."""
         return sum(operator.state_size() for operator in self)
 
     def restore(self, snapshot: TimelineSnapshot, views: Mapping[str, StreamView]) -> None:
-        """Restore the windows from a snapshot; ``views`` must not have windows yet."""
+        """Restore the query's windows from a snapshot; the streams ``views`` must not have windows yet."""
         declared = {each.name.value: each for each in self.declarations}
         self.operators, self.contents = {}, []
         for (window, stream), kept in snapshot.windows:
@@ -283,7 +291,7 @@ class QueryWindows:
                 operator.restore(kept)
 
     def fork(self) -> QueryWindows:
-        """Return independent copies of the windows."""
+        """Return independent copies of the query's windows."""
         other = copy(self)
         other.operators = {key: operator.fork() for key, operator in self.operators.items()}
         other.contents = [
@@ -296,10 +304,10 @@ class QueryWindows:
 class InputOrder:
     """The streams of one query, in text order, and the elements that wait for the query's watermark.
 
-    ``late`` counts dropped late elements, ``behind`` counts elements that were behind other streams.
-    ``missed`` has admitted late elements that no window could add, until the router has counted them. The
-    ``heap`` has the waiting elements as (event time, index of the stream, seq, push, element); a push is
-    identified by the seq of its first element.
+    ``late`` counts dropped late elements, ``behind`` counts elements that arrived in order after the query
+    had passed their event time. ``missed`` has admitted late elements that no window could add and the router
+    has not counted yet. The ``heap`` has the elements that wait for the query's watermark as (event time,
+    index of the stream, seq, push, element); a push is identified by the seq of its first element.
     """
 
     views: dict[str, StreamView] = field(default_factory=dict)
@@ -317,7 +325,7 @@ class InputOrder:
 
     @property
     def is_fresh(self) -> bool:
-        """True before the first input."""
+        """True before the query's first input."""
         untouched = all(view == StreamView(view.lateness) for view in self.views.values())
         return untouched and not self.taken and not self.heap
 
@@ -340,16 +348,16 @@ class InputOrder:
         return view.watermark() if view is not None and view.active else None
 
     def __len__(self) -> int:
-        """Return the number of elements that wait for the watermark."""
+        """Return the number of elements that wait for the query's watermark."""
         return len(self.heap)
 
     @property
     def next_at(self) -> int | None:
-        """The event time of the next waiting element."""
+        """The event time of the next element that waits for the query's watermark."""
         return self.heap[0][0] if self.heap else None
 
     def accept(self, view: StreamView, event: StreamInput, instant: int | None) -> list[Element]:
-        """Queue an input's elements; return the elements older than ``instant`` in time order."""
+        """Queue an input's elements; return the elements older than ``instant``, in time order."""
         view.time = event.after
         if not isinstance(event, Arrival):
             view.active, view.idle = view.active or isinstance(event, Advance), isinstance(event, Idle)
@@ -367,8 +375,8 @@ class InputOrder:
             if is_late and not event.admit_late:
                 self.late += 1
             elif instant is not None and at < instant:
-                # An element that is not late is in order on its stream, but the query has passed its event
-                # time.
+                # An element that arrives in order on its stream may still be older than the instant that the
+                # query has reached.
                 self.behind += not is_late
                 late.append(element)
             else:
@@ -376,7 +384,7 @@ class InputOrder:
         return sorted(late, key=ORDER)
 
     def take(self) -> tuple[StreamView, list[Element]]:
-        """Remove and return all waiting elements of the next push with one event time, and their stream."""
+        """Remove and return the waiting elements of the next push and event time, with their stream."""
         event_time, order, _, push, element = heapq.heappop(self.heap)
         elements = [element]
         while self.heap and self.heap[0][:2] == (event_time, order) and self.heap[0][3] == push:
@@ -384,7 +392,7 @@ class InputOrder:
         return next(islice(self.views.values(), order, None)), elements
 
     def in_order(self, event: Arrival, instant: int | None) -> bool:
-        """True if elements of the only stream are in order, and none has to wait for the watermark."""
+        """Return True if the query's only stream is in order and no element must wait for the watermark."""
         if instant is None or self.heap or len(self.views) != 1:
             return False
         at = instant
@@ -398,10 +406,10 @@ class InputOrder:
         return after.watermark(lateness) == at
 
     def gather(self, events: Sequence[StreamInput], instant: int) -> tuple[list[Transaction], list[int]]:
-        """Return the transactions that the first inputs release, and their number after each input.
+        """Return the transactions that the first inputs release, and how many each input completes.
 
-        The transactions end before an input with elements older than ``instant`` or than an earlier
-        transaction. A transaction without elements stands for the instants up to the watermark.
+        The list of transactions ends before an input with elements older than ``instant`` or than an earlier
+        transaction. A transaction without elements stands for the instants up to the query's watermark.
         """
         given: list[Transaction] = []
         ends: list[int] = []
@@ -433,7 +441,7 @@ class InputOrder:
         return given, ends
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
-        """Restore the streams from a snapshot; the caller adds the windows to the streams."""
+        """Restore the query's streams from a snapshot; the caller adds the windows to the streams."""
         self.views = {stream: replace(view) for stream, view in snapshot.streams.items()}
         self.first = snapshot.first
         self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
@@ -443,7 +451,7 @@ class InputOrder:
         ]
 
     def fork(self) -> InputOrder:
-        """Return an independent copy of the streams; the caller adds the windows to the streams."""
+        """Return an independent copy of the query's streams; the caller adds the windows to the streams."""
         other = copy(self)
         other.views, other.heap = {each: replace(view) for each, view in self.views.items()}, list(self.heap)
         other.missed = []

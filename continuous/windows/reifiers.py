@@ -15,7 +15,7 @@ class WindowReifiers:
     """Renames reifiers in the deltas of one query's windows, from a window's first reifier on."""
 
     def __init__(self, coder: ElementCoder, *, union: bool, asserts: Callable[[WindowKey], bool]) -> None:
-        """``asserts`` says whether annotated triples of a window count as asserted."""
+        """The function ``asserts`` says whether annotated triples of a window count as asserted."""
         self._coder = coder
         self._union = union
         self._asserts = asserts
@@ -23,7 +23,7 @@ class WindowReifiers:
         self._times: dict[WindowKey, dict[IdRow, int]] = {}
 
     def take(self, key: WindowKey, content: EncodedWindow) -> WindowDelta:
-        """Return the delta of a window since the last call, with canonical reifiers from the first one on."""
+        """Return a window's delta since the last call, with canonical names once there are reifiers."""
         taken = content.take()
         if taken is NOTHING or not self._coder.met_reifier:
             return taken
@@ -32,7 +32,7 @@ class WindowReifiers:
         if canonical is None or renamed is None:
             if not any(each[1] == coder.reifies for each in taken.keys):
                 return taken
-            # The earlier content had no reifiers, so the plan has received it unchanged.
+            # The window's earlier content had no reifiers, so the plan has received it with unchanged names.
             earlier = content.before(taken.keys)
             canonical = CanonicalReifiers(self._asserts(key), map(coder.quad, earlier))
             renamed = EncodedContent(coder, union=self._union)
@@ -48,7 +48,7 @@ class WindowReifiers:
     def take_times(self, key: WindowKey, content: TimedContent) -> Turned:
         """Return the triples of a window whose event time changed; called after `take`.
 
-        For a window with reifiers, which is rare, all event times are compared.
+        For a window with reifiers, which is rare, all triples' event times are compared with those before.
         """
         turned = content.take_times()
         known = self._times.pop(key, None)
@@ -64,7 +64,7 @@ class WindowReifiers:
         return {row: (known.get(row), now.get(row)) for row in rows}
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the triples whose event times are stored."""
+        """Yield the triples of windows whose event times are stored."""
         for times in list(self._times.values()):
             yield from list(times)
 

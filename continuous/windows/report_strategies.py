@@ -1,4 +1,4 @@
-"""The kinds of report: each decides which events in windows cause an evaluation."""
+"""The kinds of report policies: each decides which events in windows cause an evaluation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..algebra.reports import ReportKind
 
 @dataclass(frozen=True, slots=True)
 class ReportStrategy:
-    """The decisions of one kind of report.
+    """The decisions of one kind of report policy.
 
     Attributes:
         wants: decides whether to evaluate at an instant, from three facts: a content changed, a window
             closed, a periodic report is due.
         corrects: decides whether late elements cause an evaluation at the current instant, from two facts: a
-            content changed, a window closed. Otherwise a change revises the last evaluation of the changed
-            content.
+            content changed, a window closed. If late elements cause no evaluation, a change by them revises
+            the last evaluation of the changed content.
         at_changes: True if each change of a content is evaluated, also over empty windows, and the first
             heartbeat too.
         at_closes: True if each close of a window is evaluated, also several closes at one instant.

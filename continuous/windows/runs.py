@@ -11,16 +11,16 @@ from ..algebra.reports import EmptyReportRun, Report
 from .query_streams import QueryWindows
 
 AskSilent: TypeAlias = Callable[[], bool]
-"""Returns True if another evaluation over the same contents would emit nothing."""
+"""A function that returns True if another evaluation over the same window contents would emit nothing."""
 
 
 def never() -> bool:
-    """Return False: any evaluation may emit an event."""
+    """Return False, because any evaluation over unchanged windows may emit an event."""
     return False
 
 
 def always() -> bool:
-    """Return True: no evaluation emits an event."""
+    """Return True, because no evaluation over unchanged windows emits an event."""
     return True
 
 
@@ -29,8 +29,8 @@ class ReportSchedule:
     """The future closes of a query's windows, and its future periodic reports.
 
     Attributes:
-        next_report: the instant of the next periodic report; None for other kinds of report and before the
-            start.
+        next_report: the instant of the next periodic report; None for report policies that are not periodic,
+            and before the start.
     """
 
     _windows: QueryWindows
@@ -38,13 +38,13 @@ class ReportSchedule:
     next_report: int | None = None
 
     def start(self, origin: int) -> None:
-        """Choose the first periodic report: the first report after ``origin``."""
+        """Choose the first periodic report of a query: the first one after ``origin``."""
         if every := self._report.every_ms:
             t0 = self._report.t0_ms
             self.next_report = t0 + ((origin - t0) // every + 1) * every
 
     def take_report(self, at: int) -> bool:
-        """Consume the periodic report that is due at an instant; return False if none is due."""
+        """Consume the periodic report that is due at an instant; return False if no report is due."""
         due = self.next_report is not None and self.next_report <= at
         if due:
             assert self.next_report is not None
@@ -52,7 +52,7 @@ class ReportSchedule:
         return due
 
     def skip_to(self, end: int) -> None:
-        """Skip the closes and reports until ``end``, before which no window's content changes."""
+        """Skip the closes and periodic reports until ``end``, before which no window's content changes."""
         for grid in self._windows.grids:
             grid.skip_to(end)
         if self.next_report is not None:
@@ -60,10 +60,11 @@ class ReportSchedule:
             self.next_report += len(range(self.next_report, end + 1, every)) * every
 
     def empty_run(self, at: int, until: int, most: int) -> EmptyReportRun | None:
-        """Return the run of empty reports from ``at`` on, if at least ``most`` reports follow the first one.
+        """Return the run of empty reports from ``at`` on; None if it has fewer than ``most`` further reports.
 
-        Every window is empty now, and no window gets an element before the end of the run, so all reports are
-        equal. A month of silence under a slide of one second is therefore one step instead of millions.
+        All reports of the run are equal, because all windows are empty and get no element before the run's
+        end. A month of silence under a slide of one second is therefore one run of empty reports instead of
+        millions of evaluations.
         """
         due = self._due_by(self._windows.empty_until(until))
         number = sum(map(len, due))
@@ -73,8 +74,9 @@ class ReportSchedule:
         """Return the future closes and reports up to ``until`` at which no content changes.
 
         Returns:
-            The last close before the next periodic report, since such closes are not evaluated; an instant
-            right before the last evaluation; the number of evaluations up to that instant.
+            The last close before the next periodic report, since a query with periodic reports does not
+            evaluate closes; an instant right before the last evaluation; the number of evaluations up to that
+            instant.
         """
         windows, report = self._windows, self.next_report
         if report is None and not any(windows.closes_by(until)):
@@ -86,22 +88,22 @@ class ReportSchedule:
         return unreported, before, number_of_instants(self._due_by(before)) if before < end else 0
 
     def _due_by(self, end: int) -> list[range]:
-        """Return the instants up to ``end`` at which evaluations are due."""
+        """Return the instants up to ``end`` at which evaluations by closes or periodic reports are due."""
         if self.next_report is None:
             return self._windows.closes_by(end)
         return [range(self.next_report, end + 1, self._report.every_ms)]
 
 
 def _last(runs: Sequence[range], default: int) -> int:
-    """Return the last instant of some ranges, or ``default`` if all ranges are empty."""
+    """Return the last instant in some ranges of instants; ``default`` if all ranges are empty."""
     return max((run[-1] for run in runs if run), default=default)
 
 
 def number_of_instants(runs: Sequence[range]) -> int:
-    """Return the number of different instants in some ranges, without a loop over the instants.
+    """Return the number of different instants in some ranges, without a loop.
 
-    The method is inclusion and exclusion, so the cost depends on the number of ranges and not on their
-    lengths.
+    Different instants are counted by inclusion and exclusion, so the cost depends on the number of ranges,
+    not on their lengths.
     """
     kept: list[range] = []
     for run in sorted(filter(None, runs), key=lambda run: (run.step, -len(run))):
@@ -114,12 +116,12 @@ def number_of_instants(runs: Sequence[range]) -> int:
 
 
 def _contains(outer: range, inner: range) -> bool:
-    """Return True if each instant of ``inner`` is in ``outer``."""
+    """Return True if each instant of range ``inner`` is in range ``outer``."""
     return inner[0] in outer and inner[-1] in outer and (len(inner) == 1 or inner.step % outer.step == 0)
 
 
 def _common(one: range, other: range) -> range:
-    """Return the instants in both ranges, which form a range again."""
+    """Return the instants that are in both ranges, which form a range again."""
     divisor = gcd(one.step, other.step)
     distance, remainder = divmod(other.start - one.start, divisor)
     if remainder:

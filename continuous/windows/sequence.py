@@ -30,11 +30,12 @@ _BEFORE: Order = (NEVER, 0, 0)
 
 @dataclass(slots=True)
 class SequenceState(WindowState):
-    """The elements of a sequence window, and how far matches are complete.
+    """The stored elements of a SEQ window, and up to which instant matches are known.
 
-    ``elements`` have the indexes of their streams. ``now`` is the instant of the content, and ``done`` the
-    instant up to which time has completed matches. For SKIP, ``taken`` maps each key to the last element of
-    the key's last match, and ``before`` is the value of ``taken`` before ``now``.
+    The stored ``elements`` of a SEQ window are pairs of the index of the stream and the element. ``now`` is
+    the instant of the SEQ window's content, and ``done`` the instant up to which NOT steps are decided by
+    time. For SEQ with SKIP, ``taken`` maps each key to the last element of the key's last match, and
+    ``before`` is the value of ``taken`` before ``now``.
     """
 
     elements: list[tuple[int, Element]] = field(default_factory=list)
@@ -45,7 +46,10 @@ class SequenceState(WindowState):
 
 
 class SequenceWindow(WindowOperator):
-    """The matches of a SEQ block at the instant at which they complete; ``name`` is the window's name."""
+    """The SEQ window: matches of a SEQ block at the instant at which they complete.
+
+    ``name`` is the name of the SEQ window.
+    """
 
     def __init__(self, sequence: SequenceOf) -> None:
         self.state: SequenceState = SequenceState()
@@ -55,7 +59,7 @@ class SequenceWindow(WindowOperator):
         self._shown: dict[Match, Element] = {}
 
     def next_due(self) -> int | None:
-        """Return the instant at which matches leave, or at which time completes a match."""
+        """Return the instant at which matches leave the SEQ window, or at which time completes a match."""
         if self._shown:
             return self.state.now + 1
         return self._matches.next_completion(self.state.done)
@@ -72,15 +76,15 @@ class SequenceWindow(WindowOperator):
         return changed
 
     def add(self, element: Element) -> bool:
-        """Add an element of the first stream."""
+        """Add an element of the SEQ block's first stream."""
         return self.take(0, element, element.event_time)
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Add a late element of the first stream, which may complete matches now or later."""
+        """Add a late element of the SEQ block's first stream, which may complete matches now or later."""
         return self.take(0, element, instant)
 
     def take(self, place: int, element: Element, instant: int) -> bool:
-        """Add an element of the stream with index ``place``; return True if the content changed."""
+        """Add an element of the SEQ block's stream number ``place``; return True if the content changed."""
         state, matches = self.state, self._matches
         changed = instant > state.now and self._move_to(instant)
         if element.event_time < instant - matches.within:
@@ -96,16 +100,16 @@ class SequenceWindow(WindowOperator):
         return self._show() or changed
 
     def state_size(self) -> int:
-        """Return the number of quads in stored elements and in matches."""
+        """Return the number of quads in the SEQ window's stored elements and in its matches."""
         return len(self.live) + sum(len(each.element.statements) for each in self._matches.held)
 
     def snapshot(self) -> Any:
-        """Return the stored elements and the content for a checkpoint."""
+        """Return the SEQ window's stored elements and content for a checkpoint."""
         elements = [(each.order[1], each.element) for each in self._matches.held]
         return replace(self.state, elements=elements, content=self.live.snapshot())
 
     def restore(self, snapshot: Any) -> None:
-        """Restore the elements, and search for the matches in the content again."""
+        """Restore the SEQ window's elements, and search for the matches in the content again."""
         self.live.restore(snapshot.content)
         self.state = replace(snapshot, content=None, elements=[])
         for place, element in snapshot.elements:
@@ -114,7 +118,7 @@ class SequenceWindow(WindowOperator):
         self._shown = {match: self._element(match, bindings) for match, bindings in self._chosen().items()}
 
     def _move_to(self, instant: int) -> bool:
-        """Move to a later instant, and remove the matches that completed before it."""
+        """Move the SEQ window to a later instant, and remove the matches that completed before it."""
         state, left = self.state, list(self._shown.values())
         oldest = instant - self._matches.within
         state.taken = {key: order for key, order in state.taken.items() if order[0] >= oldest}
@@ -125,7 +129,7 @@ class SequenceWindow(WindowOperator):
         return bool(left)
 
     def _show(self) -> bool:
-        """Make the found matches the content; return True if the content changed."""
+        """Make the found matches the SEQ window's content; return True if the content changed."""
         chosen, shown = self._chosen(), self._shown
         new = {match: chosen[match] for match in chosen if match not in shown}
         gone = [shown.pop(match) for match in list(shown) if match not in chosen]
@@ -154,7 +158,7 @@ class SequenceWindow(WindowOperator):
         return chosen
 
     def _element(self, match: Match, bindings: Bindings) -> Element:
-        """Return a match as the triples of a separate blank node."""
+        """Return a match of SEQ as triples whose subject is a new blank node."""
         label = "_".join(f"{at}.{place}.{seq}.{index}" for (at, place, seq), index in match)
         node = BlankNode("m" + label.replace("-", "n").replace(".", "x"))
         quads = [Quad(node, MATCH, MATCH)]
@@ -163,17 +167,20 @@ class SequenceWindow(WindowOperator):
 
 
 class StepInput(WindowOperator):
-    """Passes the elements of another stream, with index ``place``, to a sequence window; stores nothing."""
+    """Passes the elements of a further stream of SEQ to the SEQ window, and stores nothing.
+
+    ``place`` is the index of the stream among the streams of the SEQ block.
+    """
 
     def __init__(self, place: int) -> None:
         self._place = place
         self.sequence: SequenceWindow | None = None
 
     def add(self, element: Element) -> bool:
-        """Pass an element to the sequence window."""
+        """Pass an element to the SEQ window."""
         return self.admit(element, element.event_time)
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Pass a late element to the sequence window."""
+        """Pass a late element to the SEQ window."""
         assert self.sequence is not None
         return self.sequence.take(self._place, element, instant)

@@ -25,16 +25,16 @@ from ..slices import CHUNK, chunks, pause
 from ..uncertainty import custom_functions
 
 Order = tuple[int, int, int]
-"""Event time, index of the stream in the query text, and seq of an element."""
+"""The place of an element in a search for SEQ matches: event time, index of the stream in the text, seq."""
 Bindings = dict[str, Term]
 Match = tuple[tuple[Order, int], ...]
-"""The chosen elements, each with the index of the chosen solution of its step's pattern."""
+"""A match of SEQ: the chosen elements, each with the index of the chosen solution of its step's pattern."""
 _NUMBER = Var("_:number")
 
 
 @dataclass(slots=True, frozen=True, eq=False)
 class ElementMatches:
-    """An element with the solutions of each step's pattern over the element."""
+    """An element of a SEQ block, with the solutions of each step's pattern over the element."""
 
     order: Order
     element: Element
@@ -45,9 +45,9 @@ _ORDER = attrgetter("order")
 
 
 class SequenceMatches:
-    """The elements that future matches may contain, and the search for matches in these elements.
+    """The elements that future matches of SEQ may contain, and the search for matches in these elements.
 
-    ``most`` bounds the partial matches that one search may examine.
+    ``most`` bounds the partial SEQ matches that one search may examine.
     """
 
     def __init__(self, sequence: SequenceOf, most: int = 1_000_000) -> None:
@@ -68,7 +68,7 @@ class SequenceMatches:
         ]
         positive = [own for own, step in zip(names, sequence.steps, strict=True) if not step.negated]
         self._key = sorted(frozenset.intersection(*positive))
-        # The variables that the conditions of each step may read.
+        # The variables that the FILTER conditions of each SEQ step may read.
         self._seen = [
             sorted(names[number].union(*(names[k] for k in range(number) if not sequence.steps[k].negated)))
             for number in range(len(names))
@@ -80,7 +80,7 @@ class SequenceMatches:
     # --- elements -------------------------------------------------------------------------------
 
     def hold(self, place: int, element: Element) -> ElementMatches | None:
-        """Store an element of the stream with index ``place``; None if no step's pattern matches it."""
+        """Store an element of stream number ``place``; return None if no SEQ step's pattern matches it."""
         stream = self.sequence.streams[place]
         steps = self.sequence.steps
         self._workspace.add(weights := {Quad(*quad.triple): 1 for quad in element.quads})
@@ -96,12 +96,12 @@ class SequenceMatches:
         return held
 
     def forget_before(self, at: int) -> None:
-        """Remove elements older than the instant ``at``."""
+        """Remove stored elements of a SEQ block that are older than the instant ``at``."""
         for entries in (self.held, *self._by_step):
             del entries[: bisect_left(entries, (at, -1, 0), key=_ORDER)]
 
     def next_completion(self, after: int) -> int | None:
-        """Return the next instant at which time alone may complete a match: a first element's time + d."""
+        """Return when time alone may next complete a SEQ match: a first element's time + d."""
         if not self.waits:
             return None
         firsts = self._by_step[0]
@@ -109,7 +109,7 @@ class SequenceMatches:
         return firsts[place].order[0] + self.within if place < len(firsts) else None
 
     def key_of(self, bindings: Bindings) -> tuple[Term | None, ...]:
-        """Return the values of the variables that all positive steps share."""
+        """Return the values of the variables that all positive steps of the SEQ block share."""
         return tuple(bindings.get(name) for name in self._key)
 
     def _solutions(self, step: SequenceElement, element: Element) -> list[Bindings]:
@@ -121,7 +121,8 @@ class SequenceMatches:
         if step.at is not None:
             time = instant_literal(element.event_time)
             rows = [merged for row in rows if (merged := _merged(row, {step.at.name: time})) is not None]
-        # The solutions get a fixed order, because a match identifies its solutions by their indexes.
+        # The solutions of a step's pattern are sorted, because a match identifies its solutions by their
+        # indexes.
         return sorted(rows, key=lambda row: [(name, str(row[name])) for name in sorted(row)])
 
     def _text(self, pattern: Algebra) -> SparqlText:
@@ -139,14 +140,14 @@ class SequenceMatches:
     # --- the search -----------------------------------------------------------------------------
 
     def completed_at(self, at: int) -> dict[Match, Bindings]:
-        """Return the matches that complete at an instant."""
+        """Return the SEQ matches that complete at an instant."""
         firsts = self._by_step[self._slots[0] if self.waits else self._slots[-1]]
         time = at - self.within if self.waits else at
         since = bisect_left(firsts, (time, -1, 0), key=_ORDER)
         return self.of(firsts[since : bisect_left(firsts, (time + 1, -1, 0), key=_ORDER)])
 
     def of(self, begins: Sequence[ElementMatches]) -> dict[Match, Bindings]:
-        """Return the matches that end in one of the elements; if the last step is NOT, that begin in one."""
+        """Return the SEQ matches that end in one of the elements, or begin there if the last step is NOT."""
         self._looked = 0
         found = [each for begin in begins for each in self._extended(begin, {}, [])]
         return {match: bindings for match, bindings, _ in self._without_forbidden(self._passing(found))}
@@ -173,7 +174,7 @@ class SequenceMatches:
                 yield from self._extended(other, merged, chain)
 
     def _look(self) -> None:
-        """Check the number of partial matches against the limit, and pause for other queries."""
+        """Check the number of partial SEQ matches against the limit, and pause so that other queries run."""
         if self._looked > self._most:
             raise BudgetError(
                 f"SEQ looked at {self._most} partial matches at one instant; make WITHIN shorter, or let "
@@ -183,7 +184,7 @@ class SequenceMatches:
         pause()
 
     def _neighbours(self, held: ElementMatches, begin: ElementMatches, number: int) -> list[ElementMatches]:
-        """Return the possible next elements of a partial match, of the next slot's step and within d."""
+        """Return the elements by which a partial SEQ match can be extended, within the time d."""
         entries = self._by_step[self._slots[number if self.waits else -1 - number]]
         time = begin.order[0]
         if self.waits:
@@ -195,7 +196,7 @@ class SequenceMatches:
     def _passing(
         self, found: list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]
     ) -> list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]:
-        """Return the matches for which the conditions of all positive steps are true."""
+        """Return the SEQ matches for which the conditions of all positive steps are true."""
         for number, step in enumerate(self.sequence.steps):
             if step.conditions and not step.negated:
                 seen = [
@@ -205,7 +206,7 @@ class SequenceMatches:
         return found
 
     def _until(self, number: int, match: Match, chosen: tuple[ElementMatches, ...]) -> Bindings:
-        """Return the bindings of a match up to a step, because conditions cannot read later steps."""
+        """Return the bindings of a SEQ match up to a step, because conditions cannot read later steps."""
         seen: Bindings = {}
         for slot, held, (_, place) in zip(self._slots, chosen, match, strict=True):
             if slot <= number:
@@ -215,7 +216,7 @@ class SequenceMatches:
     def _without_forbidden(
         self, found: list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]
     ) -> list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]:
-        """Return the matches without a compatible solution of a NOT step between their elements."""
+        """Return the SEQ matches without a compatible solution of a NOT step between their elements."""
         before = 0
         for number, step in enumerate(self.sequence.steps):
             if not step.negated:
@@ -238,7 +239,7 @@ class SequenceMatches:
         return found
 
     def _true(self, number: int, rows: list[Bindings]) -> set[int]:
-        """Return the indexes of the rows for which the conditions of a step are true."""
+        """Return the indexes of the rows for which the conditions of a SEQ step are true."""
         conditions = self.sequence.steps[number].conditions
         if not rows or not conditions:
             return set(range(len(rows)))

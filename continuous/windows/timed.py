@@ -11,21 +11,22 @@ from .live import ContentSnapshot, TimesSnapshot
 from .window_delta import Predicates
 
 Turned = dict[IdRow, tuple[int | None, int | None]]
-"""Triples with a changed event time: the time before and the time now, None while the triple is absent."""
+"""Triples of a window with a changed event time: the time before and the time now, None while absent."""
 
 
 class TimedContent(EncodedContent):
     """An `EncodedContent` that also stores the greatest event time of each triple's live occurrences.
 
-    A triple counts in every graph that patterns outside GRAPH match. Occurrences leave in the order of event
-    times, so a leaving occurrence is never newer than a staying one.
+    A triple counts in every graph of the window that patterns outside GRAPH match. Occurrences of a triple
+    leave a window in the order of event times, so a leaving one is never newer than a staying one.
     """
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
         super().__init__(coder, wanted, union=union)
-        # For each triple, the number of live occurrences and their latest event time in milliseconds.
+        # For each triple of the window, the number of live occurrences and their latest event time in
+        # milliseconds.
         self._times: dict[IdRow, tuple[int, int]] = {}
-        # For each triple that has changed, its event time at the last `take_times`.
+        # For each triple of the window whose time has changed, its event time at the last `take_times`.
         self._touched: dict[IdRow, int | None] = {}
 
     def add(self, *elements: Element) -> None:
@@ -48,27 +49,27 @@ class TimedContent(EncodedContent):
                 del self._times[row]
 
     def take_times(self) -> Turned:
-        """Return and reset the triples whose event time has changed since the last call."""
+        """Return and reset the window's triples whose event time has changed since the last call."""
         before, self._touched = self._touched, {}
         now = {row: self._times[row][1] for row in before if row in self._times}
         return {row: (old, now.get(row)) for row, old in before.items() if old != now.get(row)}
 
     def times(self) -> dict[IdRow, int]:
-        """Return the greatest event time of each live triple."""
+        """Return the greatest event time of each live triple of the window."""
         return {row: latest for row, (_, latest) in self._times.items()}
 
     def times_before(self) -> dict[IdRow, int]:
-        """Return the event times as of the last `take_times`."""
+        """Return the event times of the window's triples as of the last `take_times`."""
         times: dict[IdRow, int | None] = {**self.times(), **self._touched}
         return {row: time for row, time in times.items() if time is not None}
 
     def apply_times(self, times: Mapping[IdRow, int]) -> None:
-        """Set the event times of triples that `apply` has added to an empty content."""
+        """Set the event times of triples that `apply` has added to an empty window content."""
         self._times = {row: (1, time) for row, time in times.items()}
         self._touched = dict.fromkeys(times)
 
     def snapshot(self) -> ContentSnapshot:
-        """Return the content as quads for a checkpoint."""
+        """Return the window's content as quads for a checkpoint, with the event times."""
         quad = self._coder.quad
         times = TimesSnapshot(
             self._quads({row: count for row, (count, _) in self._times.items()}),
@@ -78,7 +79,7 @@ class TimedContent(EncodedContent):
         return super().snapshot()._replace(times=times)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Fill an empty content from a snapshot."""
+        """Fill an empty window content, with event times, from a snapshot."""
         super().restore(snapshot)
         key, times = self._coder.key, snapshot.times
         if times is None:
@@ -89,7 +90,7 @@ class TimedContent(EncodedContent):
             self._touched = {key(quad): time for quad, time in times.touched.items()}
 
     def _rows(self, elements: Sequence[Element]) -> list[tuple[IdRow, int]]:
-        """Return the triples of elements that patterns outside GRAPH match, with their event times."""
+        """Return those triples of elements that patterns outside GRAPH match, with their event times."""
         keys, union = self._coder.keys, self._union
         return [
             (key[:3], element.event_time)

@@ -1,7 +1,8 @@
 """A query's timeline: maps stream inputs to evaluation instants, at which window contents are read.
 
 The timeline is pure and deterministic: it reads no clock and no store, and writes no output. The reference
-evaluator and the native evaluator share it. It implements semantics.md, sections 2 to 4:
+evaluator and the native evaluator both use this timeline of a query. The timeline of a query implements
+semantics.md, sections 2 to 4:
 
     inputs       Arrival (the elements of one push), Advance (heartbeat or clock tick), Idle
     order        elements are processed in (event_time, order of the streams in the text, seq) once the
@@ -39,10 +40,10 @@ _NOT_DUE = (1 << 62, 0)
 
 
 class QueryTimeline:
-    """Orders one query's inputs, and decides when to evaluate.
+    """Orders one query's inputs by event time, and decides when to evaluate the query.
 
-    The caller must evaluate at every `Evaluation` before it resumes the generator, because window contents
-    are valid only until then.
+    The caller must evaluate the query at every `Evaluation` before it resumes the timeline's generator,
+    because window contents are valid only until then.
 
     Attributes:
         windows: the window operators of the query.
@@ -95,12 +96,12 @@ class QueryTimeline:
             for iri in sorted(self.windows.streams_of(declaration) or ()):
                 self._read(declaration, iri)
 
-    # --- what it is -----------------------------------------------------------------------------
+    # --- description and state of the timeline ----------------------------------------------------
 
     def shape(self) -> Hashable | None:
-        """Return a key that is equal for timelines that may be shared; None if sharing is impossible.
+        """Return a key that is equal for timelines that queries may share; None if sharing is impossible.
 
-        Timelines of equal shape have equal contents and evaluations under equal inputs.
+        Timelines of equal shape have equal window contents and evaluations under equal inputs.
         """
         windows = self.windows.shape if len(self.inputs.views) == 1 else None
         if windows is None or self.report.after_ms is not None:
@@ -109,7 +110,10 @@ class QueryTimeline:
         return (stream, windows, self.report, self._max_empty, view.lateness)
 
     def complete_from(self) -> int | None:
-        """Return the instant from which contents no longer depend on earlier inputs; None if unknown."""
+        """Return the instant from which window contents depend on no input before the first; or None.
+
+        None means that such an instant is not known.
+        """
         first, stay = self.inputs.first, self.windows.stay
         return None if first is None or stay is None else first.newest + stay + self.report.every_ms
 
@@ -142,7 +146,7 @@ class QueryTimeline:
         self.windows.restore(snapshot, self.inputs.views)
 
     def fork(self, taken: int, late: int, behind: int) -> QueryTimeline:
-        """Return an independent copy of the timeline for a query with other input counts."""
+        """Return an independent copy of the timeline for a query whose counts of inputs differ."""
         other = copy(self)
         other.windows, other.inputs = self.windows.fork(), self.inputs.fork()
         other._schedule = ReportSchedule(other.windows, self.report, self._schedule.next_report)
@@ -158,7 +162,7 @@ class QueryTimeline:
         return None if due == _NOT_DUE[0] else due
 
     def state_size(self) -> int:
-        """Return the number of quads in windows and in waiting elements."""
+        """Return the number of quads in the query's windows and waiting elements."""
         return self.windows.size() + sum(len(element.statements) for *_, element in self.inputs.heap)
 
     # --- inputs ---------------------------------------------------------------------------------
@@ -171,7 +175,7 @@ class QueryTimeline:
                 self._read(declaration, iri)
 
     def _read(self, declaration: WindowDeclaration, iri: str) -> None:
-        """Add a stream to a window."""
+        """Add a stream to a window on a stream variable, with a window operator for the stream."""
         if (declaration.name.value, iri) not in self.windows.operators:
             view = self.inputs.views.setdefault(iri, StreamView(self._lateness_ms))
             view.lateness = max(view.lateness, declaration.lateness_ms or 0)
@@ -180,9 +184,9 @@ class QueryTimeline:
     def handle(self, event: StreamInput, silent: AskSilent = never) -> Iterator[Step]:
         """Process one input; the caller evaluates at each `Evaluation` before it resumes the iterator.
 
-        ``silent`` is called after an evaluation, and returns True if another evaluation over the same
-        contents would emit nothing. A run of such evaluations becomes one `UnchangedRun` and the evaluation
-        at its end.
+        The function ``silent`` is called after an evaluation, and returns True if another evaluation over the
+        same contents would emit nothing. A run of evaluations that would emit nothing becomes one
+        `UnchangedRun` and the evaluation at its end.
         """
         given, ends = self.gather((event,))
         if ends:
@@ -192,7 +196,7 @@ class QueryTimeline:
             return iter(())
         if type(event) is Arrival and len(self.windows.grids) == len(view.operators):
             if self.inputs.in_order(event, self.instant):
-                # Before the next close, no evaluation is due.
+                # Elements before the next close of a grid window cause no evaluation.
                 number = bisect_left(event.elements, sum(self._next_time_event()), key=EVENT_TIME)
                 if number:
                     for grid in self.windows.grids:
@@ -228,7 +232,7 @@ class QueryTimeline:
                 self.inputs.missed.clear()
         yield from self._advance(watermark, silent)
         if self.instant is None and isinstance(event, Advance):
-            # The first heartbeat or tick is the query's first instant.
+            # A query whose first input is a heartbeat or tick has its first instant at the watermark.
             self._start(watermark)
             if self._strategy.at_changes:
                 yield Evaluation(watermark, "tick")
@@ -236,7 +240,10 @@ class QueryTimeline:
             self.instant = max(self.instant, watermark)
 
     def slide(self, transactions: Iterable[Transaction]) -> Iterator[Step]:
-        """Add elements instant by instant; before each instant, remove elements that expire earlier."""
+        """Add elements to windows instant by instant.
+
+        Before each instant, elements that expire earlier are removed from the windows.
+        """
         windows = tuple(self.windows)
         for at, view, elements in transactions:
             while due := [leaves for each in windows if (leaves := each.next_due()) is not None]:
@@ -255,14 +262,15 @@ class QueryTimeline:
                 self.inputs.taken += len(elements)
                 yield Evaluation(at, "elements")
 
-    # --- passage of time ------------------------------------------------------------------------
+    # --- passage of event time --------------------------------------------------------------------
 
     def _advance(self, limit: int, silent: AskSilent) -> Iterator[Step]:
-        """Process every instant up to the watermark ``limit`` in order."""
+        """Process every instant of the query up to the watermark ``limit`` in order."""
         while True:
             waiting, due = self.inputs.next_at, self._next_time_event()
             element = _NOT_DUE if waiting is None or waiting > limit else (waiting, 0)
-            # A window (open, close] closes only once the watermark has passed its end, which is phase 1.
+            # A window (open, close] closes only once the watermark has passed its end, which is phase 1 of
+            # the instant.
             if sum(due) > limit:
                 due = _NOT_DUE
             if element == due == _NOT_DUE:
@@ -284,7 +292,7 @@ class QueryTimeline:
     def _next_time_event(self) -> tuple[int, int]:
         """Return the next (instant, phase) at which time alone causes an event, or `_NOT_DUE`.
 
-        Phase 1 is after the watermark has passed the instant, when windows ``(open, close]`` close.
+        Phase 1 of an instant is after the watermark has passed it, when windows ``(open, close]`` close.
         """
         if self.instant is None:
             return _NOT_DUE
@@ -298,7 +306,7 @@ class QueryTimeline:
     def _process_time_event(self, at: int, phase: int, until: int, silent: AskSilent) -> Iterator[Step]:
         """Process an instant without elements: expiries, closes, a periodic report.
 
-        No element will be processed up to the instant ``until``.
+        The argument ``until`` says that no element will be processed up to this instant.
         """
         changed, interval, reported = yield from self._pass(at, phase)
         run, ends_quiet = None, at == self.quiet_until
@@ -310,7 +318,8 @@ class QueryTimeline:
             steps = self._tell(at, "time", interval) if wanted else ()
             yield from steps
             if wanted and (quiet or not steps):
-                # AFTER suppresses the event, or non_empty suppresses the report of empty windows.
+                # The query's AFTER clause suppresses the event, or non_empty suppresses the report of empty
+                # windows.
                 silent = always
             if not ends_quiet:
                 yield from self._pass_over(until, silent if wanted else never)
@@ -327,15 +336,16 @@ class QueryTimeline:
             yield run
 
     def _pass(self, at: int, phase: int) -> Generator[Evaluation, None, tuple[bool, Interval | None, bool]]:
-        """Advance the operators, and evaluate closed sessions.
+        """Advance the window operators, and evaluate closed sessions.
 
-        Returns whether a content changed, the bounds of a closed window, and whether a periodic report is
-        due.
+        Returns whether a window's content changed, the bounds of a closed window, and whether a periodic
+        report is due.
         """
         assert self.instant is not None
         self.instant = max(self.instant, at)
         reported = (phase == 1 or not self.windows.closes_after) and self._schedule.take_report(at)
-        # Definition 17 (strict): a window counts as closed only after its end, so it closes in the next step.
+        # Definition 17 of RSP-QL (strict): a window counts as closed only after its end, so it closes in the
+        # next step.
         held = reported and self.report.strict
         changed = False
         interval: Interval | None = None
@@ -353,7 +363,7 @@ class QueryTimeline:
         return changed, interval, reported
 
     def _take(self, at: int, *, time: bool) -> Iterator[Step]:
-        """Process the first waiting transaction at ``at``, with the expiries and closes at that instant."""
+        """Process the first waiting transaction at ``at``, and the expiries and closes at that instant."""
         changed, interval, reported = False, None, False
         if self.instant is None:
             self._start(at)
@@ -377,14 +387,14 @@ class QueryTimeline:
             yield from self._tell(at, "elements", interval)
 
     def _is_wanted(self, at: int, changed: bool, interval: Interval | None, reported: bool) -> bool:
-        """Return True if the events at an instant cause an evaluation."""
+        """Return True if the query's report policy evaluates the events at an instant."""
         if NEVER < self.quiet_until <= at:
-            # At the end of AFTER, the whole answer is emitted as if it were new.
+            # When the time of AFTER ends, the query's whole answer is emitted as if it were new.
             self.quiet_until, changed = NEVER, True
         return self._strategy.wants(changed, interval is not None, reported)
 
     def _tell(self, at: int, cause: Cause, interval: Interval | None) -> Sequence[Evaluation]:
-        """Return the evaluation at an instant; nothing if non_empty suppresses empty windows."""
+        """Return the evaluation at an instant; none if the windows are empty and non_empty is set."""
         self._last_at, self._last_window = at, interval
         if self.report.non_empty and not self._strategy.at_changes and self.windows.empty:
             return ()
@@ -404,7 +414,7 @@ class QueryTimeline:
                     before = operator.closed
                     took = operator.admit(element, self.instant)
                     if took and before is not None and self._last_window == before:
-                        # The late element has extended a session that was reported.
+                        # The late element has extended a session that was the last report.
                         self._last_window, reported = operator.closed, True
                     changed = changed or took
                 if all(each.missed for each in operators):
@@ -419,13 +429,13 @@ class QueryTimeline:
             elif changed or closed:
                 self._last_at = None
 
-    # --- runs of closes and reports -------------------------------------------------------------
+    # --- runs of closes and periodic reports ------------------------------------------------------
 
     def _pass_over(self, until: int, silent: AskSilent) -> Iterator[UnchangedRun]:
-        """Skip the closes and reports up to ``until`` that change nothing and emit nothing.
+        """Skip the closes and reports up to ``until`` that change no window and emit nothing.
 
-        The last one is not skipped but evaluated. Closes between two periodic reports are not evaluated, so
-        unchanged ones are skipped in any case.
+        The last close or report of the run is not skipped but evaluated. Closes between two periodic reports
+        are not evaluated, so closes without a change are skipped in any case.
         """
         waiting, schedule = self.inputs.next_at, self._schedule
         until = until if waiting is None else min(until, waiting - 1)
@@ -439,7 +449,7 @@ class QueryTimeline:
                 yield UnchangedRun(before, number)
 
     def _jump(self, end: int) -> None:
-        """Move to the instant ``end``; only unchanged windows close until then."""
+        """Move the timeline to the instant ``end``; until then only windows with unchanged content close."""
         self._schedule.skip_to(end)
         assert self.instant is not None
         self.instant = max(self.instant, end)

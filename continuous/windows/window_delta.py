@@ -12,7 +12,7 @@ from ..rows import EMPTY, Delta, IdRow
 
 
 class Columns:
-    """The positions and ids of an element's predicates that queries read; equal only to itself."""
+    """The positions and ids of those predicates of an element that queries read; equal only to itself."""
 
     __slots__ = ("places", "predicates")
 
@@ -22,9 +22,10 @@ class Columns:
 
 
 class ColumnKeys:
-    """The keys of an element's statements about one subject, created when they are iterated.
+    """The encoded keys of an element's statements about one subject, created when they are iterated.
 
-    Statements whose predicate no query read at encoding have no key; ``number`` counts all statements.
+    Statements whose predicate no query read at the time of encoding have no key; ``number`` counts all
+    statements.
     """
 
     __slots__ = ("columns", "number", "objects", "subject")
@@ -43,18 +44,19 @@ class ColumnKeys:
 
 
 Keys: TypeAlias = tuple[IdRow | None, ...] | ColumnKeys
-"""The keys of an element, one per statement; None for a statement whose predicate no query reads."""
+"""The encoded keys of an element, one per statement; None for a statement whose predicate no query reads."""
 WindowKey = tuple[NamedNode, NamedNode | None]
-"""The name of a window and, if its stream is a variable, the IRI of one of its streams."""
+"""A key of a window: its name and, if its stream is a variable, the IRI of one of its streams."""
 Predicates = frozenset[int] | None
 """Ids of the predicates that a query's patterns can match; None for every predicate."""
 
 
 class WindowDelta(NamedTuple):
-    """The delta of a window since the last call.
+    """The delta of a window's content since the plan last read it.
 
-    ``triples`` is the delta of the union of the window's graphs, or of the default graph alone. ``quads`` is
-    the delta of the named graphs. ``keys`` contains both as keys.
+    ``triples`` is the delta of the triples in the union of the window's graphs, or of the default graph
+    alone. ``quads`` is the delta of the quads in the window's named graphs. ``keys`` contains the delta of
+    both triples and quads, as keys.
     """
 
     triples: Delta
@@ -69,9 +71,9 @@ class EncodedWindow(Protocol):
     """A window's content in term ids."""
 
     def take(self) -> WindowDelta:
-        """Return and reset the delta since the last call."""
+        """Return and reset the delta of the window since the last call."""
         ...
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
-        """Return the content as of the last `take`, or before the delta ``taken``."""
+        """Return the window's content as of the last `take`, or before the delta ``taken``."""
         ...

@@ -1,1 +1,1 @@
-"""A disk cache for the rows of static parts; a missing item is evaluated again."""
+"""A disk cache for the rows of queries' static parts; rows missing there are evaluated again."""

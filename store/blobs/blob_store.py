@@ -1,8 +1,9 @@
 """A disk cache of byte strings that can be computed again, used for the rows of static parts.
 
-The cache is one SQLite file in WAL mode. An item consists of a key, a JSON object with facts, and blobs with
-one check sum per blob; an item is written atomically. The file may be deleted while the server is stopped. A
-damaged file is replaced by an empty one, with a warning in the server's log.
+The disk cache of byte strings is one SQLite file in WAL mode. An item consists of a key, a JSON object with
+facts, and blobs with one check sum per blob; an item is written atomically. The cache file may be deleted
+while the server is stopped. A damaged cache file is replaced by an empty one, with a warning in the server's
+log.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _LEVEL = 1
 class BlobStore:
     """A disk cache of items by key, safe to use from several threads.
 
-    Only `read` raises an error for a damaged file; no method raises an error for a full disk, because callers
-    can compute missing items again.
+    Only `read` raises an error for a damaged cache file; no method raises an error for a full disk, because
+    callers can compute missing items again.
     """
 
     def __init__(self, path: Path, reached: Callable[[str], None] = lambda point: None) -> None:
@@ -132,7 +133,7 @@ class BlobStore:
 
     def write(self, key: str, facts: Mapping[str, Any], blobs: Iterable[bytes]) -> bool:
         """Write or replace the item with this key; return False if the write failed."""
-        # Blobs are compressed before the lock is taken, because compression takes time.
+        # Blobs are compressed before the cache's lock is taken, because compression takes time.
         rows = []
         for place, blob in enumerate(blobs):
             data = zlib.compress(blob, _LEVEL)
@@ -145,7 +146,7 @@ class BlobStore:
             )
 
     def note(self, facts: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Replace the facts of existing items, given by key; return False if the write failed."""
+        """Replace the JSON facts of existing items, given by key; return False if the write failed."""
         rows = [(json.dumps(each), key) for key, each in facts.items()]
         with self._lock:
             return not rows or self._change(("UPDATE items SET facts = ? WHERE key = ?", rows))
@@ -180,7 +181,10 @@ class BlobStore:
             self._change(("DELETE FROM parts WHERE key = ?", rows), ("DELETE FROM items WHERE key = ?", rows))
 
     def _change(self, *steps: tuple[str, list[Any]]) -> bool:
-        """Execute SQL statements in one transaction; return False on an error. The caller holds the lock."""
+        """Execute SQL statements on the cache file in one transaction; return False on an error.
+
+        The caller holds the cache's lock.
+        """
         if self._db is None:
             return False
         try:
@@ -190,7 +194,7 @@ class BlobStore:
                 self._reached("within-shelf")
             self._db.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            # The disk is full or the database is locked; the existing items remain valid.
+            # The disk is full or the cache's database is locked; the existing items remain valid.
             log.warning("%s cannot be written: %s", self._path, error)
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")

@@ -1,8 +1,8 @@
 """Rows of static parts in the disk cache, with their range of store versions.
 
 Each item of the cache holds the rows of one static part. The rows are valid from the store version ``since``
-up to ``until``. The item also has the mark, a hash of the store's history at ``until``; an item is ignored
-if its mark differs from the store's.
+up to ``until``. The item also has a mark, which is a hash of the store's history at ``until``; an item is
+ignored if its mark differs from the store's.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class KeptRows:
         background: Background,
         pauses: float,
     ) -> None:
-        """Create the cache; after a write, `not_before` demands a pause of ``pauses`` times its duration."""
+        """Create the cache; `not_before` is ``pauses`` times a write's duration after the write."""
         self.shelf = shelf
         self.on_disk: dict[str, tuple[int, int]] = {}
         self.not_before = 0.0
@@ -75,7 +75,7 @@ class KeptRows:
         self._dictionary = dictionary
         self._background = background
         self._pauses = pauses
-        # While a snapshot is written, the dictionary must keep the terms of its rows.
+        # While rows are written to the disk cache, the term dictionary must keep their terms.
         self._copies: Mapping[str, RowsCopy] = {}
         dictionary.hold(lambda: (row for copy in [*self._copies.values()] for row in copy.rows))
         self._keys: set[str] | None = None
@@ -83,27 +83,27 @@ class KeptRows:
 
     @property
     def busy(self) -> bool:
-        """True while a background write is running."""
+        """True while a background thread writes rows to the disk cache."""
         return self._writing is not None and not self._writing.done()
 
     def put(self, copies: Mapping[str, RowsCopy], notes: Mapping[str, KeptFacts], keys: set[str]) -> None:
-        """Start a background write of items and new metadata; delete items whose key is not in ``keys``."""
+        """Start to write rows and metadata to the disk cache; delete items whose key is not in ``keys``."""
         if copies or notes or keys != self._keys:
             self._copies, self._keys = copies, keys
             self._writing = self._background.do(self._write, copies, notes, keys)
 
     def wait(self) -> None:
-        """Wait until the running background write ends, if there is one."""
+        """Wait until the background write to the disk cache ends, if one is running."""
         if self._writing is not None:
             self._writing.result()
 
     def close(self) -> None:
-        """Wait for the running background write and close the cache file."""
+        """Wait for the running background write to the disk cache, and close the cache file."""
         self._background.close()
         self.shelf.close()
 
     def find(self, key: str, name: str) -> KeptFacts | None:
-        """Return the metadata of an item; None if it is missing or belongs to another history of the store.
+        """Return the metadata of cached rows; None if they are missing or of another history of the store.
 
         ``name`` is the name of the static part in log lines.
         """
@@ -121,7 +121,7 @@ class KeptRows:
         return found
 
     def read(self, key: str) -> PackedRows:
-        """Return the rows of an item; raises StoreFormatError or ValueError if the rows are damaged."""
+        """Return the cached rows with this key; raises StoreFormatError or ValueError for damaged rows."""
         return PackedRows(self.shelf.read(key))
 
     def forget(self, key: str) -> None:
@@ -161,12 +161,13 @@ class KeptRows:
             self.on_disk[key] = (facts.since, facts.until)
 
     def _marked(self, facts: KeptFacts) -> KeptFacts | None:
-        """Return the metadata with the mark of the store's history; None if the change log has no mark."""
+        """Return rows' metadata with the mark of the store's history; None if the change log has no mark."""
         mark = self._store.log.mark(facts.until)
         return None if mark is None else replace(facts, mark=mark)
 
     def _term(self, term_id: int) -> Term:
-        # An inline id is converted without the dictionary, because the dictionary would store the term.
+        # An inline id contains its literal and is converted without the dictionary, which would store the
+        # term.
         return inline_term(term_id) if term_id < 0 else self._dictionary.terms[term_id]
 
 

@@ -15,7 +15,7 @@ from .work import ChunkResult, LoadFolder
 Advance = Callable[[int, int, int], None]
 """A progress callback that receives the numbers of quads, bytes written and bad lines so far.
 
-An exception in the callback stops the load.
+An exception in the progress callback stops the bulk load.
 """
 
 
@@ -63,7 +63,7 @@ def _prepare(
             except (OSError, EOFError, zlib.error) as error:
                 raise SourceError(f"{source.path} cannot be read: {error}") from error
             except Exception as error:
-                if type(error).__name__ != "ZstdError":  # zstandard is imported only for zstd files
+                if type(error).__name__ != "ZstdError":  # zstandard is imported for zstd files only
                     raise
                 raise SourceError(f"{source.path} cannot be unpacked: {error}") from error
             if batch is None:

@@ -2,10 +2,10 @@
 
     find source files -> parse to part files (direct or Spark) -> commit all parts at once -> optimize
 
-Parsing does not change the store. The commit is atomic: readers, and recovery after a crash, see either the
-old or the new data. An interrupted load that is run again skips the chunks that are already parsed. The
-second run uses the same blank node labels, so the dataset is the same even if the first run was interrupted
-right after its commit.
+Parsing the source files of a bulk load does not change the store. The commit of a bulk load is atomic:
+    readers, and recovery after a crash, see either the old or the new data. An interrupted load that is run
+    again skips the chunks that are already parsed. A bulk load that is run again uses the same blank node
+    labels, so the dataset is the same even if the first run was interrupted right after its commit.
 """
 
 from __future__ import annotations
@@ -150,7 +150,8 @@ class BulkLoader:
             kept_for: the limits on the age and size of folders of ended and abandoned loads.
         """
         self._store = store
-        # The path must be absolute, because workers of a Spark cluster have another current folder.
+        # The path of the folder of loads must be absolute, because workers of a Spark cluster have another
+        # current folder.
         self._folder = None if folder is None else folder.absolute()
         self._kept_for = kept_for
         self._quarantines: Path | None = None
@@ -163,7 +164,7 @@ class BulkLoader:
         cancelled: Callable[[], bool] = lambda: False,
         cause: str = "load",
     ) -> LoadSummary:
-        """Execute a bulk load and return its summary.
+        """Execute a bulk load and return the summary of its result.
 
         Args:
             options: the options of the load.
@@ -258,7 +259,7 @@ class BulkLoader:
         return summary
 
     def _kept(self, summary: LoadSummary) -> LoadSummary:
-        """Copy the quarantine file out of the temporary work folder; the copy is deleted with this loader."""
+        """Copy a load's bad lines out of its temporary work folder; the copy lasts as long as this loader."""
         assert summary.quarantine is not None
         if self._quarantines is None:
             self._quarantines = Path(tempfile.mkdtemp(prefix="quadrill-quarantine-"))
@@ -333,7 +334,7 @@ def _prepare_spark(
 
 
 def require_mirror(on_disk: bool) -> None:
-    """Raise an error if this process cannot create a mirror.
+    """Raise an error if this process cannot create a Parquet mirror of the store.
 
     Raises:
         UnsupportedError: the store is in memory, or Spark cannot run.

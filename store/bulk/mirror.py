@@ -6,11 +6,12 @@
                                     the typed columns of `typed`
 
 A new mirror is written to a new folder, and replacing meta.json switches readers to this folder. The previous
-folder is deleted at the next switch, because running queries may still read it.
+folder of Parquet files is deleted at the next switch, because running queries may still read it.
 
 The mirror is made from a dump of the store instead of the source files of a load, so its terms are in the
 canonical form of the store. A query on the mirror reads the Parquet files and adds the changes of later
-commits from the change log. Compaction writes these changes to the Parquet files, see `upkeep`.
+commits from the change log. Compaction writes the changes of later commits to the mirror's Parquet files, see
+`upkeep`.
 """
 
 from __future__ import annotations
@@ -107,10 +108,9 @@ class Mirror:
             store: the store of the mirror.
             version: the version of the store to reach; None is the newest version.
 
-        Returns:
-            None if the changes are unknown or too many. This is so if the mirror is newer than ``version`` or
-            belongs to another history of the store, if a commit in between was a bulk load or is no longer in
-            the change log, or if more than `COMPACT_QUADS` quads changed.
+        Returns: None if the changes are unknown or too many. The changes are unknown if the mirror is newer
+            than ``version`` or belongs to another history of the store, if a commit in between was a bulk
+            load or is no longer in the change log, or if more than `COMPACT_QUADS` quads changed.
         """
         if (version is not None and version < self.version) or not self.is_of(store):
             return None
@@ -124,8 +124,8 @@ class Mirror:
                 if not commit.exact:
                     return None
                 gone, new = set(commit.removed), set(commit.added)
-                # A quad that was removed and added again is in the mirror's files, so it is not a change. The
-                # same holds for a quad that was added and removed again.
+                # A quad that was removed and added again is in the mirror's files, so it is not a change. A
+                # quad that was added and removed again is not a change either.
                 added, removed = (added - gone) | (new - removed), (removed - new) | (gone - added)
                 reached = commit.version
                 if len(added) + len(removed) > COMPACT_QUADS:
@@ -165,8 +165,8 @@ def swap_in(
     kept = {quads, before.quads.name if before else quads}
     for each in folder.iterdir():
         if each.name.startswith("quads") and each.name not in kept:
-            # The folder is renamed before the deletion, so that readers find all files or no folder (see
-            # `Mirror.is_whole`).
+            # The folder of Parquet files is renamed before its deletion, so that readers find all files or no
+            # folder (see `Mirror.is_whole`).
             gone = folder / f"quads-gone-{secrets.token_hex(4)}"
             with contextlib.suppress(OSError):
                 each.rename(gone)

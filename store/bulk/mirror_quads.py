@@ -37,12 +37,12 @@ class MirrorQuads:
         self._facts = _with_added(mirror.predicates, self._added)
 
     def of(self, predicate: str | None) -> Any:
-        """Return the quads with one predicate, given by its IRI; None returns all quads."""
+        """Return the mirror's quads with one predicate, given by its IRI; None returns all quads."""
         names = None if predicate is None else (predicate,)
         return self._merged(self._files(predicate), names)
 
     def of_several(self, predicates: Collection[str]) -> Any:
-        """Return the quads with some predicates, given by their IRIs."""
+        """Return the mirror's quads with some predicates, given by their IRIs."""
         return self._merged(self._files_of(predicates), predicates)
 
     def changed(self) -> set[str]:
@@ -67,7 +67,7 @@ class MirrorQuads:
         )
 
     def rows(self, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
-        """Return a DataFrame with these column names and rows of N-Triples texts."""
+        """Return a Spark DataFrame with these column names and rows of N-Triples texts."""
         return given_rows(self._spark, names, texts)
 
     def _merged(self, base: Any, predicates: Collection[str] | None) -> Any:
@@ -114,14 +114,14 @@ class MirrorQuads:
 
 
 def given_rows(spark: Any, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
-    """Return a DataFrame of rows of texts; without names, the DataFrame has rows but no columns."""
+    """Return a Spark DataFrame of rows of texts; without column names, it has rows but no columns."""
     if not names:
         return spark.range(len(texts)).select()
     return spark.createDataFrame(texts, ", ".join(f"`{name}` string" for name in names))
 
 
 def _with_added(facts: dict[str, PredicateFacts], added: Any) -> dict[str, PredicateFacts]:
-    """Return the statistics of predicates including added quads, which may have objects of new kinds."""
+    """Return the mirror's statistics of predicates after ``added`` quads, which may add kinds of objects."""
     if added is None:
         return facts
     from pyspark.sql import functions as f

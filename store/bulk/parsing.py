@@ -73,7 +73,7 @@ class Batch:
 def parse_chunk(
     source: SourceFile, chunk: Chunk, rules: ParseRules, *, keep_labels: bool = False
 ) -> Iterator[Batch]:
-    """Yield the parsed batches of a chunk; blank nodes get new labels unless ``keep_labels`` is True.
+    """Yield parsed batches of a source chunk; blank nodes get new labels unless ``keep_labels`` is True.
 
     Raises:
         OSError, EOFError, zlib.error, zstandard.ZstdError: the source file cannot be read or decompressed.
@@ -101,7 +101,7 @@ def _parse_lines(
             _add(batch, _canonical(body, kind, rules), rules, relabel)
             return
         except (SyntaxError, ValueError):
-            pass  # the lines are parsed one by one below, which finds the malformed lines
+            pass  # the lines of the batch are parsed one by one below, which finds the malformed lines
     good: list[bytes] = []
     for number, line in enumerate(lines, before + 1):
         if line.count(b"<<") > _DEPTH:
@@ -132,7 +132,8 @@ def _add(batch: Batch, data: bytes, rules: ParseRules, relabel: _Relabel | None)
     if relabel is not None and b"_:" in data:
         data = relabel(data)
     if rules.graph is not None:
-        # N-Quads escapes line feeds in literals, so this byte sequence occurs only at the end of a line.
+        # N-Quads escapes line feeds in literals, so a full stop with a line feed occurs only at the end of a
+        # line.
         data = data.replace(b" .\n", f" {NamedNode(rules.graph)} .\n".encode())
     batch.data += data
     batch.rows += data.count(b"\n")
@@ -155,8 +156,8 @@ class _Relabel:
         if not token.startswith(b"_:"):
             return token
         digest = blake2b(token, digest_size=16, key=self._key).hexdigest()
-        # Oxigraph stores labels of 32 hexadecimal digits compactly, as numbers. The first character is a
-        # letter, because labels must not begin with a digit here.
+        # Oxigraph stores labels of 32 hexadecimal digits compactly, as numbers. The first character of a
+        # blank node label is a letter, because labels must not begin with a digit here.
         return b"_:" + ("abcdef"[int(digest[0], 16) % 6] + digest[1:]).encode()
 
 

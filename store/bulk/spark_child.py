@@ -71,7 +71,8 @@ def load(folder: Path, max_bad: int | None) -> None:
     work.parts.mkdir()
     size = 0
     for number, part in enumerate(sorted(text.glob("part-*"))):
-        # The file is linked instead of moved, so that this step can be repeated after an interruption.
+        # A sorted file is linked instead of moved to the part files, so that this step can be repeated after
+        # an interruption.
         os.link(part, work.part(number))
         size += part.stat().st_size
     for chunk, done in finished:
@@ -83,7 +84,7 @@ def load(folder: Path, max_bad: int | None) -> None:
 
 
 def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
-    """Parse each chunk of a load to a Parquet file; chunks whose file exists are skipped."""
+    """Parse each chunk of a bulk load to a Parquet file; chunks whose Parquet file exists are skipped."""
     stage.mkdir(exist_ok=True)
     left = [chunk.index for chunk in work.chunks if not work.parsed_file(chunk.index).exists()]
     if not left:
@@ -91,7 +92,7 @@ def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
     tell(stage="parse")
     sources, chunks, rules = work.sources, work.chunks, work.rules
     files = {index: work.parsed_file(index) for index in left}
-    counts = stage / "_counts"  # Spark ignores names that begin with an underscore
+    counts = stage / "_counts"  # Spark ignores file names that begin with an underscore
     counts.mkdir(exist_ok=True)
 
     def parse(batches: Iterator[Any]) -> Iterator[Any]:
@@ -122,7 +123,7 @@ def write_rows(file: Path, batches: Iterator[Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Execute the job that the command line names: a load, a new mirror or a compaction."""
+    """Execute the Spark job that the command line names: a bulk load, a new mirror or a compaction."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     match arguments:
         case ["load", folder, max_bad]:

@@ -45,7 +45,7 @@ def prepare_spark(
     Raises:
         LoadError: the sources have more bad lines than ``max_bad``, or Spark failed; in the second case the
             hint has the path of Spark's log.
-        StoreUnwritableError: the log cannot be written.
+        StoreUnwritableError: Spark's log cannot be written.
     """
     if all(work.done(chunk.index) for chunk in work.chunks):
         return
@@ -93,7 +93,7 @@ def run_child(
     with errors:
         child = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.PIPE,  # the child exits at the end of its input, that is, with this process
+            stdin=subprocess.PIPE,  # the Spark process exits when its input ends, that is, with this process
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment,
@@ -135,7 +135,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _follow(
     child: subprocess.Popen[bytes], advance: Advance, staged: Callable[[str], None]
 ) -> dict[str, Any]:
-    # A report contains only changed values; the other values are those of earlier reports.
+    # A child's progress report contains only changed values; the other values are those of earlier reports.
     last: dict[str, Any] = {}
     stream: IO[bytes] | None = child.stdout
     assert stream is not None

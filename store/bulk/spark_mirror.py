@@ -4,8 +4,9 @@
     compact:  changed predicates, merged ─────┴─> draft/flat -> figures -> draft/k=7/… -> swap
               files of other predicates ────────────── linked ─┘
 
-Both functions write a new folder of Parquet files, which `mirror.swap_in` makes the current one. If the
-process ends before that, the mirror is unchanged, and the next `mirror.swap_in` deletes the new folder.
+Making and compacting a mirror write a new folder of Parquet files, which `mirror.swap_in` makes the current
+one. If the process ends before `mirror.swap_in`, the mirror is unchanged, and the next `mirror.swap_in`
+deletes the new folder.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _draft(folder: Path, version: int) -> Path:
 
 
 def _write(spark: Any, draft: Path, known: Mapping[str, int]) -> dict[str, PredicateFacts]:
-    """Write the quads of ``draft/flat`` to one folder per predicate; return statistics by predicate.
+    """Write the mirror's quads in ``draft/flat`` to one folder per predicate; return their statistics.
 
     ``known`` contains the folder numbers of known predicates; other predicates get new numbers.
     """
@@ -111,7 +112,8 @@ def _write(spark: Any, draft: Path, known: Mapping[str, int]) -> dict[str, Predi
             [(f"<{name}>", each.key, 1 + each.rows // SALT_ROWS) for name, each in facts.items()],
             "p string, k int, tasks long",
         )
-        # The salt divides the quads of a large predicate among several Spark tasks.
+        # The salt, a part of the partition key, divides the quads of a large predicate among several Spark
+        # tasks.
         salted = quads.join(f.broadcast(keys), "p").withColumn("salt", f.expr("pmod(hash(s), tasks)"))
         placed = salted.repartition("k", "salt").drop("p", "salt", "tasks").sortWithinPartitions("k", "s")
         placed.write.mode("append").partitionBy("k").parquet(uri(draft))

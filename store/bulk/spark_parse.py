@@ -32,9 +32,10 @@ def parsed(
 ) -> Any:
     """Return the quads and bad lines of all source files as one DataFrame with the columns `SCHEMA`.
 
-    A row is a quad (``s`` is set), a bad line (``reason`` is set), or the end of a chunk (``lines`` is set).
-    With ``keep_labels`` blank nodes keep their labels, as needed for a dump of the store. The folder
-    ``counts`` gets one file per chunk with the numbers of quads and bytes parsed so far, see `counted`.
+    A row of the DataFrame is a quad (``s`` is set), a bad line (``reason`` is set), or the end of a chunk
+    (``lines`` is set). With ``keep_labels`` blank nodes keep their labels, as needed for a dump of the store.
+    The folder ``counts`` gets one file per chunk with the numbers of quads and bytes parsed so far, see
+    `counted`.
     """
     chunks = cut(sources)
 
@@ -48,16 +49,16 @@ def parsed(
 
 
 def counted(counts: Path) -> tuple[int, int]:
-    """Return the number of quads parsed so far and the size of their lines, from the files of `parsed`."""
+    """Return the number of quads that Spark parsed so far and the bytes of their lines; see `parsed`."""
     figures = [each.read_text().split() for each in counts.glob("*")]
-    # A file that is being written may be incomplete and is ignored.
+    # A progress file that is being written may be incomplete and is ignored.
     whole = [(int(found[0]), int(found[1])) for found in figures if len(found) == 2]
     return sum(rows for rows, _ in whole), sum(size for _, size in whole)
 
 
 @contextlib.contextmanager
 def reporting(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterator[None]:
-    """Report quads and bytes to the parent process every second while Spark runs, and at the end."""
+    """Report parsed quads and bytes to the parent process, each second and after the Spark job."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -79,7 +80,7 @@ def reporting(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> It
 def chunk_rows(
     sources: list[SourceFile], chunk: Any, rules: ParseRules, keep_labels: bool, count: Path | None = None
 ) -> Iterator[Any]:
-    """Yield the rows of one chunk as Arrow batches; write progress for `counted` to the file ``count``."""
+    """Yield a source chunk's rows as Arrow batches; write the progress for `counted` to ``count``."""
     import pyarrow as pa
 
     schema = pa.schema(

@@ -1,9 +1,9 @@
 """Session, progress reports and termination of Spark child processes.
 
-A child process writes each progress report as a line of JSON to its standard output. The child process ends
-when its standard input ends, because this happens when its parent process ends. Child processes use only the
-DataFrame API of Spark, so Spark can run locally or on a cluster. The workers of a cluster need this package,
-and the data folders under the same paths.
+A Spark child process writes each progress report as a line of JSON to its standard output. A Spark child
+process ends when its standard input ends, because this happens when its parent process ends. Child processes
+use only the DataFrame API of Spark, so Spark can run locally or on a cluster. The workers of a Spark cluster
+need this package, and the data folders under the same paths.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def session() -> Any:
         .config("spark.driver.host", os.environ.get("SPARK_DRIVER_HOST", "127.0.0.1"))
         .config("spark.driver.memory", os.environ.get("QUADRILL_SPARK_MEMORY") or "2g")
         .config("spark.sql.shuffle.partitions", str(4 * cores))
-        .config("spark.sql.caseSensitive", "true")  # names of SPARQL variables are case-sensitive
+        .config("spark.sql.caseSensitive", "true")  # column names are SPARQL variables
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.parquet.compression.codec", "zstd")
         .getOrCreate()
@@ -53,7 +53,7 @@ def uri(path: Path) -> str:
 
 def end_with_parent() -> None:
     """Wait until standard input ends, which happens at the parent's end, and exit this process."""
-    # The loop does not read sys.stdin, because its lock would be held when the interpreter ends.
+    # Bytes are read without sys.stdin, because its lock would be held when the interpreter ends.
     while os.read(0, 1):
         pass
     os._exit(1)

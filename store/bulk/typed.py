@@ -6,8 +6,8 @@
     t      zoned xsd:dateTime in microseconds since 1970, unzoned xsd:date in days
 
 A literal has the kind ``other`` if its datatype is not listed or its value does not fit the column (an
-integer with more than 20 digits, a year without exactly four digits). Comparisons of a predicate with such
-objects do not use the typed columns.
+integer with more than 20 digits, a year without exactly four digits). Comparisons of a predicate that has
+objects of kind ``other`` do not use the typed columns.
 """
 
 from __future__ import annotations

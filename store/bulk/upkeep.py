@@ -53,7 +53,7 @@ class MirrorState:
     stale: str | None
 
     def limit(self, ratio: float) -> int:
-        """Return the number of changed quads at which compaction is due.
+        """Return the number of changed quads at which compaction of the mirror is due.
 
         ``ratio`` is the ratio of changed quads to quads of the mirror at which compaction is due.
         """

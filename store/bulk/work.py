@@ -6,8 +6,8 @@
     quarantine.ndjson     the bad lines with file, line number, reason and text
     summary.json          the summary, written after the commit
 
-The name of the folder is a hash of the options and of the paths, sizes and modification times of the source
-files.
+The name of the work folder is a hash of the load's options and of the paths, sizes and modification times of
+the source files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _FORMAT = 1
 class LoadError(ReportedError):
     """A bulk load ended without a commit, or a Spark process failed.
 
-    A failed load has added no quad. If only its mirror failed, the quads are in the store.
+    A failed bulk load has added no quad. If only the load's Parquet mirror failed, the quads are in the
+    store.
     """
 
     code = "load"
@@ -144,7 +145,7 @@ class LoadFolder:
             return None
 
     def finish(self, index: int, done: ChunkResult) -> None:
-        """Write the statistics of a chunk, which mark the chunk as finished; its part must be on disk."""
+        """Write a chunk's statistics, which mark it as parsed; its part file must already be on disk."""
         write_whole(self.parts / f"{index:05d}.json", json.dumps(asdict(done), ensure_ascii=False).encode())
 
     def parsed_file(self, index: int) -> Path:
@@ -152,7 +153,7 @@ class LoadFolder:
         return self.folder / "parsed" / f"{index:05d}.parquet"
 
     def read_bytes(self) -> int:
-        """Return the size in bytes of the source chunks that have been parsed."""
+        """Return the size in bytes of the source chunks that the load has parsed."""
         return sum(
             chunk.end - chunk.start if chunk.end else self.sources[chunk.source].size
             for chunk in self.chunks
@@ -171,7 +172,8 @@ class LoadFolder:
     ) -> Iterator[dict[str, Any]]:
         """Yield the bad lines of chunks in order, with file name, line number in the file, reason and text.
 
-        The line number is None if it is unknown. By default, all finished chunks are read.
+        The line number of a bad line is None if it is unknown. By default, the bad lines of all finished
+        chunks are returned.
         """
         source, before = -1, 0
         for chunk, done in self.finished() if finished is None else finished:
@@ -190,7 +192,7 @@ class LoadFolder:
                 raise bad_line_error(bad, f"{allowed} allowed")
 
     def write_quarantine(self) -> int:
-        """Write all bad lines to the quarantine file and return their number."""
+        """Write all bad lines of the load to the quarantine file and return their number."""
         count = 0
         draft = self.folder / f"{QUARANTINE}.new"
         with draft.open("w", encoding="utf-8") as file:

@@ -1,8 +1,8 @@
 """Application of a net change to Oxigraph in one transaction.
 
-Oxigraph gives Python no transaction object, but one update request is one transaction. The request contains
-ground quads as text. Text would rename blank nodes, so for quads with blank nodes the request calls custom
-functions that return the terms by row number and so keep their identity.
+Oxigraph gives Python no transaction object, but one update request is one transaction. The update request
+contains quads without blank nodes as text. Text would rename blank nodes, so for quads with blank nodes the
+update request calls custom functions that return the terms by row number and so keep their identity.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Functions: TypeAlias = dict[NamedNode, Callable[..., Term | None]]
 
 
 def apply_change(store: Store, change: NetChange) -> None:
-    """Apply the change to ``store`` in one transaction.
+    """Apply a net change of quads and graph names to ``store`` in one transaction.
 
     Names of graphs that are blank nodes are added and removed one by one after the transaction, because
     SPARQL text cannot name blank nodes.
@@ -29,15 +29,16 @@ def apply_change(store: Store, change: NetChange) -> None:
         OSError: the store cannot be written.
     """
     if change.added and not (change.removed or change.created or change.dropped):
-        store.extend(change.added)  # atomic, and several times faster than text
+        store.extend(change.added)  # `extend` is atomic, and several times faster than an update text
         return
     if len(change.added) == len(change.created) == 1 and not (change.removed or change.dropped):
         if change.added[0].graph_name == change.created[0]:
-            store.extend(change.added)  # the quad lists its graph
+            store.extend(change.added)  # adding the quad adds its graph name, too
             return
     text, functions = change_text(change)
     if functions and not is_after_epoch():
-        # Oxigraph would abort if the clock is before 1970. After a crash recovery applies the change again.
+        # Oxigraph's update would abort if the clock is before 1970. After a crash, recovery applies the
+        # change again.
         for quad in change.removed:
             store.remove(quad)
         for name in change.dropped:
@@ -99,7 +100,7 @@ def _quads_text(
 def _ground_text(quad: Quad) -> str | None:
     """Return the quad as SPARQL text; None if the quad contains a blank node."""
     text = str(quad)
-    # Terms are inspected only if the text may contain a blank node, because commits can be large.
+    # Terms are inspected only if the quad's text may contain a blank node, because commits can be large.
     if "_:" in text and _has_blank(quad):
         return None
     graph = quad.graph_name
@@ -123,7 +124,7 @@ def _by_number(
 def term_function(
     rows: Sequence[Sequence[Term | DefaultGraph | None]], place: int
 ) -> Callable[..., Term | None]:
-    """Return a custom function that maps a row number to the row's term at ``place``."""
+    """Return a SPARQL custom function that maps a row number to the row's term at index ``place``."""
 
     def term(number: Literal) -> Term | None:
         found = rows[int(number.value)][place]

@@ -1,8 +1,8 @@
 """Commits with exact sets of added and removed quads and graph names, and their RDF Patch text.
 
 Triggers, caches and the change feed follow the store commit by commit. A `Commit` contains effective changes
-only: inserting an existing quad, or deleting and inserting the same quad, changes nothing. Terms have the
-store's canonical form (Oxigraph canonicalises numbers, dates and language tags).
+only: inserting an existing quad, or deleting and inserting the same quad, changes nothing. Terms of a commit
+have the store's canonical form (Oxigraph canonicalises numbers, dates and language tags).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, seri
 GraphName: TypeAlias = NamedNode | BlankNode | DefaultGraph
 
 DEFAULT_GRAPH_KEY = "default"
-"""The key of the default graph in `Commit.graphs`; no IRI can clash with it, for it has no colon."""
+"""The key of the default graph in `Commit.graphs`; no IRI equals it, because it has no colon."""
 
 
 class NetChange(NamedTuple):
-    """Quads and graph names to add and to remove; removals are applied first."""
+    """A net change of the dataset: quads and graph names to remove first, and those to add then."""
 
     added: tuple[Quad, ...] = ()
     removed: tuple[Quad, ...] = ()
@@ -30,7 +30,7 @@ class NetChange(NamedTuple):
         return bool(self.added or self.removed or self.created or self.dropped)
 
     def inverse(self) -> NetChange:
-        """Return the change that undoes this change."""
+        """Return the inverse net change, which undoes this change."""
         return NetChange(self.removed, self.added, self.dropped, self.created)
 
 
@@ -161,8 +161,7 @@ def rdf_patch(commit: Commit, *, inferred: bool = False) -> str:
     store's labels. The changes of rule sets' graphs are left out unless ``inferred`` is True, because a
     reader with the same rules derives them itself.
 
-    Raises:
-        ValueError: the commit is not exact, so there are no quads to write.
+    Raises: ValueError: the commit is not exact, so there are no quads to write.
     """
     if not commit.exact:
         raise ValueError(f"commit {commit.version} is a bulk load and has no exact change set")
@@ -180,5 +179,5 @@ def rdf_patch(commit: Commit, *, inferred: bool = False) -> str:
 
 def _nquads(quads: tuple[Quad, ...]) -> list[str]:
     data = serialize(quads, format=RdfFormat.N_QUADS) or b""
-    # Only \n ends a line: other line separators may stand unescaped in literals.
+    # Only \n ends a line of an RDF Patch: other line separators may stand unescaped in literals.
     return data.decode().split("\n")[:-1]

@@ -13,17 +13,17 @@ Counts = dict[GraphName, int]
 
 
 def counts_of_keys(stored: Mapping[str, int]) -> Counts:
-    """Convert the log's stored counts to counts by graph name, the default graph included."""
+    """Convert the change log's quad counts to counts by graph name, the default graph included."""
     return {DefaultGraph(): 0} | {graph_of_key(key): count for key, count in stored.items()}
 
 
 def keys_of_counts(counts: Counts) -> dict[str, int]:
-    """Convert counts by graph name to the log's form; the inverse of `counts_of_keys`."""
+    """Convert quad counts by graph name to the change log's form; the inverse of `counts_of_keys`."""
     return {graph_key(name): count for name, count in counts.items()}
 
 
 def counts_after(counts: Counts, commits: Iterable[Commit]) -> dict[GraphName, int | None]:
-    """Return the new counts of the graphs that commits changed; None for a dropped graph."""
+    """Return the new quad counts of the graphs that commits changed; None for a dropped graph."""
     after: dict[GraphName, int | None] = {}
     for commit in commits:
         for key, change in commit.graphs.items():
@@ -36,7 +36,7 @@ def counts_after(counts: Counts, commits: Iterable[Commit]) -> dict[GraphName, i
 
 
 def take_counts(counts: Counts, changed: Mapping[GraphName, int | None]) -> None:
-    """Update ``counts`` in place; readers in other threads copy the dict, which is atomic."""
+    """Update quad ``counts`` by graph in place; readers in other threads copy the dict, which is atomic."""
     for name, count in changed.items():
         if count is None:
             counts.pop(name, None)
@@ -48,7 +48,7 @@ def count_store(store: Store) -> Counts:
     """Count the quads of every graph by reading the whole store."""
     counts: Counts = {DefaultGraph(): 0}
     counts |= dict.fromkeys(store.named_graphs(), 0)
-    if not is_after_epoch():  # Oxigraph cannot evaluate before 1970
+    if not is_after_epoch():  # Oxigraph cannot evaluate queries if the clock is before 1970
         for quad in store:
             counts[quad.graph_name] = counts.get(quad.graph_name, 0) + 1
         return counts
@@ -67,7 +67,7 @@ def count_store(store: Store) -> Counts:
 def bulk_commit(
     version: int, now_ms: int, before: Mapping[str, int], now: Mapping[str, int], cause: str | None
 ) -> Commit | None:
-    """Return the inexact commit of a bulk load from the counts before and after; None if they are equal."""
+    """Return a bulk load's commit without quads, from quad counts before and after; None if equal."""
     graphs = {}
     for key in sorted(before.keys() | now.keys()):
         grown = now.get(key, 0) - before.get(key, 0)

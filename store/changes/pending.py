@@ -2,9 +2,9 @@
 
     StoreView(store)  <-  PendingChanges (the group being committed)  <-  PendingChanges (one request of it)
 
-In each layer, ``added`` is disjoint from the view below, and ``removed`` is a subset of the view below; the
-same holds for the graph names ``created`` and ``dropped``. A quad that is deleted and inserted again is
-therefore no change, whatever the number of operations between.
+In each layer of pending changes, ``added`` is disjoint from the view below, and ``removed`` is a subset of
+the view below; the same holds for the graph names ``created`` and ``dropped``. In pending changes, a quad
+that is deleted and inserted again is therefore no change, whatever the number of operations between.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class StoreView:
         return quad in self._store
 
     def has_graph(self, name: NamedNode | BlankNode) -> bool:
-        """Return True if the graph name is listed, even if the graph is empty."""
+        """Return True if the dataset has the graph name, even if the graph is empty."""
         return self._store.contains_named_graph(name)
 
     def graph_names(self) -> Iterator[NamedNode | BlankNode]:
-        """Return the listed graph names."""
+        """Return the graph names of the dataset, those of empty graphs included."""
         return iter(self._store.named_graphs())
 
     def quads_of(self, name: GraphName) -> Iterator[Quad]:
@@ -63,7 +63,7 @@ class StoreView:
 
 
 class PendingChanges:
-    """A layer of pending changes over a view, which is a view itself."""
+    """A layer of uncommitted changes over a view of the dataset; the layer is a view itself."""
 
     def __init__(self, below: StoreView | PendingChanges) -> None:
         self._below = below
@@ -79,26 +79,26 @@ class PendingChanges:
     # --- the view -----------------------------------------------------------------------------
 
     def contains(self, quad: Quad) -> bool:
-        """Return True if the dataset contains the quad after this layer's changes."""
+        """Return True if the dataset contains the quad after the pending changes of this layer."""
         if quad in self._added:
             return True
         return quad not in self._removed and self._below.contains(quad)
 
     def has_graph(self, name: NamedNode | BlankNode) -> bool:
-        """Return True if the graph name is listed after this layer's changes."""
+        """Return True if the dataset has the graph name after the pending changes of this layer."""
         if name in self._created:
             return True
         return name not in self._dropped and self._below.has_graph(name)
 
     def graph_names(self) -> Iterator[NamedNode | BlankNode]:
-        """Iterate over the graph names listed after this layer's changes."""
+        """Iterate over the dataset's graph names after the pending changes of this layer."""
         for name in self._below.graph_names():
             if name not in self._dropped:
                 yield name
         yield from self._created
 
     def quads_of(self, name: GraphName) -> Iterator[Quad]:
-        """Iterate over the quads of one graph after this layer's changes."""
+        """Iterate over the quads of one graph after the pending changes of this layer."""
         for quad in self._below.quads_of(name):
             if quad not in self._removed:
                 yield quad
@@ -158,7 +158,10 @@ class PendingChanges:
     # --- changes ------------------------------------------------------------------------------
 
     def add(self, quad: Quad) -> None:
-        """Add a quad, and list its graph. The quad must be in the store's own form."""
+        """Add a quad to the pending changes, and its graph name to the list of graphs.
+
+        The quad must be in the store's canonical form.
+        """
         if quad in self._removed:
             del self._removed[quad]
         elif quad not in self._added and not self._below.contains(quad):
@@ -172,7 +175,7 @@ class PendingChanges:
             self.create(name)
 
     def remove(self, quad: Quad) -> None:
-        """Remove a quad; its graph stays listed."""
+        """Remove a quad in the pending changes; its graph stays in the list of graphs, even if empty."""
         if quad in self._added:
             del self._added[quad]
             if self._index is not None:
@@ -181,19 +184,19 @@ class PendingChanges:
             self._removed[quad] = None
 
     def create(self, name: NamedNode | BlankNode) -> None:
-        """List a graph name."""
+        """Add a graph name to the dataset's list of graphs, as CREATE GRAPH does."""
         if name in self._dropped:
             del self._dropped[name]
         elif name not in self._created and not self._below.has_graph(name):
             self._created[name] = None
 
     def clear(self, name: GraphName) -> None:
-        """Remove the quads of a graph; a named one stays listed."""
+        """Remove the quads of a graph; the name of a named graph stays in the list of graphs."""
         for quad in list(self.quads_of(name)):
             self.remove(quad)
 
     def drop(self, name: NamedNode | BlankNode) -> None:
-        """Remove the quads of a named graph and its name."""
+        """Remove the quads of a named graph, and its name from the list of graphs."""
         self.clear(name)
         if name in self._created:
             del self._created[name]
@@ -201,7 +204,7 @@ class PendingChanges:
             self._dropped[name] = None
 
     def replay(self, change: NetChange) -> None:
-        """Apply a change of another layer or of the log to this layer."""
+        """Apply a net change of another layer or of the change log to this layer of pending changes."""
         for name in change.dropped:
             self.drop(name)
         for quad in change.removed:
@@ -221,11 +224,11 @@ class PendingChanges:
             self._index = above._index
 
     def net(self) -> NetChange:
-        """Return the net change of this layer."""
+        """Return the net change of this layer of pending changes."""
         return NetChange(tuple(self._added), tuple(self._removed), tuple(self._created), tuple(self._dropped))
 
     def layers(self) -> list[NetChange]:
-        """Return the net changes of all non-empty layers, lowest first."""
+        """Return the net changes of all non-empty layers of pending changes, lowest first."""
         below = self._below.layers() if isinstance(self._below, PendingChanges) else []
         own = self.net()
         return [*below, own] if own else below
@@ -235,7 +238,7 @@ class PendingChanges:
 
 
 def quads_in_graph(quads: Iterable[Quad], name: GraphName) -> list[Quad]:
-    """Return the quads with those of the default graph moved to graph ``name``."""
+    """Return the quads; those of the default graph are moved to the graph ``name``."""
     if isinstance(name, DefaultGraph):
         return list(quads)
     return [

@@ -1,4 +1,4 @@
-"""A cache of recent commits for several readers of the same versions."""
+"""A cache of recent commits, shared by several readers of the change log."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ class RememberedCommits:
         """``read(version, limit)`` returns commits after a version; the cache holds ``most`` quads."""
         self._read = read
         self._most = most
-        # Consecutive commits after a version, in one tuple that any thread replaces atomically.
+        # The cached consecutive commits and the version before them, in one tuple that any thread replaces
+        # atomically.
         self._known: tuple[int, tuple[Commit, ...]] = (-1, ())
 
     def forget(self) -> None:
-        """Clear the cache."""
+        """Remove all commits from the cache."""
         self._known = (-1, ())
 
     def between(self, since: int, version: int) -> Iterator[Commit]:
-        """Return the commits after ``since`` up to ``version``; raises GoneError as ``read`` does."""
+        """Yield the commits after version ``since`` up to ``version``; raises GoneError as ``read`` does."""
         begin, known = self._known
         if not (known and begin <= since <= known[-1].version):
             begin, known = since, ()

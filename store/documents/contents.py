@@ -22,8 +22,8 @@ from .subject_columns import Statements
 class TextPosition(NamedTuple):
     """The position of a text in its document, for error messages.
 
-    The text begins in line ``first_line`` after ``lead`` added characters, or is a string within line
-    ``within``.
+    The position says that the text begins in line ``first_line`` after ``lead`` added characters, or is a
+    string within line ``within``.
     """
 
     first_line: int = 1
@@ -87,9 +87,7 @@ def read_content(
         max_nesting: the maximum nesting depth.
         most: the maximum number of quads; the result has one more quad if the text has too many.
 
-    Raises:
-        RdfSyntaxError: the text is malformed.
-        LimitError: the text nests too deeply.
+    Raises: RdfSyntaxError: the RDF text is malformed. LimitError: the RDF text nests too deeply.
     """
     lines = rdf_format in LINE_FORMATS
     if lines:
@@ -104,7 +102,7 @@ def read_content(
         check_rdf_xml(text.encode(), XmlLimits(), part.first_line)
     try:
         quads = parse_quads(text.encode(), rdf_format, base_iri=None if lines else base_iri)
-        # A text with few characters cannot have too many quads.
+        # A text with few characters cannot have too many quads, so they are not counted.
         as_written = statements_of(quads if len(text) < most else islice(quads, most + 1))
     except MemoryError:
         raise term_too_long(rdf_format.name) from None
@@ -119,7 +117,7 @@ def read_content(
 
 
 def _placed(error: SyntaxError, rdf_format: RdfFormat, part: TextPosition) -> RdfSyntaxError:
-    """Return a parser's error with its position in the document."""
+    """Return a parser's error about a part of a document with its position in the document."""
     line, column = error.lineno, error.offset
     message, hint = explain_parser_message(
         re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error))

@@ -1,14 +1,15 @@
 r"""Regular expressions that read all lines of an element at once, for streams of similar elements.
 
 A sensor often sends the same predicates in the same order, each with values of one datatype. When enough
-such elements were read line by line, one regular expression reads all lines of the next element:
+elements with the same predicates were read line by line, one regular expression reads all lines of the next
+element:
 
     (<subject>) <p1> ("number"^^<decimal>) .
     \1 <p2> ("text") .
 
-The result is the same as reading line by line, in half of the time. An element that does not match the
-expression is read line by line. Compiling an expression takes a millisecond for ten lines, because IRIs are
-validated afterwards.
+The regular expression gives the same result as reading an element line by line, in half of the time. An
+element that does not match the regular expression is read line by line. Compiling a regular expression for
+elements takes a millisecond for ten lines, because IRIs are validated afterwards.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from collections.abc import Callable, Mapping
 from .subject_columns import PredicateList
 
 _READS_BEFORE_SHAPE = 200
-"""Number of elements with the same predicates after which an expression is compiled for them."""
+"""Number of elements with the same predicates after which a regular expression is compiled for them."""
 _RETRY_FACTOR = 64
-"""Factor of that number if an expression for other elements with the same first predicate was given up."""
+"""Factor of `_READS_BEFORE_SHAPE` after an expression for the same first predicate was given up."""
 _MOST = 64
 _MOST_OBJECTS = 32
 """Maximum number of objects of an element with an expression: larger expressions take long to compile."""
 _MISS_WEIGHT = 4
-"""Number of matching elements that make up for one element that does not match."""
+"""Number of elements matching an expression that make up for an element that does not match."""
 _MOST_MISSED = 400
 _IRI = "(<[^<> ]*+>)"
 
@@ -34,7 +35,8 @@ _IRI = "(<[^<> ]*+>)"
 class _ElementShape:
     """The regular expression for elements with one list of predicates; ``iris`` marks IRI objects.
 
-    ``missed`` grows with each element that does not match, and falls with each element that matches.
+    The count ``missed`` grows with each element that does not match the expression, and falls with each
+    element that matches.
     """
 
     __slots__ = ("iris", "match", "missed", "predicates")
@@ -50,12 +52,12 @@ class _ElementShape:
 
 
 class ElementShapes:
-    """The compiled expressions by first predicate; None for predicates whose elements differ too much."""
+    """The compiled expressions by an element's first predicate; None if such elements differ too much."""
 
     def __init__(self, is_iri: Callable[[str], object], plain: str, values: Mapping[str, str]) -> None:
         """``plain`` is the pattern of a string's text, ``values`` has the pattern of each datatype's values.
 
-        ``is_iri`` returns whether a text is a valid IRI.
+        The function ``is_iri`` returns whether a text is a valid IRI.
         """
         self._is_iri = is_iri
         self._plain = f'("{plain}")'
@@ -94,7 +96,7 @@ class ElementShapes:
             self._known[first] = _ElementShape(predicates, kinds)
 
     def _kind(self, text: str) -> str | None:
-        """Return the pattern of objects of the same kind as this object."""
+        """Return the regular expression for objects of the same kind (IRI or datatype) as this object."""
         if text[0] == "<":
             return _IRI
         value, mark, datatype = text.rpartition('"^^')

@@ -21,7 +21,7 @@ def as_stored(statements: Statements) -> tuple[Statements, bool]:
     """Return the quads with canonical values, and whether a blank node may be among them."""
     forms: dict[str, str] = {}
     blank = False
-    # Most values of a document occur several times in it.
+    # Most values of a document occur several times in it, so their canonical forms are cached.
     for value in {value for _, _, value, _ in statements}:
         nested = value.startswith("<<")
         if nested or (value[0] == '"' and value[-1] == ">" and not STORED_VALUE(value)):
@@ -39,8 +39,8 @@ def as_stored(statements: Statements) -> tuple[Statements, bool]:
 def relabel_blank_nodes(statements: Iterable[Statement], stream: str, seq: int) -> Statements:
     """Return the quads of an element with blank node labels that no other element has.
 
-    The new label is a function of the stream, the sequence number of the element and the position of the
-    label in the element, so a replay gives the same terms.
+    The new label of a blank node is a function of the stream, the sequence number of the element and the
+    position of the label in the element, so a replay gives the same terms.
     """
     prefix = f"_:e{_digest(stream)}x{seq}x"
     labels: dict[str, str] = {}

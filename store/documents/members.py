@@ -16,7 +16,7 @@ MemberReader = Callable[[Any, str], Any]
 
 
 def one_of(*values: str) -> MemberReader:
-    """Return a reader for a member whose value is one of these words."""
+    """Return a reader for a JSON member whose value is one of the words ``values``."""
 
     def read(value: Any, name: str) -> Any:
         if value not in values:
@@ -27,14 +27,14 @@ def one_of(*values: str) -> MemberReader:
 
 
 def flag(value: Any, name: str) -> bool:
-    """Return the value of a boolean member; raise InputError for another value."""
+    """Return the value of a boolean JSON member; raise InputError for another value."""
     if not isinstance(value, bool):
         raise InputError(f"{name} is {value!r}, it must be true or false")
     return value
 
 
 def check_name(name: str, what: str) -> str:
-    """Return the name if it is valid; raise InputError otherwise."""
+    """Return the name of a query or stream if it is valid; raise InputError otherwise."""
     if not isinstance(name, str) or not NAME.match(name):
         raise InputError(
             f"{what} {name!r} is no name",
@@ -55,7 +55,7 @@ def last_segment(iri: str) -> str | None:
     """Return the fragment or last path segment of an IRI as a name; invalid characters become ``-``."""
     parts = urlsplit(iri)
     segment = parts.path.rstrip("/").rpartition("/")[2]
-    if not parts.netloc:  # the parts of a URN are separated by colons
+    if not parts.netloc:  # a URN has no host, and colons separate its parts
         segment = segment.rpartition(":")[2]
     segment = parts.fragment or segment or parts.netloc
     name = re.sub(r"[^A-Za-z0-9._-]", "-", segment).lstrip("._-")[:128]

@@ -1,8 +1,8 @@
 """Splitting of RDF documents at the delimiters of RDF Messages.
 
 Source: RDF Messages, W3C RDF Stream Processing community group, sections "Version labels" and "Message
-delimiters" (https://w3c-cg.github.io/rsp/spec/messages). One message is one element; blank node labels are
-scoped to the message; PREFIX and BASE declarations also apply to later messages.
+delimiters" (https://w3c-cg.github.io/rsp/spec/messages). In RDF Messages, one message is one element; blank
+node labels are scoped to the message; PREFIX and BASE declarations also apply to later messages.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import orjson
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
 _IRI_CHARACTER = r"""[^\x00-\x20<>"{}|^`\\]"""
-# Tokens that may contain the word MESSAGE, a brace or a dot as text; the order of alternatives matters.
-# An unterminated string extends to its last possible end: the parser of the format refuses it later.
+# Tokens of Turtle that may contain the word MESSAGE, a brace or a dot as text; the order of alternatives
+# matters. An unterminated string extends to its last possible end: the parser of the format refuses it later.
 _TOKEN = re.compile(
     rf"""
       (?P<comment>\#[^\n\r]*)
@@ -43,7 +43,7 @@ _LINES = re.compile(
     re.VERBOSE,
 )
 _MOST_REPEATED = 1 << 28
-"""Maximum number of characters of all copied directives, counted for each message."""
+"""Maximum number of characters of all copied directives (PREFIX, BASE), counted for each message."""
 _VALUES = {
     "version": r"""\s*+(?:"[^"\n]*+"|'[^'\n]*+')""",
     "prefix": r"\s*+([^\s<>{}()\[\];,\"'#:]*+:)\s*+<[^<>\n]*+>",
@@ -56,8 +56,8 @@ _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*+:")
 class MessageText(NamedTuple):
     """The text of one message that can be parsed alone: earlier directives come first, without line breaks.
 
-    ``line`` is the line of the document at which ``text`` begins; ``lead`` is the number of characters added
-    before it.
+    The attribute ``line`` is the line of the document at which ``text`` begins; ``lead`` is the number of
+    characters added before it.
     """
 
     text: str
@@ -68,8 +68,8 @@ class MessageText(NamedTuple):
 def split_messages(text: str) -> list[MessageText]:
     """Cut a document of N-Triples, N-Quads, Turtle or TriG at its delimiters.
 
-    Empty messages are kept, except that a delimiter at the end opens none. VERSION announcements are removed,
-    because a parser of plain RDF refuses the labels of messages.
+    Empty messages are kept, except that a delimiter at the end of a document opens none. VERSION
+    announcements are removed, because a parser of plain RDF refuses the labels of messages.
 
     Raises:
         RdfSyntaxError: a delimiter inside a statement, a graph block or without its dot.
@@ -96,7 +96,8 @@ def split_json_messages(text: str) -> list[MessageText]:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            messages.append(MessageText(line, number, 0))  # the parser of the format will say what is wrong
+            # The parser of the RDF format will report this mistake.
+            messages.append(MessageText(line, number, 0))
         elif document.keys() == {"@context"}:
             before = f'{{"@context": {orjson.dumps(document["@context"]).decode()}, "@graph": '
         elif before and document:
@@ -122,12 +123,14 @@ class _MessageSplitter:
         self._start = 0
         self._pieces: list[str] = []
         self._busy = False
-        # Directives of this message, and of earlier messages, which are copied before the current message.
+        # Directives (PREFIX, BASE) of this message, and of earlier messages, which are copied before the
+        # current message.
         self._directives: list[str] = []
         self._earlier = ""
         self._declared: dict[str, str] = {}
         self._repeated = 0
-        # An offset and its line number, from which the line numbers of later offsets are counted.
+        # An offset in the document and its line number, from which the line numbers of later offsets are
+        # counted.
         self._counted = (0, 1)
 
     def split(self) -> list[MessageText]:
@@ -138,7 +141,7 @@ class _MessageSplitter:
                 position = lines.end()
                 continue
             match = _TOKEN.match(text, position)
-            assert match is not None  # the last alternative matches any character
+            assert match is not None  # the last alternative of the token expression matches any character
             kind, token = match.lastgroup, match[0]
             if kind in ("space", "comment"):
                 position = match.end()
@@ -177,9 +180,9 @@ class _MessageSplitter:
     def _directive(self, name: str, start: int, end: int, *, old: bool) -> int:
         match = re.compile(_VALUES[name] + (r"\s*\." if old else "")).match(self._text, end)
         if match is None:
-            return end  # the parser of the format will say what is wrong
+            return end  # the parser of the RDF format will report this mistake
         if name == "version":
-            # Spaces replace the directive, so positions stay the same.
+            # Spaces replace the VERSION directive, so positions stay the same.
             blank = re.sub(r"[^\n\r]", " ", self._text[start : match.end()])
             self._pieces.append(self._text[self._start : start] + blank)
             self._start = match.end()

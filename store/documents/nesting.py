@@ -28,7 +28,7 @@ _STEPS |= {sign.encode(): step for sign, step in _STEPS.items() if isinstance(si
 
 
 def deep_line_of_json(document: str | bytes, limit: int) -> int | None:
-    """Return the line where JSON nests deeper than ``limit``; None if it does not."""
+    """Return the line at which a JSON text nests deeper than ``limit``; None if it does not."""
     if _is_flat(document, limit):
         return None
     return _deep_line(document, _JSON, limit)
@@ -37,7 +37,7 @@ def deep_line_of_json(document: str | bytes, limit: int) -> int | None:
 def _is_flat(document: str | bytes, limit: int) -> bool:
     """Return True if removing innermost pairs of brackets ``limit`` times leaves no bracket.
 
-    False is possible for flat texts with brackets in strings, and for texts that are not JSON.
+    The result can be False for flat texts with brackets in strings, and for texts that are not JSON.
     """
     left = document if isinstance(document, bytes) else document.encode(errors="surrogatepass")
     if b"\\" in left:
@@ -51,12 +51,12 @@ def _is_flat(document: str | bytes, limit: int) -> bool:
 
 
 def deep_line_of_turtle(text: str | bytes, limit: int) -> int | None:
-    """Return the line where brackets and triple terms of a Turtle or TriG text nest deeper than ``limit``."""
+    """Return the line at which brackets and triple terms of Turtle or TriG nest deeper than ``limit``."""
     return _deep_line(text, _TURTLE, limit)
 
 
 def deep_line_of_triple_terms(document: bytes, limit: int) -> int | None:
-    """Return the line where triple terms nest deeper than ``limit``; None if they do not."""
+    """Return the line at which triple terms nest deeper than ``limit``; None if they do not."""
     return _deep_line(document, _TRIPLE_TERMS, limit)
 
 
@@ -74,9 +74,9 @@ def _deep_line(document: str | bytes, source: str, limit: int) -> int | None:
 
 
 def _signs(document: str | bytes, source: str) -> Iterable[Any]:
-    """Return the brackets, and the strings and other tokens in which brackets do not count.
+    """Return an RDF text's brackets, and the strings and other tokens in which brackets do not count.
 
-    The result is a list for short documents, where a list is faster.
+    The tokens are a list for short documents, where a list is faster.
     """
     if len(document) > _LISTED:
         return map(itemgetter(0), _matches(document, source))

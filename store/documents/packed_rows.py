@@ -1,7 +1,8 @@
 """Binary format of rows of terms: each term once as N-Quads, then rows of numbers.
 
-The first blob has the number of columns and of rows. Blobs of terms follow, then blobs of rows. A row has
-for each column the index of its term, counted from 1, or 0 for unbound, and then its multiplicity.
+The first blob of packed rows has the number of columns and of rows. In packed rows, blobs of terms follow the
+first blob, then blobs of rows. A packed row has for each column the index of its term, counted from 1, or 0
+for unbound, and then its multiplicity.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TERMS_EACH = 5_000
 ROWS_EACH = 20_000
 _CARRIER = NamedNode("urn:quadrill:term")
 _BEFORE = len(f"{_CARRIER} {_CARRIER} ")
-"""Number of characters of a line before its term; two characters follow the term."""
+"""Number of characters of an N-Quads line before its term; two characters follow the term."""
 
 
 def pack(
@@ -32,11 +33,12 @@ def pack(
 ) -> Iterator[bytes]:
     """Return the blobs of rows with their multiplicities; the rows must not change during the call.
 
-    Rows contain terms or ids: ``term_of`` returns the term of an id, and ``unbound`` is the id of no term.
+    The rows contain terms or ids: ``term_of`` returns the term of an id, and ``unbound`` is the id of no
+        term.
     """
     rows = list(rows)
     numbers: dict[T, int] = {unbound: 0}
-    # A loop instead of one call lets other threads run between its steps.
+    # A loop instead of one call of the serialiser lets other threads run between its steps.
     for row, _ in rows:
         for term in row:
             if term not in numbers:
@@ -56,10 +58,10 @@ def pack(
 
 
 class PackedRows:
-    """Rows that were unpacked; ``texts`` are the terms in the order of their numbers."""
+    """Unpacked rows of terms; ``texts`` are the terms in the order of their numbers."""
 
     def __init__(self, blobs: Sequence[bytes]) -> None:
-        """Unpack the terms and rows of blobs.
+        """Unpack the terms and rows of the blobs that `pack` returned.
 
         Raises:
             ValueError: the blobs are not packed rows.
@@ -67,7 +69,7 @@ class PackedRows:
         head = json.loads(blobs[0])
         self.width = head["width"]
         ends = 1 + head["terms"]
-        # Only \n ends a line, because literals may contain other line separators unescaped.
+        # Only \n ends a line of terms, because literals may contain other line separators unescaped.
         lines = chain.from_iterable(blob.decode().split("\n")[:-1] for blob in blobs[1:ends])
         self.texts = [line[_BEFORE:-2] for line in lines]
         self._flat = array("q", b"".join(blobs[ends:]))
@@ -76,7 +78,7 @@ class PackedRows:
 
     @property
     def terms(self) -> list[Term]:
-        """Return the terms in the order of their numbers."""
+        """Return the terms of the packed rows in the order of their numbers."""
         return list(map(term_of, self.texts))
 
     def rows(self, values: Sequence[T], unbound: T) -> Iterable[tuple[tuple[T, ...], int]]:

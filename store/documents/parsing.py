@@ -32,7 +32,7 @@ def is_untagged(term: object) -> bool:
 
 
 def parse_quads(body: bytes, rdf_format: RdfFormat, **options: Any) -> Iterator[Quad]:
-    """Parse a document; ``options`` are those of `pyoxigraph.parse`.
+    """Parse an RDF document; ``options`` are those of `pyoxigraph.parse`.
 
     Raises:
         SyntaxError, ValueError: the document is malformed.

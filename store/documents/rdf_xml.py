@@ -1,9 +1,9 @@
 """Limits of RDF/XML documents: depth, attributes, namespaces and expansion of entities.
 
 Oxigraph's parser takes time proportional to the square of the depth, of the attributes of an element and of
-its namespaces in scope. This module finds the same tags as the parser. Where two parsers could find
-different tags (in a document type declaration, in unusual comments and processing instructions), only plain
-forms are accepted.
+its namespaces in scope. The limits count the same tags of an RDF/XML document as Oxigraph's parser reads.
+Where two parsers could find different tags (in a document type declaration, in unusual comments and
+processing instructions), only plain forms are accepted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TAG = re.compile(
         [
             rb"<!--(?:[^-]++|-(?!->))*+",
             rb"(?i:<!\[CDATA\[)(?:[^\]]++|\](?!\]>))*+",
-            # Alternatives: an end tag, an empty-element tag, a start tag, a start tag with too many
-            # attributes.
+            # The alternatives of this expression: an end tag, an empty-element tag, a start tag, a start tag
+            # with too many attributes.
             rb"(</)",
             rb"<[^\s<>!?/\"'](?:" + _INSIDE + rb"{0,2000}+(?:(/>)|(>))|(" + _INSIDE + rb"{2001}))",
         ]
@@ -67,7 +67,7 @@ class XmlLimits:
 
 
 def check_rdf_xml(body: bytes, limits: XmlLimits, first_line: int = 1) -> None:
-    """Raise an error for a document that the parser could not read in linear time.
+    """Raise an error for an RDF/XML document that the parser could not read in linear time.
 
     Raises:
         LimitError: the document exceeds a limit.

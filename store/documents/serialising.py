@@ -18,11 +18,11 @@ from .parsing import TAGGED_TYPES
 
 _REFUSED = re.compile(r"(RDF/XML|JSON-LD) (?:reserved|does not support)")
 _TAIL_BYTES = 512
-"""Bytes of a block that are processed with the next block; longer than a datatype and its delimiters."""
+"""Number of bytes at a block's end that wait for the next block; longer than a datatype's text."""
 
 
 class NotExpressibleError(ReportedError):
-    """A graph has a term that the requested format has no form for: HTTP 406."""
+    """A graph has a term that the requested RDF format cannot express: HTTP 406."""
 
     code = "not-acceptable"
     status = 406
@@ -35,7 +35,7 @@ class ByteWriter(Protocol):
     """A receiver of the bytes that a serialiser writes."""
 
     def write(self, data: bytes, /) -> object:
-        """Receive a block of bytes."""
+        """Receive a block of bytes from a serialiser."""
         ...
 
 
@@ -54,7 +54,8 @@ def serialising() -> Iterator[None]:
 class PlainStringWriter:
     """Passes on a dump in which literals of `TAGGED_TYPES` without a language tag become plain strings.
 
-    Earlier versions stored such literals, and parsers refuse them. Call `finish` after the last block.
+    Earlier versions of this program stored literals of language types without a tag, and parsers refuse them.
+    Callers call `finish` after the last block of the dump.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class PlainStringWriter:
         self._spelling, self._plain = _spelling_of(rdf_format, prefixes or {})
 
     def write(self, block: bytes) -> int:
-        """Pass on the end of the previous block and this block without its end."""
+        """Pass on the end of the dump's previous block and this block without its end."""
         data = self._replaced(self._tail + block)
         cut = max(0, len(data) - _TAIL_BYTES)
         self._tail = data[cut:]
@@ -87,7 +88,7 @@ class PlainStringWriter:
 
 
 def _spelling_of(rdf_format: RdfFormat, prefixes: Mapping[str, str]) -> tuple[re.Pattern[bytes], bytes]:
-    """Return the format's text of the datatype of such a literal, and the replacement text."""
+    """Return the datatype as the RDF format writes it after such a literal, and the replacement text."""
     iris = b"|".join(re.escape(iri.encode()) for iri in sorted(TAGGED_TYPES))
     if rdf_format is RdfFormat.RDF_XML:
         return re.compile(b' rdf:datatype="(?:' + iris + b')"'), b""

@@ -1,9 +1,9 @@
 """Statements: quads as the text of their terms, read from N-Triples and N-Quads without making terms.
 
-This module reads only lines in canonical form, with each term written as the store writes it: two spellings
-of one quad would be two statements. It leaves all other texts (comments, other white space, triple terms,
-values that the store would change, unusual IRIs and labels, syntax errors) to Oxigraph's parser. Oxigraph's
-parser gives the same quads for the lines that this module reads.
+Only lines in canonical form are read here, with each term written as the store writes it: two spellings of
+one quad would be two statements. All texts but lines in canonical form (comments, other white space, triple
+terms, values that the store would change, unusual IRIs and labels, syntax errors) are left to Oxigraph's
+parser. For lines in canonical form, Oxigraph's parser gives the same quads as this reader.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ _NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
 _OBJECT = rf'"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= )))'
 
 LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
-"""The formats whose lines this module reads."""
+"""The RDF formats whose lines in canonical form are read without Oxigraph's parser."""
 
 
 _Columns: TypeAlias = tuple[PredicateList | tuple[str, ...], tuple[str, ...]]
 
 
 class _Lines(dict[RdfFormat, re.Pattern[str]]):
-    """Regular expressions by format for a line in canonical form; their groups are the terms.
+    """Regular expressions by RDF format for a line in canonical form; their groups are the terms.
 
-    An expression is compiled at its first use, because this takes 50 ms and few processes need it.
+    The regular expression for lines is compiled at its first use, because this takes 50 ms and few processes
+    need it.
     """
 
     def __init__(self, node: str) -> None:
@@ -102,7 +103,7 @@ class _Predicates(dict[str, str]):
         return predicates, objects
 
     def _cut(self, parts: list[str]) -> _Columns:
-        """Return predicates and objects of lines without subject; short predicate lists are cached objects.
+        """Return predicates and objects of lines without subject; short predicate lists are shared objects.
 
         Raises:
             KeyError: a predicate is not an IRI.
@@ -133,7 +134,7 @@ def _predicates() -> _Predicates:
 
 STORED_VALUE = re.compile(rf'"(?:{_VALUE})').fullmatch
 """Matches typed literals that are certainly in the store's canonical form."""
-# Prices and coordinates often end with zeros.
+# Prices and coordinates often end with zeros, which the canonical form of decimals lacks.
 _ROUND = f'0"^^{XSD_DECIMAL}'
 _WHOLE = "-?(?:0|[1-9][0-9]{0,8}+)"
 _ROUND_DECIMAL = re.compile(
@@ -147,7 +148,7 @@ _WRITTEN = re.compile(
 
 def may_have_blank(text: str) -> bool:
     """Return True if a text may contain a blank node."""
-    return "_" in text and "_:" in text  # the search for one character is a hundred times as fast
+    return "_" in text and "_:" in text  # the search for the one character _ is a hundred times as fast
 
 
 def read_statements(
@@ -155,8 +156,8 @@ def read_statements(
 ) -> tuple[Statements, bool] | None:
     """Return the statements of lines in their order, and whether a blank node may be among their terms.
 
-    None means that Oxigraph's parser has to read the text. With ``exact``, None is also returned for values
-    that are not in the store's canonical form.
+    The result None means that Oxigraph's parser has to read the text. With ``exact``, the result is None also
+    for values that are not in the store's canonical form.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -173,14 +174,14 @@ def read_statements(
 
 
 def _lines_of(text: str, line: re.Pattern[str]) -> Statements | None:
-    """Return the statements of a text whose lines all match the expression; None for another text."""
+    """Return the statements of a text whose lines all have the canonical form; None for another text."""
     match = line.match(text)
     if match is None:
         return None
     if match.end() == len(text):
         return (match.groups(""),)  # type: ignore[return-value]  # it has four groups
     statements: list[Statement] = line.findall(text)
-    # A search skips lines that do not match: then there are fewer statements than lines.
+    # A regular expression search skips lines that do not match: then there are fewer statements than lines.
     lines = text.count("\n") + (text[-1] != "\n")
     return tuple(statements) if len(statements) == lines else None
 
@@ -196,7 +197,7 @@ def _of_one_subject(text: str) -> Statements | None:
         return None
     predicates, objects = columns
     if isinstance(predicates, PredicateList):
-        # A line has three spaces, a dot and, except for the last line, a line break.
+        # A line of a statement has three spaces, a dot and, except for the last line, a line break.
         return SubjectColumns(subject, predicates, objects, len(text) - 5 * len(objects) + 1)
     return tuple(zip(repeat(subject), predicates, objects, repeat("")))
 
@@ -216,7 +217,7 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 def statements_of(quads: Iterable[Quad]) -> tuple[Statement, ...]:
-    """Return each quad as the texts of its terms."""
+    """Return each quad as a statement, the N-Quads texts of its terms."""
     # Oxigraph serialises all quads faster than Python reads the terms of one.
     text = to_lines(quads).decode()
     statements: list[Statement] = _WRITTEN.findall(text)
@@ -225,7 +226,7 @@ def statements_of(quads: Iterable[Quad]) -> tuple[Statement, ...]:
 
 
 def quads_of(statements: Iterable[Statement]) -> list[Quad]:
-    """Return the quads of statements, in their order."""
+    """Return the quads of statements (the texts of their terms), in order."""
     return parse_stored_quads(lines_of(statements).encode())
 
 
@@ -237,7 +238,7 @@ def to_lines(quads: Iterable[Quad]) -> bytes:
 
 
 def read_lines(lines: bytes) -> tuple[Statement, ...]:
-    """Return the statements of lines that `lines_of` wrote."""
+    """Return the statements of the N-Quads lines that `lines_of` wrote."""
     text = lines.decode()
     parsed = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ((), False)
     return statements_of(parse_stored_quads(lines)) if parsed is None else tuple(parsed[0])
@@ -251,7 +252,7 @@ def lines_of(statements: Iterable[Statement]) -> str:
 
 
 def term_of(text: str) -> Term:
-    """Return the term of an N-Quads text."""
+    """Return the RDF term of an N-Quads text."""
     if text.startswith("<<"):
         return quads_of([("<urn:s>", "<urn:p>", text, "")])[0].object
     return plain_term(text)

@@ -1,7 +1,7 @@
 """Parsing of N-Quads that this program wrote to logs, dumps and checkpoints, with terms of any length.
 
 Oxigraph's parser accepts lines of at most 16 MiB, but the rest of Oxigraph handles longer terms. To read
-every stored line, this module replaces long terms before it parses a line, and restores them in the quads.
+every stored line of N-Quads, long terms are replaced before a line is parsed, and restored in the quads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quadrill.store.terms import Term
 
 _BLOCK = 1 << 20
 _LONG = 4096
-# The two characters of a triple term's bracket match together: the second one does not begin an IRI.
+# The two characters of a triple term's bracket ``<<`` match together: the second one does not begin an IRI.
 _TERM = re.compile(
     rb'<<|<[^>]*+>|"(?:[^"\\]++|\\.)*+"(?:@[A-Za-z0-9-]++|\^\^<[^>]*+>)?+|_:[^\s<>"]++', re.DOTALL
 )
@@ -26,7 +26,7 @@ _MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_stored_quads(lines: bytes) -> list[Quad]:
-    """Return the quads of stored lines; blank nodes keep their labels."""
+    """Return the quads of stored N-Quads lines; blank nodes keep their labels."""
     try:
         return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
     except MemoryError:
@@ -34,7 +34,7 @@ def parse_stored_quads(lines: bytes) -> list[Quad]:
 
 
 def parse_stored_file(file: Path, block_bytes: int = _BLOCK) -> Iterator[Quad]:
-    """Return the quads of a file of stored lines, read block by block."""
+    """Return the quads of a file of stored N-Quads lines, read block by block."""
     with file.open("rb") as stream:
         while block := stream.read(block_bytes):
             yield from parse_stored_quads(block + stream.readline())
@@ -65,7 +65,7 @@ def plain_term(text: str) -> Term:
 
 
 def literal_parts(text: str) -> tuple[str, str]:
-    """Return the value of a literal, and the text after its quotation marks."""
+    """Return the value of a literal in N-Quads, and the text after its quotation marks."""
     end = text.rindex('"')
     value = text[1:end]
     if "\\" in value:

@@ -48,7 +48,7 @@ class SubjectColumns(Sequence[Statement]):
     def __init__(
         self, subject: str, predicates: PredicateList, objects: tuple[str, ...], characters: int
     ) -> None:
-        """Store the columns; ``characters`` is the total number of characters of all terms."""
+        """Store the columns of statements; ``characters`` is the total number of characters of all terms."""
         self.subject = subject
         self.predicates = predicates
         self.objects = objects

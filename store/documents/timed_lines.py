@@ -18,10 +18,10 @@ _MEMBERS = itemgetter("at", "data")
 def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements], list[bool]] | None:
     """Return times, statements and blank-node flags of lines ``{"at": integer, "data": N-Quads}``.
 
-    None if a line has any other form, valid or invalid.
+    Return None if a line has any other form, valid or invalid.
     """
     text = "\n".join(lines)
-    # Each line has one opening brace, at its start, so no object extends to the next line.
+    # Each JSON line has one opening brace, at its start, so no object extends to the next line.
     if "[" in text or text[:1] != "{" or not text.count("\n{") + 1 == text.count("{") == len(lines):
         return None
     try:
@@ -42,7 +42,7 @@ def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements],
         return None
     statements, some_blank = tuple(read[0]), read[1]
     blank = list(map(may_have_blank, texts)) if some_blank else [False] * len(texts)
-    # Each line of the data is one statement.
+    # Each line in the member ``data`` is one statement.
     if len(statements) == len(texts):
         return times, list(zip(statements, strict=True)), blank
     ends = accumulate([text.count("\n") + 1 for text in texts], initial=0)

@@ -12,7 +12,8 @@ from typing import Any
 from quadrill.store.errors import InputError
 
 INTEGER = re.compile(r"[+-]?\d{1,18}\Z", re.ASCII)
-# xsd:date and xsd:dateTime; https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag: at most 14 hours away.
+# Expressions for xsd:date and xsd:dateTime; https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag: time zones are at
+# most 14 hours away.
 _DATE_TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(\.\d+)?)?(Z|[+-](?:0\d|1[0-3]):[0-5]\d|[+-]14:00)?\Z", re.ASCII
 )
@@ -36,11 +37,11 @@ _ISO_OF_TEXTS = re.compile(
 LONGEST_DURATION = 200
 """Maximum number of characters of a duration."""
 _TOO_LONG = 10**18
-"""First number of milliseconds that is refused, because the registry and the journal store 64 bits."""
+"""Number of milliseconds from which an instant is refused, because registry and journal store 64 bits."""
 INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
-# NOW() can return, and logs can store, instants of the years 1 to 9999.
+# The years 1 to 9999 are those of instants that NOW() can return and logs can store.
 LEAST_MS = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // MS
 GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MS
 
@@ -48,7 +49,7 @@ GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MS
 def parse_instant(text: str) -> int | None:
     """Return integer milliseconds, an xsd:dateTime or an xsd:date as milliseconds since 1970.
 
-    None if the text is none of these, or outside of the years 1 to 9999.
+    Return None if the text is not such a time, or outside of the years 1 to 9999.
     """
     milliseconds = None
     if INTEGER.match(text):
@@ -70,13 +71,12 @@ def parse_instant(text: str) -> int | None:
 def instant_ms(value: Any, what: str) -> int:
     """Return an instant in milliseconds from integer milliseconds, an xsd:dateTime or an xsd:date.
 
-    A time without a zone is in UTC.
+    An instant without a time zone is in UTC.
 
-    Fractions of a millisecond are cut off.
+    Fractions of a millisecond of an instant are cut off.
 
-    Raises:
-        InputError: the value is none of these, or outside of the years 1 to 9999; ``what`` names it in the
-            message.
+    Raises: InputError: the value is no such instant, or outside of the years 1 to 9999; ``what`` names it in
+        the message.
     """
     if isinstance(value, str):
         milliseconds = parse_instant(value.strip())
@@ -132,11 +132,10 @@ def unit_named(word: str) -> str:
 def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
     """Return a duration, such as integer milliseconds, ``2s``, ``1m30s`` or an xsd:duration, in milliseconds.
 
-    The result is rounded up to whole milliseconds. Years and months are refused.
+    The duration is rounded up to whole milliseconds. Durations with years and months are refused.
 
-    Raises:
-        InputError: the value is none of these, has 19 digits or more, is negative, or 0 where ``positive`` is
-            asked for.
+    Raises: InputError: the value is no duration, has 19 digits or more, is negative, or 0 where ``positive``
+        is asked for.
     """
     milliseconds = (
         parse_duration(value.strip()) if isinstance(value, str) else value if type(value) is int else None

@@ -1,8 +1,8 @@
 """Parsing of RDF/XML by Oxigraph, with corrections before and after its parser.
 
 Oxigraph accepts a truncated document as complete, skips properties with an unknown ``rdf:parseType``,
-refuses ``xml:lang=""`` and declares namespaces twice in XML literals. A namespace-aware pass of expat checks
-that the document is well-formed and finds the attributes to rewrite.
+refuses ``xml:lang=""`` and declares namespaces twice in XML literals. A namespace-aware pass of the XML
+parser expat checks that the document is well-formed and finds the attributes to rewrite.
 
 Sources: RDF 1.1 XML Syntax sections 6.1.2 and 7.2.20 (https://www.w3.org/TR/rdf-syntax-grammar/), XML 1.0
 section 2.12, Namespaces in XML 1.0.
@@ -66,7 +66,7 @@ class _AttributeRewriter:
         self._inside_literal = max(0, self._inside_literal - 1)
 
     def rewritten(self) -> bytes:
-        """Return the document with all edits applied."""
+        """Return the RDF/XML document with all edits applied."""
         pieces, done = list[bytes](), 0
         for start, end, value in self.edits:
             pieces += (self.body[done:start], value)
@@ -74,7 +74,7 @@ class _AttributeRewriter:
         return b"".join([*pieces, self.body[done:]])
 
     def _replace(self, name: bytes, value: str) -> None:
-        """Replace the value of an attribute of the current tag; ``name`` is its local name."""
+        """Replace the value of an attribute of the current XML tag; ``name`` is its local name."""
         tag = _TAG.match(self.body, self.parser.CurrentByteIndex)
         for attribute in _ATTRIBUTE.finditer(tag[0] if tag else b""):
             if attribute[1] == name or attribute[1].endswith(b":" + name):
@@ -117,7 +117,7 @@ def _error(message: str, line: int, column: int) -> SyntaxError:
 
 
 def _corrected(quad: Quad, no_language: str) -> Quad:
-    """Return the quad with its literal as in the document before rewriting."""
+    """Return the quad with its literal as it was in the RDF/XML document before attributes were rewritten."""
     value = quad.object
     if not isinstance(value, Literal):
         return quad
@@ -132,7 +132,7 @@ def _corrected(quad: Quad, no_language: str) -> Quad:
 
 
 def _declared_once(tag: re.Match[str]) -> str:
-    """Return the tag without duplicate namespace declarations, which Oxigraph writes for XML literals."""
+    """Return an XML tag without the duplicate namespace declarations of Oxigraph's XML literals."""
     names: set[str] = set()
 
     def first_declaration(declaration: re.Match[str]) -> str:

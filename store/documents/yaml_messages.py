@@ -1,7 +1,8 @@
 """Splitting of RDF Messages in YAML-LD: each document of a YAML stream becomes a JSON-LD text.
 
 Source: RDF Messages, section "YAML-LD"; plain scalars mean what YAML's core schema says (YAML 1.2, section
-10.3). The module converts the parser's events one by one, so it does not recurse and does not expand aliases.
+10.3). The events of the YAML parser are converted one by one, so that the conversion does not recurse and
+does not expand aliases.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def split_yaml_messages(text: str, most: int = _MOST, deepest: int = 100) -> lis
         ) from None
     if len(text) > most:
         raise LimitError(f"a push of YAML-LD may have {most:,} characters", code="body-too-large")
-    if _DIRECTIVE.search(text):  # thousands of directives take the parser minutes
+    if _DIRECTIVE.search(text):  # thousands of directives take the YAML parser minutes
         raise InputError("directives of YAML other than %YAML are not read", hint="Write tags in full.")
     try:
         return _documents(yaml, getattr(yaml, "CBaseLoader", yaml.BaseLoader), text, deepest)
@@ -78,7 +79,8 @@ def _documents(yaml: Any, loader: Any, text: str, deepest: int) -> list[MessageT
                 written.append(_scalar(event, names))
             elif names:
                 raise _fault("a name is not a text", event.start_mark)
-            elif len(open_) >= deepest:  # the parser takes time proportional to the square of the depth
+            # The YAML parser takes time proportional to the square of the nesting depth.
+            elif len(open_) >= deepest:
                 at = event.start_mark.line + 1
                 message = f"nesting at line {at} is deeper than {deepest}"
                 raise LimitError(message, code="nesting-too-deep", limit=deepest, line=at)
@@ -90,13 +92,13 @@ def _documents(yaml: Any, loader: Any, text: str, deepest: int) -> list[MessageT
 
 @dataclass(slots=True)
 class _OpenCollection:
-    """A list or an object that is being written, with the character that ends it."""
+    """A JSON list or object that is being written, with the character that ends it."""
 
     end: str
     members: int = 0
 
     def next(self) -> tuple[str, bool]:
-        """Return the separator before the next value, and whether the next value is a member name."""
+        """Return the JSON separator before the next value, and whether the next value is a member name."""
         self.members += 1
         names = self.end == "}" and self.members % 2 == 1
         if self.end == "}" and not names:

@@ -1,10 +1,10 @@
 """A query's feed: events with ids, a bounded history, and subscribers that miss no event.
 
 Event ids are strictly growing decimal integers from 1; only insert, delete, answer and error events have an
-id, progress and reset events have none. A subscriber attaches atomically: its first events (the history after
-an id, or the current answer) and the events published later neither overlap nor leave a gap. A subscriber
-whose buffer is full is disconnected instead of losing events; the client resumes after the last id that it
-received.
+id, progress and reset events have none. A subscriber attaches to a feed atomically: its first events (the
+history after an id, or the current answer) and the events published later neither overlap nor leave a gap. A
+subscriber whose buffer of events is full is disconnected instead of losing events; the client resumes after
+the last id that it received.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FORGOTTEN_AT_ONCE = 10
 class FeedHistory:
     """The newest published events of one feed, bounded by their number and their characters.
 
-    The feed's lock guards it, except for reads of a single attribute.
+    The feed's lock guards the history, except for reads of a single attribute.
 
     Attributes:
         limit: the maximum number of events in the history.
@@ -46,9 +46,9 @@ class FeedHistory:
     """
 
     def __init__(self, limit: int, most_characters: int, epoch: int) -> None:
-        """Create an empty history whose event ids begin after ``epoch``.
+        """Create an empty history of a feed, whose event ids begin after ``epoch``.
 
-        The newest event stays, however long it is.
+        The newest event stays in the history, however long it is.
         """
         self.limit = limit
         self._most_characters = most_characters
@@ -65,7 +65,7 @@ class FeedHistory:
         return self._dropped_to + 1
 
     def keep(self, events: Sequence[StoredEvent]) -> None:
-        """Append published events; evict the oldest ones, and all events before a reset."""
+        """Append published events to the history; evict the oldest ones, and all events before a reset."""
         history, size = self.events, self.kept_characters
         self.characters -= size
         for event in events:
@@ -97,9 +97,9 @@ class FeedHistory:
         self.keep(events)
 
     def reaches(self, after_id: int) -> bool:
-        """Return True if a subscriber can resume after ``after_id`` without a gap."""
-        # Ids up to the newest reset belong to earlier results of the query, so a subscriber cannot resume
-        # there.
+        """Return True if a subscriber can resume after event id ``after_id`` without missing an event."""
+        # Event ids up to the newest reset belong to earlier results of the query, so a subscriber cannot
+        # resume there.
         if 0 < after_id < self._dropped_to or 0 < after_id <= self.epoch_id:
             return False
         if after_id <= self._dropped_to:
@@ -164,20 +164,20 @@ class Feed:
         self.created_ms = 0
         self.number = 0
         self._waiting = waiting
-        # Unpublished events, their rows for the result log, and the function that makes the answer after
-        # them.
+        # The feed's unpublished events, their rows for the result log, and the function that makes the answer
+        # after them.
         self._held: list[StoredEvent] = _NONE
         self._rows: list[EventRow] = []
         self._next: Callable[[], str | None] | None = None
         self.written: dict[int, StoredEvent] = {}
-        # The newest id, the number of ids skipped by epochs, the newest position, and the position of the
-        # last reset.
+        # The newest event id, the number of ids skipped by epochs, the newest event's position, and the
+        # position of the last reset.
         self._assigned = self._skipped = epoch
         self._place = 0
         self._reset_place = 0
-        # The position up to which events were deleted from the result log.
+        # The position in the feed up to which events were deleted from the result log.
         self._forgotten = 0
-        # The lock guards the published state below.
+        # The feed's lock guards the published state below.
         self._lock = threading.Lock()
         self.history = FeedHistory(history, history_bytes, epoch)
         self._buffer = subscriber_buffer
@@ -200,9 +200,10 @@ class Feed:
     def publish(
         self, events: Sequence[tuple[EventKind, str]], current: Callable[[], str | None] | None = None
     ) -> list[int]:
-        """Append events and replace the current answer atomically; return the ids assigned to the events.
+        """Append events to the feed and replace its current answer atomically; return the events' new ids.
 
-        Each event is a kind and one line of JSON. ``current`` returns the current answer's line when called.
+        Each event is a kind and one line of JSON. The function ``current`` returns the feed's current answer
+        as one line of JSON.
         """
         given = self._assigned
         made: list[StoredEvent] = []
@@ -259,7 +260,7 @@ class Feed:
         self._assigned = max(self._assigned, epoch)
 
     def unwritten(self) -> tuple[list[EventRow], list[tuple[int, int]]]:
-        """Return unwritten rows for the result log, and (feed, position) of log rows to delete."""
+        """Return rows to write to the result log, and (feed, position) up to which to delete its rows."""
         out = max(self._place - self.history.limit, self._reset_place)
         few = out - self._forgotten <= self.history.limit // _FORGOTTEN_AT_ONCE
         if few and self._reset_place <= self._forgotten:
@@ -268,7 +269,7 @@ class Feed:
         return self._rows, [(self.number, out)]
 
     def release(self) -> None:
-        """Publish the waiting events and the current answer to subscribers."""
+        """Publish the waiting events and the current answer of this feed to its subscribers."""
         events, self._held = self._held, _NONE
         if self._rows:
             self._rows = []
@@ -312,9 +313,9 @@ class Feed:
         snapshot: bool = False,
         empty: str | None = None,
     ) -> bool:
-        """Attach one member of a subscriber, as `subscribe` does.
+        """Attach one client (member) of a subscriber to the feed, as `subscribe` does.
 
-        Return False if the subscriber has ended.
+        Return False if the subscriber has already ended.
         """
         with self._lock:
             if not subscriber.welcome(member, self._first(after_id, snapshot, empty), self._ended):
@@ -324,7 +325,7 @@ class Feed:
             return True
 
     def _first(self, after_id: int | None, snapshot: bool, empty: str | None) -> list[StoredEvent]:
-        """Return the events that a new subscriber receives immediately; see `subscribe`."""
+        """Return the events that a new subscriber of a feed receives immediately; see `subscribe`."""
         first: list[StoredEvent] = []
         out_of_reach = after_id is not None and not self.history.reaches(after_id)
         if out_of_reach:
@@ -336,7 +337,7 @@ class Feed:
         return first
 
     def _answer(self, empty: str | None) -> list[StoredEvent]:
-        """Return the current answer as an event, followed by the error event if the query has failed."""
+        """Return the query's current answer as an event, then its error event if the query has failed."""
         history = self.history
         failed = [history.events[-1]] if history.events and history.events[-1].kind == "error" else []
         line = None if self._current is None else self._current()
@@ -346,7 +347,7 @@ class Feed:
         return answer + failed
 
     def leave(self, subscriber: Subscriber, *, when_empty: bool = False) -> None:
-        """Detach a subscriber; ``when_empty`` ends a subscriber without members and keeps any other."""
+        """Detach a subscriber from the feed; with ``when_empty``, only if it has no clients, and end it."""
         with self._lock:
             if when_empty and subscriber.members:
                 return
@@ -356,7 +357,7 @@ class Feed:
                 subscriber.end()
 
     def current(self) -> str | None:
-        """Return the current answer as one line of JSON; None before the query has an answer."""
+        """Return the query's current answer as one line of JSON; None before the query has an answer."""
         with self._lock:
             return self._current() if self._current is not None else None
 
@@ -376,7 +377,7 @@ class Feed:
         return [self.number, self._assigned, *place, self._skipped]
 
     def restore(self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]]) -> None:
-        """Continue from a checkpoint.
+        """Restore the feed's state from a checkpoint and its events from the result log.
 
         Args:
             figures: the list that `figures` returned.
@@ -406,7 +407,7 @@ class Feed:
 def reset_event(earliest: int) -> StoredEvent:
     """Return a reset event, which tells subscribers that earlier events are invalid.
 
-    ``earliest`` is an id.
+    ``earliest`` is the smallest event id that a subscriber can still request.
     """
     return StoredEvent(None, "reset", one_line({"earliest": earliest}))
 
@@ -445,10 +446,9 @@ class Outbox:
         return bool(self.feeds or self._then or self._named)
 
     def write(self, needed: int) -> None:
-        """Write and publish all waiting events after the journal is durable up to record ``needed``.
+        """Write and publish the waiting events of all feeds once the journal is durable up to ``needed``.
 
-        Raises:
-            StoreUnwritableError: the disk refuses the write; all events stay queued.
+        Raises: StoreUnwritableError: the disk refuses to write the result log; all events stay queued.
         """
         journal = self._journal
         if journal is not None:

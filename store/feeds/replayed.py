@@ -6,9 +6,10 @@ from .feed import Feed, reset_event
 
 
 def keep_written(feed: Feed) -> None:
-    """Publish again the events of before the restart, which replay does not compute.
+    """Publish again the feed's events of before the restart that replay of the journal does not compute.
 
-    If earlier events are missing in the result log, a reset event precedes the published events.
+    If earlier events are missing in the result log, a reset event precedes the events that are published
+    again.
     """
     written = sorted(feed.written.items())
     feed.written.clear()
@@ -26,7 +27,7 @@ def keep_written(feed: Feed) -> None:
 
 
 def publish_error(feed: Feed, line: str) -> None:
-    """Publish the error event of a query that failed.
+    """Publish the error event of a query that failed on the query's feed.
 
     If the query fails only during replay, the events that it published before the restart are published
     first.
@@ -38,12 +39,13 @@ def publish_error(feed: Feed, line: str) -> None:
 
 
 def end_of_replay(feed: Feed) -> bool:
-    """Return True if replay published every event of the result log.
+    """Return True if replay of the journal published all of the feed's events in the result log.
 
-    Otherwise reset the feed and return False.
+    If replay did not publish all events of the result log, reset the feed and return False.
 
-    Replay lacks events if the input log lost its newest records. The ids of these events are never assigned
-    again, and subscribers that resume receive a reset event.
+    Replay computes fewer events than the result log has if the input log lost its newest records. The ids of
+    events that replay did not compute are never assigned again, and subscribers that resume receive a reset
+    event.
     """
     written = feed.written
     if not written:

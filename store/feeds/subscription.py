@@ -27,15 +27,15 @@ made_event = partial(tuple.__new__, StoredEvent)
 class Subscriber(Protocol):
     """A receiver of a feed's events, called under the feed's lock.
 
-    ``members`` is the number of its clients.
+    ``members`` is the number of clients that receive this subscriber's events.
     """
 
     members: int
 
     def welcome(self, member: Any, first: Sequence[StoredEvent], ended: bool) -> bool:
-        """Add a member that receives the events ``first``, then offered events.
+        """Add a client (member) that receives the events ``first``, then all offered events.
 
-        False if the subscriber has ended.
+        Return False if the subscriber has ended.
         """
         ...
 
@@ -62,8 +62,8 @@ class Subscription:
 
         ``leave`` detaches the subscription from its feed.
 
-        The initial events do not count towards the limit, and a batch that arrives at an empty queue counts
-        as one event.
+        A subscriber's initial events do not count towards the limit, and a batch that arrives at an empty
+        queue counts as one event.
         """
         self._leave = leave
         self._limit = limit
@@ -82,9 +82,9 @@ class Subscription:
             return events
 
     def listen(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` whenever events were added or the feed ended.
+        """Call ``callback`` whenever events were added to the queue or the feed ended.
 
-        Immediately if either happened before.
+        If the queue has events or the feed has ended already, ``callback`` is called immediately.
 
         The engine's thread calls ``callback``, which therefore must only wake another thread.
         """

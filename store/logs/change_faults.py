@@ -19,26 +19,26 @@ from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
 
 FACTS = ("version", "checkpoint", "bytes", "bulk", "identity")
-"""Names in the table ``meta`` that every log has; `EARLIEST`, the check sum and epochs are further names.
+"""Names of facts in each change log's table ``meta``, which also has `EARLIEST`, a check sum and epochs.
 
-The stored version, bytes and counts of graphs may be some commits old; `facts_of` brings them up to date."""
+The stored version, size in bytes and quad counts of graphs may be some commits old; `facts_of` brings version
+and size up to date."""
 EARLIEST = "earliest"
-"""The name of the fact that holds the version of the oldest commit in the log; 0 if there is none."""
+"""The name of the fact with the version of the change log's oldest commit; 0 if the log is empty."""
 PARTED = "parted "
-"""Prefix of the facts of epochs; the last version before the epoch follows in the name."""
+"""The prefix of the names of facts about epochs; the last version before the epoch follows the prefix."""
 
 
 def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
     """Check that a change log is complete and undamaged.
 
-    Raises:
-        OlderFormatError: the log was written before `OLDEST`.
-        StoreFormatError: the log is damaged, or lacks a commit that was durable.
-        sqlite3.Error, LookupError, ValueError, TypeError: the log is too damaged to be read.
+    Raises: OlderFormatError: the change log was written before `OLDEST`. StoreFormatError: the change log is
+        damaged, or lacks a commit that was durable. sqlite3.Error, LookupError, ValueError, TypeError: the
+        log is too damaged to be read.
     """
     meta = stored_facts(db)
     written = meta["version"]
-    # If the process was killed while it created the log, there are no commits, check sum and earliest
+    # If the process was killed while it created the change log, there are no commits, check sum and earliest
     # version.
     if not meta.keys() >= {"check", EARLIEST} and (written or "check" in meta):
         raise OlderFormatError(f"the change log {path}")
@@ -60,7 +60,7 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
 
 
 def faults_of_rows(db: sqlite3.Connection) -> Iterator[str]:
-    """Yield the faults of commits and counts: wrong check sums and missing versions."""
+    """Yield the faults of commits and quad counts in a change log: wrong check sums and missing versions."""
     parted = parted_of(facts_of(db))
     expected = None
     for *row, digest in db.execute(f"SELECT {COLUMNS}, digest FROM commits ORDER BY version"):
@@ -75,7 +75,7 @@ def faults_of_rows(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def facts_of(db: sqlite3.Connection) -> dict[str, int]:
-    """Return the facts of a log, with its version and size in bytes up to the newest commit."""
+    """Return a change log's facts, with version and size in bytes brought up to the newest commit."""
     facts = stored_facts(db)
     behind_them = "SELECT max(version), sum(bytes) FROM commits WHERE version > ?"
     newest, size = db.execute(behind_them, (facts["version"],)).fetchone()
@@ -83,23 +83,23 @@ def facts_of(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def stored_facts(db: sqlite3.Connection) -> dict[str, int]:
-    """Return the facts in the log's table ``meta``, which may be older than the newest commit."""
+    """Return the facts in the change log's table ``meta``, which may be older than the newest commit."""
     return {str(name): int(value) for name, value in db.execute("SELECT name, value FROM meta")}
 
 
 def sum_of(meta: Mapping[str, int]) -> int:
-    """Return the check sum of a log's facts."""
+    """Return the check sum of the facts in a change log's table ``meta``."""
     parted = [each for pair in sorted(parted_of(meta).items()) for each in pair]
     return check_sum([meta[name] for name in FACTS] + parted + [meta[EARLIEST]])
 
 
 def parted_of(meta: Mapping[str, int]) -> dict[int, int]:
-    """Return the last version before each epoch, mapped to the first version of the epoch."""
+    """Return a map from the last store version before each epoch to the first version of the epoch."""
     return {int(name.removeprefix(PARTED)): first for name, first in meta.items() if name.startswith(PARTED)}
 
 
 def _commits_between(oldest: int, newest: int, parted: Mapping[int, int]) -> int:
-    """Return the number of commits between two versions, without the unused versions between epochs."""
+    """Return the number of commits between two store versions; numbers skipped by epochs do not count."""
     gaps = [first - before - 1 for before, first in parted.items() if oldest <= before < first <= newest]
     return newest - oldest + 1 - sum(gaps)
 
@@ -114,15 +114,15 @@ def gone(version: int, earliest: int) -> GoneError:
 
 
 def missing(path: Path, version: int, earliest: int, parted: Mapping[int, int]) -> ReportedError:
-    """Return the error for a log that lacks the commit after ``version``."""
-    # The commit was trimmed during the read, or the version lies between two epochs.
+    """Return the error for a change log that lacks the commit after ``version``."""
+    # The commit was deleted by retention during the read, or the version lies between two epochs.
     if version + 1 < earliest or any(before < version < first for before, first in parted.items()):
         return gone(version, earliest)
     return damaged(path, f"it has no commit behind version {version}")
 
 
 def behind(path: Path, version: int, durable: int) -> StoreFormatError:
-    """Return the error for a log that lost its newest durable commits."""
+    """Return the error for a change log that lost its newest durable commits."""
     return StoreFormatError(
         f"the change log {path} ends at version {version}, version {durable} was durable: the file or its "
         "write-ahead log is damaged, gone, or of another time",
@@ -131,12 +131,12 @@ def behind(path: Path, version: int, durable: int) -> StoreFormatError:
 
 
 def damaged(path: Path, what: str) -> StoreFormatError:
-    """Return the error for a damaged log; ``what`` states the fault."""
+    """Return the error for a damaged change log; ``what`` states the fault."""
     return StoreFormatError(f"the change log {path} is damaged: {what}", hint=DAMAGED)
 
 
 def log_error(path: Path, error: Exception) -> StoreError:
-    """Return the error for an exception that occurred while the log was read or written."""
+    """Return the error for an exception that occurred while the change log was read or written."""
     text = str(error)
     if (
         "not a database" in text

@@ -2,16 +2,16 @@
 
     log (fsync)  ->  apply to the quads  ->  now and then: flush the quads, checkpoint the log
 
-A commit is in the log before any reader sees the commit. The quad store (RocksDB without sync) survives a
-killed process but may lose its newest commits in a power failure. Opening the store therefore applies every
-commit after the checkpoint again, in order; a commit that the quad store already has changes nothing
-(`committer`). The log is one SQLite file in WAL mode, and ``synchronous=FULL`` costs one fsync per group
-of commits. A group usually writes only the rows of its commits; sizes and counts of graphs follow from the
-rows and are written less often. Commits that recovery may need are never trimmed.
+A commit is in the change log before any reader sees the commit. The quad store (RocksDB without sync)
+survives a killed process but may lose its newest commits in a power failure. Opening the store therefore
+applies every commit after the checkpoint again, in order; a commit that the quad store already has changes
+nothing (`committer`). The change log is one SQLite file in WAL mode, and ``synchronous=FULL`` costs one fsync
+per group of commits. A group of commits usually writes only the rows of its commits; sizes and quad counts of
+graphs follow from the rows and are written less often. Commits that recovery may need are never trimmed.
 
 SQLite treats a damaged end of its write-ahead log as never written, and does not verify the values in its
-pages. A file next to the log therefore marks the newest durable version (`marks`), and each row has a check
-sum.
+pages. A file next to the change log therefore marks the newest durable version (`marks`), and each row has a
+check sum.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ INSERT INTO meta VALUES ('version', 0), ('checkpoint', 0), ('bytes', 0), ('bulk'
 
 
 class SqliteChangeLog:
-    """The durable log of a store folder."""
+    """The change log of a store folder: every commit, on disk."""
 
     on_disk = True
 
@@ -79,7 +79,8 @@ class SqliteChangeLog:
         self._path = path
         self._retention = retention
         self._durable = durable
-        # Each reader has a separate connection, because WAL mode allows reads during a write.
+        # Each reader of the change log has a separate connection, because WAL mode allows reads during a
+        # write.
         self._readers: list[sqlite3.Connection] = []
         self._closed = False
         self._readers_lock = threading.Lock()
@@ -112,17 +113,18 @@ class SqliteChangeLog:
             # No commit exists between the last version of one epoch and the first version of the next epoch.
             following = {first: before + 1 for before, first in self.parted.items()}
             self._earliest = following.get(self._earliest, self._earliest)
-            # After a killed process the stored counts lack the newest commits, so these commits are added.
+            # After a killed process the stored quad counts lack the newest commits, so these commits are
+            # added.
             behind_them = self.after(stored_facts(self._db)["version"], listed=False)
             counts = counts_after(counts_of_keys(self.counts()), behind_them)
             self._due = {graph_key(name): count for name, count in counts.items()}
             undo.pop_all()
 
     def _opened(self) -> dict[str, int]:
-        """Return the facts that the log states of itself; a new log gets its identity first."""
+        """Return the facts in the change log's table ``meta``; a new log first gets a random identity."""
         meta = facts_of(self._db)
         if "check" not in meta:
-            # A random identity of this history; files derived from the dataset refer to the identity.
+            # The identity is a random number for this history; files derived from the dataset refer to it.
             self._meta = {"identity": secrets.randbits(62), **meta}
             with self._changing(identity=self._meta["identity"], earliest=0):
                 pass
@@ -131,17 +133,17 @@ class SqliteChangeLog:
 
     @property
     def version(self) -> int:
-        """See `ChangeLog.version`."""
+        """The version of the newest commit; see `ChangeLog.version`."""
         return self._meta["version"]
 
     @property
     def checkpoint(self) -> int:
-        """See `ChangeLog.checkpoint`."""
+        """The version up to which the quads on disk are flushed; see `ChangeLog.checkpoint`."""
         return self._meta["checkpoint"]
 
     @property
     def bulk_pending(self) -> bool:
-        """See `ChangeLog.bulk_pending`."""
+        """True while a bulk load has begun and not ended; see `ChangeLog.bulk_pending`."""
         return bool(self._meta["bulk"])
 
     def _connect(self) -> sqlite3.Connection:
@@ -154,7 +156,7 @@ class SqliteChangeLog:
     # --- writing ------------------------------------------------------------------------------
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
-        """See `ChangeLog.append`."""
+        """Make commits durable together in the change log; see `ChangeLog.append`."""
         rows = [row_of(commit) for commit in commits]
         size = self._meta["bytes"] + sum(int(str(row[-2])) for row in rows)
         earliest = self._meta[EARLIEST] or commits[0].version
@@ -174,22 +176,22 @@ class SqliteChangeLog:
             self._mark.note(self.version)
 
     def begin_bulk(self) -> None:
-        """See `ChangeLog.begin_bulk`."""
+        """Record in the change log that a bulk load begins; see `ChangeLog.begin_bulk`."""
         with self._changing(bulk=1):
             pass
 
     def end_bulk(self) -> None:
-        """See `ChangeLog.end_bulk`."""
+        """Record in the change log that a bulk load changed nothing; see `ChangeLog.end_bulk`."""
         with self._changing(bulk=0):
             pass
 
     def mark_checkpoint(self, version: int) -> None:
-        """See `ChangeLog.mark_checkpoint`."""
+        """Record up to which version the quads on disk are flushed; see `ChangeLog.mark_checkpoint`."""
         with self._changing(checkpoint=version):
             pass
 
     def trim(self, now_ms: int) -> None:
-        """See `ChangeLog.trim`."""
+        """Delete old commits from the change log by the retention limits; see `ChangeLog.trim`."""
         oldest = now_ms - self._retention.max_age_ms
         kept = self._meta["bytes"]
         if kept <= self._retention.max_bytes and not self._has_older(oldest):
@@ -204,8 +206,8 @@ class SqliteChangeLog:
             kept, last = kept - size, version
         if last is None:
             return
-        # The bound changes before the rows are deleted, so that concurrent readers do not request deleted
-        # rows.
+        # The earliest readable version changes before the rows are deleted, so that concurrent readers do not
+        # request deleted rows.
         before, self._earliest = self._earliest, last + 1
         try:
             with self._changing(bytes=kept, earliest=self.parted.get(last, last + 1)) as db:
@@ -216,18 +218,18 @@ class SqliteChangeLog:
             raise
 
     def backup(self, target: Path) -> None:
-        """See `ChangeLog.backup`."""
+        """Copy the change log's database to the file ``target``; see `ChangeLog.backup`."""
         copy_database(self._db, target)
 
     def begin_epoch(self, version: int) -> None:
-        """See `ChangeLog.begin_epoch`."""
+        """Begin a new epoch of versions, after a copy of the folder; see `ChangeLog.begin_epoch`."""
         before, first = self.version, max(version, self.version + 1)
         with self._changing(**{f"{PARTED}{before}": first}):
             pass
         self.parted = {**self.parted, before: first}
 
     def close(self) -> None:
-        """Close all idle database connections; a connection in use is closed after its read."""
+        """Close the change log's idle database connections; a connection in use is closed after its read."""
         self._db.close()
         with self._readers_lock:
             self._closed = True
@@ -281,7 +283,7 @@ class SqliteChangeLog:
     # --- reading ------------------------------------------------------------------------------
 
     def counts(self) -> dict[str, int]:
-        """See `ChangeLog.counts`."""
+        """Return the number of quads of each graph; see `ChangeLog.counts`."""
         counts = {}
         for graph, quads, digest in self._db.execute("SELECT graph, quads, digest FROM counts"):
             if digest is not None and digest != check_sum((graph, quads)):
@@ -295,15 +297,18 @@ class SqliteChangeLog:
         return counts
 
     def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
-        """See `ChangeLog.after`. Commits are read in pages; no SQL transaction stays open between pages."""
+        """Return the commits after ``version``, oldest first; see `ChangeLog.after`.
+
+        Commits are read in pages; no SQL transaction stays open between pages.
+        """
         return self._pages(version, limit, listed=listed) if self._reaches(version) else iter(())
 
     def mark(self, version: int) -> str | None:
-        """See `ChangeLog.mark`.
+        """Return a hash of the store's history up to ``version``; see `ChangeLog.mark`.
 
-        The mark is a hash of the log's identity and of the stored commit with its time and quads. If two
-        copies of a data folder diverge, for instance after a restore, their first different commits have
-        different marks.
+        The mark of a version is a hash of the change log's identity and of the stored commit with its time
+        and quads. If two copies of a data folder diverge, for instance after a restore, their first different
+        commits have different marks.
         """
         known = self._marked
         if known is not None and known[0] == version:
@@ -314,7 +319,7 @@ class SqliteChangeLog:
         digest = hashlib.sha256(str(self._meta["identity"]).encode())
         for value in rows[0][:-1]:
             digest.update(b"|" + (value if isinstance(value, bytes) else str(value).encode()))
-        # Callers ask for the same commit repeatedly, and hashing a large commit is slow.
+        # Callers ask for the mark of the same commit repeatedly, and hashing a large commit is slow.
         self._marked = version, digest.hexdigest()
         return self._marked[1]
 
@@ -368,6 +373,6 @@ class SqliteChangeLog:
 
 
 def _insert(db: sqlite3.Connection, rows: list[tuple[object, ...]]) -> None:
-    """Insert rows of commits by one SQL statement, which is its own transaction if no transaction is open."""
+    """Insert commits into the change log by one SQL statement, a transaction of its own if none is open."""
     values = ",".join(["(?,?,?,?,?,?,?,?,?,?)"] * len(rows))
     db.execute(f"INSERT INTO commits VALUES {values}", [*chain.from_iterable(rows)])

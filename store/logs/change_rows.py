@@ -13,12 +13,12 @@ from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
 from ..documents.stored_lines import parse_stored_quads
 
 COLUMNS = "version, at_ms, exact, cause, graphs, names, added, removed"
-"""The columns of a commit in the order of `commit_of`; the columns ``bytes`` and ``digest`` follow."""
+"""The columns of a commit's row in the order of `commit_of`; the columns ``bytes`` and ``digest`` follow."""
 _COMPRESS_FROM = 512
 
 
 def check_sum(values: Sequence[object]) -> int:
-    """Return the check sum of the values of a row."""
+    """Return the check sum of the values of a row of the change log."""
     check = 0
     others: list[object] = []
     for value in values:
@@ -48,7 +48,7 @@ def row_of(commit: Commit) -> tuple[object, ...]:
 
 
 def commit_of(row: tuple[object, ...], *, listed: bool = True) -> Commit:
-    """Return the commit of a row; without ``listed``, the commit has counts of quads but no quads."""
+    """Return the commit in a change log's row; without ``listed``, it has counts of quads but no quads."""
     version, at_ms, exact, cause, graphs, names, added, removed = row
     created, dropped = json.loads(str(names)) if names else ([], [])
     counted: dict[str, list[int]] = json.loads(str(graphs))

@@ -19,7 +19,7 @@ _MAGIC = b"quadrill"
 
 
 class Checkpoint(NamedTuple):
-    """The content of a checkpoint file; ``version`` is the format version of ``packed``."""
+    """The content of a checkpoint file; ``version`` is the format version of the bytes ``packed``."""
 
     version: int
     packed: bytes | memoryview
@@ -50,8 +50,7 @@ def write_checkpoint(draft: Path, checkpoint: Checkpoint) -> int:
 def publish(draft: Path, path: Path) -> None:
     """Replace the checkpoint at ``path`` by a draft, atomically.
 
-    Raises:
-        OSError: the replacement or the sync of the folder failed.
+    Raises: OSError: the replacement of the checkpoint or the sync of its folder failed.
     """
     os.replace(draft, path)
     sync_folder(path.parent)

@@ -18,7 +18,7 @@ class GroupCommitDelay:
     """
 
     def __init__(self, lock: threading.Lock, interval_ms: int) -> None:
-        """Create a delay that ends ``interval_ms`` after the last sync; ``lock`` is the log's."""
+        """Create a delay that ends ``interval_ms`` after the last sync; ``lock`` is the lock of the log."""
         self._interval_s = interval_ms / 1000
         self.expected = 1
         self.gathering = False
@@ -28,7 +28,8 @@ class GroupCommitDelay:
     def gather(self, records: Sized, synced_at: float) -> None:
         """Wait until ``records`` has the expected length or the interval since the last sync has passed.
 
-        Other threads append to ``records`` during the wait; ``synced_at`` is the last sync's monotonic time.
+        Other threads append to ``records`` during the wait; ``synced_at`` is the monotonic time of the last
+        sync.
         """
         until = synced_at + self._interval_s
         self.gathering = True

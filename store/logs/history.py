@@ -12,7 +12,7 @@ from ..changes.commit import Commit
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The limits on the history that the change log keeps; the newest commit always stays.
+    """The limits on the commits that the change log keeps; the newest commit always stays.
 
     Attributes:
         max_bytes: the maximum size of the stored change sets in bytes.
@@ -26,20 +26,21 @@ class Retention:
 class ChangeLog(Protocol):
     """The change log as the store uses it, on disk or in memory.
 
-    The caller of a method holds the writer lock, except for `after`, which any thread may call.
+    Callers of the change log's methods hold the store's writer lock, except for `after`, which any thread may
+    call.
     """
 
     on_disk: bool
-    """True when commits survive the process; the quads must then be flushed before a checkpoint is noted."""
+    """True if commits survive the process; quads must then be flushed before `mark_checkpoint`."""
 
     parted: Mapping[int, int]
-    """The last version before each new epoch, mapped to the first version of that epoch.
+    """A map from the last store version before each new epoch to the first version of that epoch.
 
     An epoch begins when a copy or a restored backup of a data folder is opened."""
 
     @property
     def version(self) -> int:
-        """The version of the newest commit, which never decreases."""
+        """The version of the newest commit in the change log, which never decreases."""
         ...
 
     @property
@@ -53,7 +54,7 @@ class ChangeLog(Protocol):
         ...
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
-        """Make the commits durable together, with the new quad count of each graph they touch (None: gone).
+        """Make commits durable together, with new quad counts by graph name (None if the graph is dropped).
 
         Raises:
             StoreUnwritableError: the log cannot be written; no commit was logged.
@@ -79,7 +80,7 @@ class ChangeLog(Protocol):
     def begin_bulk(self) -> None:
         """Record that a bulk load begins.
 
-        After an interrupted load, opening the store counts all quads again.
+        After an interrupted bulk load, opening the store counts all quads again.
         """
         ...
 
@@ -92,20 +93,20 @@ class ChangeLog(Protocol):
         ...
 
     def mark(self, version: int) -> str | None:
-        """Return a name of the history up to ``version``; None if the log lacks the commit of ``version``."""
+        """Return a mark, a hash of the history up to ``version``; None if its commit is not in the log."""
         ...
 
     def backup(self, target: Path) -> None:
-        """Write a copy of the log's present state to ``target``."""
+        """Write a copy of the change log's present state to the file ``target``."""
         ...
 
     def begin_epoch(self, version: int) -> None:
-        """Begin an epoch: the next commit gets ``version``, if greater than the present one.
+        """Begin an epoch: the next commit gets ``version`` if that is greater than the present version.
 
         See ``parted``.
         """
         ...
 
     def close(self) -> None:
-        """Close the log, which cannot be used afterwards."""
+        """Close the change log, which cannot be used afterwards."""
         ...

@@ -3,12 +3,13 @@
     folder/00000000000000000001.log    records 1 ... n
     folder/0000000000000000<n+1>.log   records n+1 ...      a file is named after its first record
 
-Records are collected in memory, and the first waiting thread writes all of them with one write and one fsync
-(group commit). A single waiting thread syncs immediately; if several threads waited before, the writer first
-waits briefly for half as many records. Each record in the log is complete. A partial record at the end, left
-by a crash, is moved to another folder and reported when the log is opened, unless the mark shows that the
-record was durable. A failed write leaves the file unchanged and the records in memory until the disk has
-space again; until then, `SegmentedLog.failure` states why the log cannot be written.
+Records of the input log are collected in memory, and the first waiting thread writes all of them with one
+write and one fsync (group commit). A single waiting thread syncs the input log immediately; if several
+threads waited before, the writer first waits briefly for half as many records. Each record in the input log
+is complete. A partial record at the end of the input log, left by a crash, is moved to another folder and
+reported when the log is opened, unless the mark file shows that the record was durable. A failed write leaves
+the log file unchanged and the records in memory until the disk has space again; until then,
+`SegmentedLog.failure` states why the log cannot be written.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ SPACE = "Make space on the disk, or mend what made it read-only; nothing else ha
 
 
 class SegmentFiles:
-    """The files of an input log, of which the last one is open for writing.
+    """The files of an input log; the last file is open for writing.
 
-    Only one thread writes at a time; the log's lock guards changes of ``firsts``.
+    Only one thread writes the input log's files at a time; the log's lock guards changes of ``firsts``.
 
     Attributes:
         folder: the folder of the files.
@@ -52,7 +53,7 @@ class SegmentFiles:
     """
 
     def __init__(self, folder: Path, segment_bytes: int) -> None:
-        """List the files of a folder without opening them; a missing folder is created."""
+        """List the files of an input log's folder without opening them; a missing folder is created."""
         self.folder = folder
         self.segment_bytes = segment_bytes
         self.torn = False
@@ -63,25 +64,25 @@ class SegmentFiles:
         self._remove_unused()
 
     def _remove_unused(self) -> None:
-        """Delete an empty last file if the file before it contains the records of the same numbers."""
+        """Delete an empty last log file if the file before it contains the records of the same numbers."""
         if len(self.firsts) > 1 and self.path(self.firsts[-1]).stat().st_size == 0:
             _, last = whole_part(self.path(self.firsts[-2]))
             if last >= self.firsts[-1]:
                 self.path(self.firsts.pop()).unlink()
 
     def path(self, first: int) -> Path:
-        """Return the path of the file whose first record has the number ``first``."""
+        """Return the path of the log file whose first record has the number ``first``."""
         return self.folder / f"{first:020d}.log"
 
     def cut_torn(self) -> None:
-        """Truncate the file to its length before a failed write, which may have written arbitrary bytes."""
+        """Cut the last log file to its length before a failed write, which may have written any bytes."""
         os.ftruncate(self.file, self.length)
         self.torn = False
 
     def begin(self, first: int, *, synced: bool) -> bool:
-        """Create a new last file; return False if the disk refuses. The caller adds the number to ``firsts``.
+        """Create a new last file; return False if the disk refuses. The caller adds ``first`` to ``firsts``.
 
-        ``synced``: False if the previous file has to be synced before it is closed.
+        ``synced``: False if the previous log file has to be synced before it is closed.
         """
         path = self.path(first)
         file = -1
@@ -89,7 +90,8 @@ class SegmentFiles:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             sync_folder(self.folder)
         except OSError:
-            # Without space for a new file, records go to the present file; an empty file must not follow it.
+            # Without space for a new log file, records go to the present file; an empty file must not follow
+            # it.
             if file >= 0:
                 os.close(file)
             with contextlib.suppress(OSError):
@@ -183,12 +185,12 @@ class SegmentedLog:
         self._note_durable(self.last)
 
     def _require_durable(self, path: Path) -> None:
-        """Raise StoreFormatError if durable records are missing or damaged."""
+        """Raise StoreFormatError if durable records of the input log are missing or damaged."""
         torn = path.exists() and path.stat().st_size > self._files.length
         damage = damage_of(path) if torn else None
         if self._mark is None or self._mark.last == 0:
-            # Without a mark, a complete record after the damage shows that the damaged record was durable,
-            # too.
+            # Without a mark file, a complete record after the damage shows that the damaged record was
+            # durable, too.
             if damage is not None and damage.behind:
                 raise damaged(damage)
             return
@@ -199,7 +201,7 @@ class SegmentedLog:
             raise _missing(self._files.folder, first, self._files.firsts[0] - 1)
 
     def _cut_tail(self, path: Path) -> None:
-        """Cut off the partial record that a crash left at the end of the file, and keep a copy."""
+        """Cut off the partial record that a crash left at the end of the last log file, and keep a copy."""
         tail = path.read_bytes()[self._files.length :]
         self.cut_bytes = len(tail)
         kept = self._aside / f"{time.strftime('%Y%m%dT%H%M%S')}-{path.name}-{self._files.length}"
@@ -218,7 +220,7 @@ class SegmentedLog:
         os.ftruncate(self._files.file, self._files.length)
 
     def _note_durable(self, last: int) -> bool:
-        """Write the mark; False if the disk refuses, which is harmless as long as no file is deleted."""
+        """Write the input log's mark file; return False if the disk refuses."""
         if self._mark is not None:
             first = self._files.firsts[0]
             try:
@@ -230,7 +232,7 @@ class SegmentedLog:
     # --- writing --------------------------------------------------------------------------------
 
     def append(self, payload: bytes) -> int:
-        """Append a record and return its number; the record is durable when `wait` has returned."""
+        """Append a record to the input log and return its number; `wait` returns when it is durable."""
         with self._lock:
             self.last += 1
             number = self.last
@@ -246,7 +248,7 @@ class SegmentedLog:
         return number
 
     def wait(self, number: int) -> None:
-        """Block until every record up to ``number`` is written and, unless ``sync`` is ``off``, synced.
+        """Block until all records up to ``number`` are written and, unless ``sync`` is ``off``, synced.
 
         Raises:
             StoreUnwritableError: the write failed; the records stay queued and may become durable later.
@@ -271,12 +273,12 @@ class SegmentedLog:
                     self._state.notify_all()
 
     def neglected(self, seconds: float) -> bool:
-        """Return True if records are queued and no write has happened for ``seconds``."""
+        """Return True if records are queued and no write of the input log has happened for ``seconds``."""
         waits = self.durable < self.last and not self._writing
         return waits and time.monotonic() - self._synced_at >= seconds
 
     def sync(self) -> None:
-        """Sync every appended record to disk, even if the sync policy is ``off``.
+        """Sync every appended record of the input log to disk, even if the sync policy is ``off``.
 
         Raises:
             StoreUnwritableError: the records cannot be written now.
@@ -286,7 +288,7 @@ class SegmentedLog:
             os.fdatasync(self._files.file)
 
     def _write_group(self) -> None:
-        """Write the queued records as one group; only one thread runs this method at a time."""
+        """Write the queued records to the log file as one group; only one thread at a time calls this."""
         files = self._files
         with self._lock:
             if self._sync == "interval" and len(self._waiting) < self._delay.expected:
@@ -312,7 +314,7 @@ class SegmentedLog:
         except OSError as error:
             with self._lock:
                 self._waiting[:0] = group
-            # If the partial write cannot be cut off now, the next write cuts it off first.
+            # If the partial write cannot be cut off the log file now, the next write cuts it off first.
             if files.torn:
                 with contextlib.suppress(OSError):
                     files.cut_torn()
@@ -332,7 +334,7 @@ class SegmentedLog:
             with self._lock:
                 files.firsts.append(last + 1)
 
-    # --- reading and forgetting -----------------------------------------------------------------
+    # --- reading records and deleting old files -----------------------------------------------------
 
     @property
     def earliest(self) -> int:
@@ -340,10 +342,10 @@ class SegmentedLog:
         return self._files.firsts[0]
 
     def size(self) -> int:
-        """Return the size of all files in bytes."""
+        """Return the size of all files of the input log in bytes."""
         total = 0
         for first in list(self._files.firsts):
-            # Another thread may have deleted the file.
+            # Another thread may have deleted the log file.
             with contextlib.suppress(FileNotFoundError):
                 total += self._files.path(first).stat().st_size
         return total
@@ -371,10 +373,10 @@ class SegmentedLog:
                 raise _missing(self._files.folder, end + 1, following - 1)
 
     def trim(self, before: int) -> bool:
-        """Delete the files that hold only records before ``before``; False if the mark cannot be written.
+        """Delete log files with only records before ``before``; False if the mark file cannot be written.
 
-        A file is deleted only after the mark states the new first record; otherwise the next start would
-        report missing records.
+        A log file is deleted only after the mark file states the new first record; otherwise the next start
+        would report missing records.
         """
         while len(self._files.firsts) > 1 and self._files.firsts[1] <= before:
             with self._lock:
@@ -383,7 +385,8 @@ class SegmentedLog:
                 if not noted:
                     self._files.firsts.insert(0, gone)
             if noted and self._mark is not None:
-                # The mark must be durable before the deletion, even if a power failure follows.
+                # The mark file must be durable before the log file is deleted, even if a power failure
+                # follows.
                 try:
                     self._mark.sync()
                 except OSError:
@@ -400,13 +403,13 @@ class SegmentedLog:
         return True
 
     def trim_to_size(self, most: int, before: int) -> None:
-        """Delete the oldest files until ``most`` bytes are left, never a record from ``before`` on."""
+        """Delete the oldest log files down to ``most`` bytes, but none with records from ``before`` on."""
         while len(self._files.firsts) > 1 and self._files.firsts[1] <= before and self.size() > most:
             if not self.trim(self._files.firsts[1]):
                 return
 
     def close(self) -> None:
-        """Write the queued records and close the files."""
+        """Write the queued records and close the files of the input log."""
         try:
             self.wait(self.last)
         finally:

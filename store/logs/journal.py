@@ -9,7 +9,7 @@
         analyses            the analyses of query texts
         checkpoint          the engine's state after one record (checkpoint_file.py)
 
-A record is one line of JSON, followed by N-Quads.
+A record of the journal is one line of JSON, followed by N-Quads.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ class Journal:
         return cls(folder, log, ResultLog(folder / "results.sqlite"), keep_bytes, copy_from, reached)
 
     def reached(self, point: str) -> None:
-        """Report a reached step to the crash test that runs, if any."""
+        """Report a reached step of a write to the crash test that runs, if any."""
         if self.on_step is not None:
             self.on_step(point)
 
     def note(self, kind: str, members: dict[str, Any]) -> int:
-        """Append a record without quads; return the number of the record."""
+        """Append a record without quads to the journal; return the number of the record."""
         document = {"kind": kind, **members}
         try:
             line = orjson.dumps(document)
@@ -95,7 +95,7 @@ class Journal:
         return self.log.append(line + b"\n")
 
     def read(self) -> Iterator[JournalRecord]:
-        """Read all durable records, oldest first."""
+        """Read all durable records of the journal, oldest first."""
         for number, payload in self.log.read():
             head, _, body = payload.partition(b"\n")
             members = json.loads(head)

@@ -1,7 +1,8 @@
 """A cache file of values by key; damaged values count as missing and are computed again.
 
-The file is never synced, and a full disk raises no error. Each value has a digest, so a truncated or changed
-value is never used; values after a damaged value are ignored, too. A file with another stamp is overwritten.
+The cache file is never synced, and a full disk raises no error. Each value in the cache file has a digest, so
+a truncated or changed value is never used; values after a damaged value are ignored, too. A cache file with
+another stamp, the text that identifies the version of its values, is overwritten.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _MAGIC = b"quadrill values\n"
 
 
 class KeyedFile:
-    """Values that are read once at the start, and a file to which one thread at a time adds values.
+    """The values of a cache file, read once at the start; one thread at a time adds values to the file.
 
     Attributes:
         values: the values in the file when it was opened; callers may remove values.
@@ -29,7 +30,7 @@ class KeyedFile:
     """
 
     def __init__(self, path: Path, stamp: bytes, *, most_bytes: int = 256 << 20) -> None:
-        """Read the values of a file.
+        """Read the values of a cache file.
 
         Args:
             path: the file, which the first added value creates.
@@ -52,7 +53,7 @@ class KeyedFile:
         self.known = set(self.values)
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Append a value to the file; if a write fails, the file gets no further values."""
+        """Append a value to the cache file; if a write fails, the file gets no further values."""
         if key in self.known or self._end > self._most:
             return
         record = _HEAD.pack(key, _digest(key + value), len(value)) + value
@@ -69,7 +70,7 @@ class KeyedFile:
         self.known.add(key)
 
     def keep_only(self, keys: Collection[bytes]) -> None:
-        """Rewrite the file with the values of ``keys`` alone if they are less than half of its values."""
+        """Rewrite the cache file with only the values of ``keys``, if these are less than half of it."""
         kept = self.known.intersection(keys)
         if self._most < 0 or len(self.known) <= 2 * len(kept) + KEY_BYTES:
             return
@@ -99,7 +100,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def _records(data: bytes, at: int) -> Iterator[tuple[bytes, bytes, int]]:
-    """Yield (key, value, end offset) of the records before the first damaged record."""
+    """Yield (key, value, end offset) of the cache file's records before the first damaged record."""
     while at + _HEAD.size <= len(data):
         key, digest, length = _HEAD.unpack_from(data, at)
         at += _HEAD.size

@@ -1,10 +1,10 @@
 """A mark of RocksDB's durable list of files, so that a truncated list is detected.
 
 RocksDB accepts a truncated MANIFEST file and opens an older set of files, so quads are lost without an error.
-A MANIFEST file only grows, until the next start begins a new MANIFEST file with a higher number. A mark next
-to the database therefore holds the number, size and check sum of the MANIFEST file at the last open or flush.
-Entries after the marked size are either commits after the checkpoint, which recovery applies again, or files
-whose absence RocksDB reports.
+A MANIFEST file only grows, until the next start begins a new MANIFEST file with a higher number. A mark file
+next to the database therefore holds the number, size and check sum of the MANIFEST file at the last open or
+flush. Entries of the MANIFEST file after the marked size are either commits after the checkpoint, which
+recovery applies again, or files whose absence RocksDB reports.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _NAME = "MANIFEST-"
 
 
 def note_manifest(database: Path) -> None:
-    """Mark the database's present MANIFEST file; if the disk refuses the write, an older mark stays."""
+    """Write the size and check sum of the present MANIFEST file to its mark file."""
     with suppress(OSError):
         number = _number(database)
         if number is None:
             return
         with _path(database, number).open("rb") as file:
             size, check = _sum(file.fileno(), os.fstat(file.fileno()).st_size)
-            os.fsync(file.fileno())  # the file must be durable before its mark
+            os.fsync(file.fileno())  # the MANIFEST file must be durable before its mark
         data = _MARK.pack(number, size, check)
         mark = os.open(LogMark.mark_path(database), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
@@ -43,8 +43,9 @@ def note_manifest(database: Path) -> None:
 def require_manifest(database: Path) -> None:
     """Compare the MANIFEST file of a closed database with its mark.
 
-    A missing or damaged mark is ignored. A MANIFEST file with a number above the marked number is accepted,
-    because a process may have ended between creating and marking the file.
+    A missing or damaged mark file, which holds the size and check sum of the MANIFEST file, is ignored. A
+    MANIFEST file with a number above the marked number is accepted, because a process may have ended between
+    creating and marking the file.
 
     Raises:
         StoreFormatError: the MANIFEST file lost durable bytes, or is not the marked file.
@@ -75,7 +76,7 @@ def require_manifest(database: Path) -> None:
 
 
 def _number(database: Path) -> int | None:
-    """Return the number of the current MANIFEST file; None if it is unknown."""
+    """Return the number of RocksDB's current MANIFEST file; None if it is unknown."""
     try:
         name = (database / "CURRENT").read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

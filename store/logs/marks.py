@@ -1,8 +1,8 @@
 """A mark next to a log holds the durable record numbers, so that a truncated log is detected.
 
-A log alone cannot show whether its newest records were lost or never existed. The mark is written after each
-sync of its log, and is rarely synced. After a killed process the mark is exact; after a power failure the
-mark may be older than its log; the mark is never newer than its log.
+A log alone cannot show whether its newest records were lost or never existed. The mark file of a log is
+written after each sync of the log, and is rarely synced. After a killed process the mark file is exact; after
+a power failure it may be older than its log; it is never newer than its log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 from pathlib import Path
 
 MARK = struct.Struct("<QQQ")
-"""The first number, the last number, and their exclusive or, which detects a damaged mark."""
+"""The layout of a mark file: first and last record number, and their exclusive or, to detect damage."""
 
 
 class LogMark:
@@ -26,9 +26,9 @@ class LogMark:
     """
 
     def __init__(self, path: Path, *, write: bool = True) -> None:
-        """Open or create a mark; if the file cannot be opened, `note` has no effect.
+        """Open or create a log's mark file; if it cannot be opened, `note` has no effect.
 
-        ``write``: False opens an existing mark for reading only.
+        ``write``: False opens an existing mark file for reading only.
         """
         self._path = path
         self.first = self.last = 0
@@ -43,31 +43,30 @@ class LogMark:
 
     @staticmethod
     def mark_path(path: Path) -> Path:
-        """Return the path of a log's mark."""
+        """Return the path of the mark file of a log."""
         return path.with_name(f"{path.name}.mark")
 
     def note(self, last: int) -> None:
-        """Write the newest durable number; if the disk refuses, the older mark stays, which is harmless."""
+        """Write the newest durable record number to the mark; if the disk refuses, the older mark stays."""
         try:
             os.pwrite(self.file, MARK.pack(0, last, last), 0)
         except OSError:
             return
 
     def sync(self) -> None:
-        """Sync the mark, so that it survives a power failure.
+        """Sync the mark file, so that it survives a power failure.
 
-        Raises:
-            OSError: the disk refuses the sync; the newest marked number may be lost.
+        Raises: OSError: the disk refuses the sync; the newest marked record number may be lost.
         """
         os.fsync(self.file)
 
     def remove(self) -> None:
-        """Close and delete the mark, so that no durable number is known any more."""
+        """Close and delete the mark file, so that no durable record number is known any more."""
         self.close()
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file of the mark."""
+        """Close the mark file of the log."""
         if self.file >= 0:
             os.close(self.file)
             self.file = -1

@@ -17,7 +17,7 @@ _QUAD_BYTES = 350
 
 
 class MemoryChangeLog:
-    """A bounded history of commits in memory, without the facts that recovery needs."""
+    """The recent commits of a store in memory, without the facts that recovery needs."""
 
     on_disk = False
     bulk_pending = False
@@ -33,11 +33,11 @@ class MemoryChangeLog:
 
     @property
     def checkpoint(self) -> int:
-        """The newest version, because the quads in memory always contain every commit."""
+        """The newest version; the quads of a store in memory always contain every commit."""
         return self.version
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
-        """See `ChangeLog.append`."""
+        """Append commits to the change log in memory; see `ChangeLog.append`."""
         for graph, count in counts.items():
             if count is None:
                 self._counts.pop(graph, None)
@@ -50,21 +50,22 @@ class MemoryChangeLog:
         self.version = commits[-1].version
 
     def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
-        """See `ChangeLog.after`."""
+        """Return the commits after ``version``, oldest first; see `ChangeLog.after`."""
         if version > self.version:
             raise GoneError(
                 f"version {version} is ahead of the store, which is at {self.version}",
                 earliest=self.version,
                 hint="a store in memory is empty after each start; read the dataset again",
             )
-        commits = list(self._commits)  # a copy: writers append while the caller reads
+        # The loop reads a copy of the commits, because writers append while the caller reads.
+        commits = list(self._commits)
         earliest = commits[0].version if commits else self.version + 1
         if version < earliest - 1:
             raise gone(version, earliest)
         return islice((commit for commit in commits if commit.version > version), limit)
 
     def trim(self, now_ms: int) -> None:
-        """See `ChangeLog.trim`."""
+        """Delete old commits by the retention limits; see `ChangeLog.trim`."""
         oldest = now_ms - self._retention.max_age_ms
         commits = self._commits
         while len(commits) > 1 and (self._bytes > self._retention.max_bytes or commits[0].at_ms < oldest):
@@ -81,11 +82,11 @@ class MemoryChangeLog:
         """Nothing to note."""
 
     def counts(self) -> dict[str, int]:
-        """See `ChangeLog.counts`."""
+        """Return the number of quads of each graph; see `ChangeLog.counts`."""
         return dict(self._counts)
 
     def mark(self, version: int) -> str | None:
-        """Return None, because a history in memory ends with the process."""
+        """Return no mark of the history (None), because a history in memory ends with the process."""
         return None
 
     def begin_epoch(self, version: int) -> None:

@@ -41,7 +41,7 @@ _TABLED = frozenset((Quad, NamedNode, Literal, BlankNode, Triple))
 _CARRIER = NamedNode("urn:quadrill:term")
 _QUADS = object()
 _QUADS_NUMBER = -1
-"""The number that stands for the whole table of quads in a pickle."""
+"""The number that stands for the whole table of quads in the pickle of a checkpoint."""
 
 
 class QuadNumbers(dict[Quad, int]):
@@ -49,7 +49,7 @@ class QuadNumbers(dict[Quad, int]):
 
 
 def pack(state: Any, records: Records) -> tuple[bytes, list[Quad]]:
-    """Return a state as bytes, and the table of quads to which the bytes refer by number.
+    """Return a checkpoint's state as bytes, and the table of quads to which the bytes refer by number.
 
     Raises:
         pickle.PicklingError: the state contains an object that is no plain value, term, quad or record of
@@ -62,7 +62,7 @@ def pack(state: Any, records: Records) -> tuple[bytes, list[Quad]]:
 
 
 def unpack(data: bytes | memoryview, quads: list[Quad], records: Records) -> Any:
-    """Return the state that `pack` turned into ``data`` and ``quads``.
+    """Return the checkpoint state that `pack` turned into ``data`` and ``quads``.
 
     Raises:
         pickle.UnpicklingError: the bytes name a class or function that is not in ``records``.
@@ -73,8 +73,8 @@ def unpack(data: bytes | memoryview, quads: list[Quad], records: Records) -> Any
 class _Writer(pickle.Pickler):
     """A pickler that replaces quads and terms by numbers and collects each quad once in a table.
 
-    The table stores a term as the object of a quad. The number of a quad is twice its index in the table; the
-    number of a term is twice the index of its quad, plus one.
+    The pickler's table stores a term as the object of a quad. The number of a quad in the pickle is twice its
+    index in the table; the number of a term is twice the index of its quad, plus one.
     """
 
     def __init__(self, file: io.BytesIO, records: Records) -> None:
@@ -141,7 +141,7 @@ def _makers(records: Records) -> dict[str, Callable[..., Any]]:
 
 
 def _values_of(name: str, record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that returns the constructor arguments of an object of the class ``record``."""
+    """Return a function that returns the constructor arguments of an object of the dataclass ``record``."""
     if not is_dataclass(record):
         return tuple
     if name == ELEMENT:
@@ -155,7 +155,7 @@ def _values_of(name: str, record: type[Any]) -> Callable[[Any], tuple[Any, ...]]
 
 
 def tabled(quads: list[Quad], number: int) -> Any:
-    """Return the quad or term with a number of the table; the number -1 returns the whole table."""
+    """Return the quad or term with a number of the pickle's table; -1 returns the whole table."""
     if number == _QUADS_NUMBER:
         return quads
     quad = quads[number >> 1]
@@ -170,7 +170,7 @@ def numbers_of(quads: list[Quad], numbers: bytes, values: bytes) -> QuadNumbers:
 def elements_of(
     element: type[Any], quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes
 ) -> deque[Any]:
-    """Return elements from arrays of quad numbers, quads per element, event times and sequence numbers."""
+    """Return stream elements, given arrays of quad numbers, quads per element, times and sequence numbers."""
     found = statements_of(_found(quads, numbers))
     elements: deque[Any] = deque()
     place = 0

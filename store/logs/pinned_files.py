@@ -16,18 +16,19 @@ from ..folder import keep_private
 from .reading import reading
 
 _SMALL = 4096
-"""Files of at most this many bytes are read at once, because marks are overwritten in place."""
+"""Files of at most this many bytes are read at once, because small mark files are overwritten in place."""
 
 
 class PinnedFiles(contextlib.ExitStack):
     """Open files and databases of a folder, readable as they were even after later writes or deletions.
 
-    Small files are read immediately. Larger files only grow at their end or are replaced as a whole, so their
-    content at that moment stays readable. Each database is read in one transaction, which sees a fixed state.
+    Small files of the folder are read immediately. Larger files of the folder only grow at their end or are
+    replaced as a whole, so their content at that moment stays readable. Each SQLite database of the folder is
+    read in one transaction, which sees a fixed state.
     """
 
     def __init__(self, folder: Path, files: Sequence[str], databases: Sequence[str]) -> None:
-        """Open the files; no thread may write them during this call.
+        """Open the folder's files and databases; no thread may write them during this call.
 
         Args:
             folder: the folder of the files.
@@ -58,7 +59,7 @@ class PinnedFiles(contextlib.ExitStack):
             raise StoreUnwritableError(f"the files in {folder} cannot be read: {error}") from error
 
     def copy_to(self, target: Path) -> None:
-        """Copy all files and databases into another folder; files are synced.
+        """Copy all opened files and databases into another folder; the copies of files are synced.
 
         Raises: StoreUnwritableError.
         """

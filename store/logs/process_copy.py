@@ -1,9 +1,9 @@
 """Forked child processes, which work on a snapshot of the parent's memory and can be killed.
 
 ``fork`` gives the child the parent's whole memory by copying the page tables, which takes about 20 ms per
-gigabyte; the system copies a memory page only when parent or child changes the page. The child has one thread
-and must not wait for a lock. The child closes all inherited files and sockets first, so that the child keeps
-no client connection and no lock of the data folder open.
+gigabyte; the system copies a memory page only when parent or child changes the page. A forked child has one
+thread and must not wait for a lock. A forked child first closes all inherited files and sockets, so that it
+keeps no client connection and no lock of the data folder open.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 COPIES = sys.platform.startswith("linux")
-"""True on Linux. On other systems, libraries may fail after a fork of a process with several threads."""
+"""True on Linux, where this program may fork child processes.
+
+On other systems, libraries may fail after a fork of a process with several threads.
+"""
 
 _NICE = 5
 """The increment of the nice value (lower CPU priority) of child processes that run for long."""
@@ -32,7 +35,7 @@ _libc = ctypes.CDLL(None) if COPIES else None
 
 
 class ChildLimits(NamedTuple):
-    """The limits of a child process.
+    """The resource limits of a forked child process.
 
     Attributes:
         seconds: maximum running time, after which SIGALRM ends the child process; 0 is no limit.
@@ -66,8 +69,8 @@ class ChildProcess:
         parent = os.getpid()
         try:
             with warnings.catch_warnings():
-                # Python 3.12 and newer warn when a process with several threads forks. The child takes no
-                # lock, so the warning does not apply.
+                # Python 3.12 and newer warn when a process with several threads forks. The forked child takes
+                # no lock, so Python's warning about threads does not apply.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self.pid = os.fork()
         except OSError:
@@ -157,7 +160,7 @@ def _report(work: Callable[[], int], answer: Connection) -> None:
 def _work_and_end(
     work: Callable[[Connection], object], answer: Connection, parent: int, limits: ChildLimits
 ) -> None:
-    """Execute the work in the child process and exit; never returns."""
+    """Execute ``work`` in the forked child process and exit; never returns."""
     try:
         gc.disable()
         _set_up_child(answer.fileno(), parent, limits)
@@ -174,8 +177,8 @@ def _set_up_child(answer: int, parent: int, limits: ChildLimits) -> None:
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        # The parent died before prctl took effect. A new server may already use the data folder, so the
-        # child exits.
+        # The parent died before prctl, which asks for a signal at its death, took effect. A new server may
+        # already use the data folder, so the child exits.
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -188,7 +191,7 @@ def _set_up_child(answer: int, parent: int, limits: ChildLimits) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limits.seconds)
     if limits.bytes:
-        import resource  # not on Windows
+        import resource  # Windows has no module for this
 
         with contextlib.suppress(OSError, ValueError), open("/proc/self/statm") as file:
             most = int(file.read().split()[5]) * resource.getpagesize() + limits.bytes

@@ -1,10 +1,10 @@
 """The result log: events of every feed on disk, so that subscribers resume after restarts and crashes.
 
-An event is written to the result log before a subscriber receives the event. Events are not synced one by
-one: after a power failure, missing events are computed again from the durable input log. `sync` makes all
-events durable before a checkpoint allows the input log to be trimmed. The result log is one SQLite file in
-WAL mode. ``feed`` is the number of a feed; a query that is deleted and registered again under the same name
-has a feed with another number.
+An event is written to the result log before a subscriber receives the event. Events in the result log are not
+synced one by one: after a power failure, missing events are computed again from the durable input log. `sync`
+makes all events of the result log durable before a checkpoint allows the input log to be trimmed. The result
+log is one SQLite file in WAL mode. The column ``feed`` holds the number of a feed; a query that is deleted
+and registered again under the same name has a feed with another number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INSERT = "INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?)"
 
 
 class ResultLog:
-    """Events by feed and position in the feed, used by one thread at a time."""
+    """The result log's events by feed and position in the feed, used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,14 +54,13 @@ class ResultLog:
             raise _unwritable(path, error) from error
 
     def append(self, rows: Sequence[EventRow], forget: Sequence[tuple[int, int]] = ()) -> None:
-        """Write events, and delete events up to a position for each (feed, position), in one transaction.
+        """Write events to the result log, and delete those up to each (feed, position), in one transaction.
 
-        Raises:
-            StoreUnwritableError: the disk refuses the write; no row was changed.
+        Raises: StoreUnwritableError: the disk refuses to write the result log; no row was changed.
         """
         try:
             if len(rows) == 1 and not forget:
-                # A single statement needs no explicit transaction, which is cheapest for small pushes.
+                # A single SQL statement needs no explicit transaction, which is cheapest for small pushes.
                 self._db.execute(_INSERT, (*rows[0], check_sum(rows[0])))
                 return
             summed = [(*row, check_sum(row)) for row in rows]
@@ -75,14 +74,14 @@ class ResultLog:
             raise _unwritable(self._path, error) from error
 
     def name(self, feed: int, name: str) -> None:
-        """Store the name of the query that a feed number belongs to."""
+        """Store the name of the query that a feed number of the result log belongs to."""
         try:
             self._db.execute("INSERT OR REPLACE INTO feeds VALUES (?,?)", (feed, name))
         except sqlite3.Error as error:
             raise _unwritable(self._path, error) from error
 
     def events(self, feed: int) -> list[tuple[int, int | None, str, str]]:
-        """Return (position, id, kind, data) of a feed's undamaged events, by position."""
+        """Return (position, id, kind, data) of a feed's undamaged events in the result log, by position."""
         query = "SELECT feed, place, id, kind, data, digest FROM events WHERE feed = ? ORDER BY place"
         try:
             rows = self._db.execute(query, (feed,)).fetchall()
@@ -103,14 +102,14 @@ class ResultLog:
         return None if row is None else (row[0], row[1], row[2] or 0)
 
     def keep_only(self, feeds: Iterable[int]) -> None:
-        """Delete all feeds except ``feeds``, with their events."""
+        """Delete all feeds except ``feeds`` from the result log, with their events."""
         kept = set(feeds)
         numbers = {row[0] for row in self._db.execute("SELECT feed FROM feeds")}
         for feed in numbers - kept:
             self.drop(feed)
 
     def drop(self, feed: int) -> None:
-        """Delete a feed and its events."""
+        """Delete a feed and its events from the result log."""
         try:
             self._db.execute("DELETE FROM events WHERE feed = ?", (feed,))
             self._db.execute("DELETE FROM feeds WHERE feed = ?", (feed,))
@@ -118,14 +117,14 @@ class ResultLog:
             raise _unwritable(self._path, error) from error
 
     def size(self) -> int:
-        """Return the size of the database and its write-ahead log in bytes."""
+        """Return the size of the result log's database and its write-ahead log in bytes."""
         files = (self._path, self._path.with_name(self._path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def sync(self) -> None:
-        """Sync all written events to disk; any thread may call this method.
+        """Sync all written events of the result log to disk; any thread may call this method.
 
-        Only the write-ahead log is synced, because SQLite syncs the main file before it overwrites the
+        Only SQLite's write-ahead log is synced, because SQLite syncs the main file before it overwrites the
         write-ahead log. Closing the write-ahead log's file releases no lock of the database.
         """
         try:
@@ -140,12 +139,12 @@ class ResultLog:
             ) from error
 
     def close(self) -> None:
-        """Close the database file."""
+        """Close the database file of the result log."""
         self._db.close()
 
 
 def check_sum(row: EventRow) -> int:
-    """Return the check sum of an event's row."""
+    """Return the check sum of an event's row in the result log."""
     feed, place, number, kind, data = row
     return zlib.crc32(f"{feed} {place} {number} {kind} {data}".encode())
 

@@ -1,6 +1,6 @@
 """The file format of the input log: consecutive numbered records, and readable parts of damaged files.
 
-record = length (u32) | crc32 (u32) | number (u64) | payload        little endian
+record of the input log = length (u32) | crc32 (u32) | number (u64) | payload little endian
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..folder import sync_folder, write_whole
 HEAD = struct.Struct("<IIQ")
 _MAX_RECORD = 1 << 30
 _LOW = 3
-"""Number of low bytes in which record numbers of one file may differ; a search compares the upper bytes."""
+"""Number of low bytes in which record numbers of a log file may differ; searches compare the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """The first damaged record of a file, and the readable records after it.
+    """The first damaged record of a log file, and the readable records after it.
 
     Attributes:
         path: the damaged file.
@@ -46,17 +46,17 @@ class Damage:
 
 
 def record_of(number: int, payload: bytes) -> bytes:
-    """Return a record in the format of the file."""
+    """Return a record in the format of the input log's files."""
     return HEAD.pack(len(payload), zlib.crc32(payload, number & 0xFFFFFFFF), number) + payload
 
 
 def first_number(path: Path) -> int:
-    """Return the number of a file's first record, which is the name of the file."""
+    """Return the number of a log file's first record, which is the name of the file."""
     return int(path.stem)
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
-    """Yield (number, payload, end offset) of the records before the first damaged record."""
+    """Yield (number, payload, end offset) of the log file's records before the first damaged record."""
     expected, end = first_number(path), 0
     with path.open("rb") as file:
         while len(head := file.read(HEAD.size)) == HEAD.size:
@@ -72,7 +72,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
 
 
 def whole_part(path: Path) -> tuple[int, int]:
-    """Return the length in bytes and the last number of the records before any damage."""
+    """Return the length in bytes and the last number of a log file's records before any damage."""
     length, last = 0, first_number(path) - 1
     for number, _, end in records(path):
         length, last = end, number
@@ -80,7 +80,7 @@ def whole_part(path: Path) -> tuple[int, int]:
 
 
 def damage_of(path: Path) -> Damage | None:
-    """Return the damage of a file; None if the file is undamaged."""
+    """Return the first damage of a log file and what follows; None if the file is undamaged."""
     offset, last = whole_part(path)
     data = path.read_bytes()
     if len(data) <= offset:
@@ -92,10 +92,10 @@ def damage_of(path: Path) -> Damage | None:
 
 
 def records_behind(data: bytes, offset: int, number: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (number, payload) of undamaged records after the damaged record ``number`` at ``offset``.
+    """Yield (number, payload) of readable records after the damaged record ``number`` at ``offset``.
 
-    The search looks at every byte offset for the upper bytes of possible record numbers, and then verifies
-    the check sum of the candidate record.
+    The search for readable records looks at every byte offset for the upper bytes of possible record numbers,
+    and then verifies the check sum of the candidate record.
     """
     most = number + (len(data) - offset) // HEAD.size
     offset += 1
@@ -119,16 +119,16 @@ def _whole_at(data: bytes, offset: int, least: int, most: int) -> tuple[int, byt
 
 
 def _next_place(data: bytes, offset: int, least: int, most: int) -> int:
-    """Return the next offset at which a record with a number in the given range may begin."""
+    """Return the next offset in a log file at which a record with a number in the given range may begin."""
     uppers = {each >> 8 * _LOW for each in (least, most)}
     choices = b"|".join(re.escape(upper.to_bytes(8 - _LOW, "little")) for upper in sorted(uppers))
-    # No record has the number 0, so a run of zeros is no candidate.
+    # No record of a log file has the number 0, so a run of zero bytes is no candidate for a record.
     pattern = re.compile(rb"(?=(?!\0{8}).{%d}(?:%s))" % (_LOW, choices), re.DOTALL)
     hit = pattern.search(data, offset + 8)
     return len(data) if hit is None else hit.start() - 8
 
 
 def write_records(path: Path, payloads: Mapping[int, bytes]) -> None:
-    """Replace a file atomically by the given records; used by repairs."""
+    """Replace a log file atomically by a file of the given records; used by repairs."""
     write_whole(path, b"".join(record_of(number, payloads[number]) for number in sorted(payloads)))
     sync_folder(path.parent)

@@ -1,7 +1,8 @@
 """TCP connections to hosts by name that end at a deadline, the look-up of the name included.
 
-The system's resolver has no time-out and cannot be interrupted, so daemon threads call the resolver. A caller
-returns at its deadline or when it is stopped; the daemon thread ends when the resolver returns.
+The system's resolver of host names has no time-out and cannot be interrupted, so daemon threads call the
+resolver. A caller of a host look-up returns at its deadline or when it is stopped; the daemon thread ends
+when the resolver returns.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 LOOK_S = 0.25
-"""Seconds between two checks whether the caller has to stop."""
+"""Seconds between two checks whether the caller has to stop waiting for the network."""
 _MOST_LOOKUPS = 32
-"""Threads that call the resolver at the same time; further look-ups wait."""
+"""Maximum number of threads that call the resolver of host names; further look-ups wait."""
 _MOST_LOOKUPS_OF_A_HOST = 2
-"""Threads of one host: a host whose name server is silent leaves the other threads to other hosts."""
+"""Maximum number of resolver threads for one host, because its name server may be silent."""
 _SHARED_S = 5.0
-"""Age in seconds from which a look-up without an answer is repeated for new callers."""
+"""Age in seconds from which a host look-up without an answer is repeated for new callers."""
 
 Check: TypeAlias = Callable[[], object]
-"""Raises an error when the caller has to stop; called several times a second, in the waiting thread."""
+"""A callback that raises an error if the caller has to stop; the waiting thread calls it often."""
 Address: TypeAlias = tuple[int, int, int, str, Any]
-"""An item of what ``socket.getaddrinfo`` returns."""
+"""An address of a host, as ``socket.getaddrinfo`` returns it."""
 
 
 def connect(host: str, port: int, until: float, check: Check) -> socket.socket:
-    """Open a TCP connection; its addresses are tried in order, and share the time that is left.
+    """Open a TCP connection; the host's addresses are tried in order, and share the time that is left.
 
     Args:
         host: a name or an address.
@@ -56,7 +57,7 @@ def connect(host: str, port: int, until: float, check: Check) -> socket.socket:
 
 
 def addresses(host: str, port: int, until: float, check: Check) -> list[Address]:
-    """Look up the addresses of a host; parameters and errors as of `connect`."""
+    """Look up the addresses of a host; parameters and errors are those of `connect`."""
     literal = _literal(host, port)
     if literal is not None:
         return [literal]
@@ -89,13 +90,13 @@ def wait_ready(sock: socket.socket, event: int, until: float, check: Check) -> N
 
 
 def _literal(host: str, port: int) -> Address | None:
-    """The address that a host is written as, None for a name."""
+    """Return the address that a host is written as (an IP address); None for a name."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
         return None
     if "%" in host:
-        return None  # the resolver knows the numbers of interfaces
+        return None  # only the resolver knows the numbers of network interfaces
     if version == 4:
         return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port)
     return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, 0, 0)
@@ -131,14 +132,14 @@ class _HostLookup:
         self._error: Exception | None = None
 
     def run(self) -> None:
-        """Call the resolver and store its result or error."""
+        """Call the resolver of host names and store its result or error."""
         try:
             self._found = list(socket.getaddrinfo(self.host, self.port, 0, socket.SOCK_STREAM))
         except Exception as error:
             self._error = error.with_traceback(None)
 
     def result(self) -> list[Address]:
-        """Return the addresses, or raise the error of the resolver."""
+        """Return the addresses that the resolver found, or raise its error."""
         error = self._error
         if error is not None:
             raise type(error)(*error.args)
@@ -169,7 +170,7 @@ class _Lookups:
         return lookup
 
     def wait(self, seconds: float) -> None:
-        """Wait until a look-up ends, for at most ``seconds``."""
+        """Wait until a host look-up ends, for at most ``seconds``."""
         with self._changed:
             self._changed.wait(seconds)
 

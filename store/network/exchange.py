@@ -1,8 +1,8 @@
 """Outbound HTTP exchanges that a hostile peer cannot prolong or inflate.
 
-One deadline applies to the whole exchange: host look-up, connection, TLS, and every read and write. The
-caller can also stop an exchange at any time. This module decompresses bodies up to a maximum size, because
-httpx would decompress each received block completely.
+One deadline applies to the whole HTTP exchange: host look-up, connection, TLS, and every read and write. The
+caller can also stop an exchange at any time. The bodies of responses are decompressed here up to a maximum
+size, because httpx would decompress each received block completely.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ _PIECE = 4 << 10
 
 
 class ExchangeStoppedError(Exception):
-    """The caller was stopped during an exchange."""
+    """The caller was stopped during an outbound HTTP exchange."""
 
 
 class UnpackError(ValueError):
-    """A body is not compressed as its header says, or has an encoding that the request did not accept."""
+    """A response body has an encoding that the request did not accept, or is not compressed as stated."""
 
 
 class BodyTooLongError(ValueError):
-    """A compressed or decompressed body is longer than the limit."""
+    """A compressed or decompressed response body is longer than the limit."""
 
 
 class Exchanges:
     """An HTTP client for one exchange at a time, each with a deadline; used by one thread.
 
-    The client follows no redirects and ignores proxies and credentials of the environment.
+    The HTTP client follows no redirects and ignores proxies and credentials of the environment.
     """
 
     def __init__(self, ended: Callable[[], bool] = lambda: False) -> None:
-        """Create a client; ``ended`` returns True to stop an exchange."""
+        """Create an HTTP client; the function ``ended`` returns True to stop an exchange."""
         self._bounds = _Bounds(ended)
         transport = httpx.HTTPTransport(verify=_NO_CONTEXT)
         # httpx has no parameter for a network backend, so the private connection pool is replaced.
@@ -61,7 +61,7 @@ class Exchanges:
         )
 
     def close(self) -> None:
-        """Close the client and its idle connection."""
+        """Close the HTTP client and its idle connection."""
         self._client.close()
 
     def __enter__(self) -> Exchanges:
@@ -81,7 +81,7 @@ class Exchanges:
         content: bytes | None = None,
         form: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
-        """Send a request and receive the headers of the response; `blocks` reads the body.
+        """Send an HTTP request and receive the headers of the response; `blocks` reads the body.
 
         At the end of the ``with`` block the connection is closed unless the body was read completely.
 
@@ -128,9 +128,9 @@ def blocks(answer: httpx.Response, most: int) -> Iterator[bytes]:
 
 
 def drain(answer: httpx.Response, most: int) -> None:
-    """Read and discard up to ``most`` bytes of a body, so that the connection can be reused.
+    """Read and discard up to ``most`` bytes of a response body, so that the connection can be reused.
 
-    The connection is closed if the body is longer.
+    The connection is closed if the response body is longer than ``most`` bytes.
     """
     received = 0
     for raw in answer.iter_raw():
@@ -149,12 +149,12 @@ def _unpacked(unpacker: Unpacker, piece: bytes, most: int) -> bytes:
 _NO_CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """A dummy TLS context for the transport of httpx, whose connection pool is replaced.
 
-The new pool of httpcore creates a TLS context when a connection needs one.
+The new connection pool of httpcore creates a TLS context when a connection needs one.
 """
 
 
 class _Bounds:
-    """The deadline or silence limit of the current exchange."""
+    """The deadline or the maximum time without data of the current HTTP exchange."""
 
     def __init__(self, ended: Callable[[], bool]) -> None:
         self._ended = ended
@@ -179,7 +179,7 @@ class _Bounds:
 
 
 class _Backend(httpcore.NetworkBackend):
-    """Opens connections whose calls end at the deadline of the exchange."""
+    """A network backend that opens connections whose calls end at the deadline of the exchange."""
 
     def __init__(self, bounds: _Bounds) -> None:
         self._bounds = bounds

@@ -15,11 +15,11 @@ class Unpacker:
 
     @property
     def complete(self) -> bool:
-        """True when the last member has ended."""
+        """True if the last member of the compressed body has ended."""
         return self._member.eof
 
     def unpack(self, chunk: bytes, most: int) -> bytes:
-        """Decompress a chunk to about ``most`` bytes at most; the remaining input is discarded.
+        """Decompress a chunk of a body to about ``most`` bytes; the remaining input is discarded.
 
         Raises: zlib.error for data that is neither gzip nor deflate.
         """

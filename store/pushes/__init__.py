@@ -1,1 +1,1 @@
-"""The bodies of pushes: bytes become elements, or the records of which mappings make elements."""
+"""The bodies of pushes, decoded to elements, or to records that a mapping turns into elements."""

@@ -11,7 +11,7 @@ Elements by format (docs/http-api.md, Streams):
 
 Elements keep document order. The event time of an element is ``at`` of its line, otherwise ``at`` of the
 request, otherwise the value of the stream's timestamp property in the element, which may be on the graph
-name. None means that the element has no time, so the time of its arrival is used.
+name. The event time None means that the element has no time, so the time of its arrival is used.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _MESSAGE_TYPES = {
     "application/rdfm+yaml": (split_yaml_messages, RdfFormat.JSON_LD),
     "application/rdfm+xml": (split_xml_messages, RdfFormat.RDF_XML),
 }
-"""Media types of RDF Messages: the function that splits a body, and the format of its messages."""
+"""Media types of RDF Messages, each with the function that splits a body and the format of its messages."""
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
-"""Formats without graphs."""
+"""Media types of RDF formats without named graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
 _SHORT = 65_536
-"""Maximum length in bytes of a body whose quads are not counted, because it cannot have too many."""
+"""Maximum length in bytes of a push whose quads are not counted, because it cannot have too many."""
 _TOGETHER = 100
-"""Number of NDJSON lines that are read at once; one by one if a line is not in canonical form."""
+"""Number of NDJSON lines that are parsed together; one by one if a line is not in canonical form."""
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
     r"""\A(?:\s++|\#[^\n]*+\n)*+(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
@@ -69,9 +69,10 @@ _VERSION = re.compile(
 class DecodeOptions(NamedTuple):
     """Options for decoding a push.
 
-    ``at`` is the request's time in milliseconds, ``timestamp_property`` an IRI. ``max_nesting`` bounds the
-    depth of triple terms and JSON, because parsers recurse on them. ``max_quads`` bounds the quads of a
-    push, ``max_bad`` the invalid elements that the answer to a partial push lists.
+    The option ``at`` is the request's time in milliseconds, ``timestamp_property`` an IRI. The option
+    ``max_nesting`` bounds the depth of triple terms and JSON, because parsers recurse on them. The option
+    ``max_quads`` bounds the quads of a push, ``max_bad`` the invalid elements that the answer to a partial
+    push lists.
     """
 
     base_iri: str = "http://localhost/"
@@ -85,7 +86,7 @@ class DecodeOptions(NamedTuple):
 
 
 class DecodedElement(NamedTuple):
-    """One element with literals in the store's canonical form and blank node labels of the document."""
+    """One stream element: literals in canonical form, and blank node labels of the document."""
 
     statements: Statements
     at: int | None
@@ -100,7 +101,7 @@ make_element = partial(tuple.__new__, DecodedElement)
 class BadElement(NamedTuple):
     """An invalid element of a partial push, for the list in the answer.
 
-    ``text`` is the text of a mapped stream's record, which is stored as a dead letter.
+    The attribute ``text`` is the text of a mapped stream's record, which is stored as a dead letter.
     """
 
     place: str
@@ -118,10 +119,10 @@ class BadElement(NamedTuple):
 
 @dataclass(slots=True)
 class DecodedPush:
-    """The valid elements in document order and, for a partial push, the invalid elements.
+    """The valid elements of a push in document order and, for a partial push, the invalid elements.
 
-    ``skipped`` is the number of records without an element; None for RDF bodies. ``records`` has the records
-    of elements that may still be refused, by their positions.
+    The attribute ``skipped`` is the number of records without an element; None for RDF bodies. The attribute
+    ``records`` has the records of elements that may still be refused, by their positions.
     """
 
     elements: list[DecodedElement] = field(default_factory=list)
@@ -133,9 +134,9 @@ class DecodedPush:
 def decode_lines(
     body: bytes, media_type: str, at: int | None, timestamp_property: str, whole: bool
 ) -> DecodedPush | None:
-    """Return the element of a body that is one line in canonical form; None for another body.
+    """Return the element of a push that is one line in canonical form; None for another body.
 
-    A body of several triples is one element as well if it is read as a ``whole`` and the request has its
+    A push of several triples is one element as well if it is read as a ``whole`` and the request has its
     time.
     """
     rdf_format = _BY_LINES.get(media_type)
@@ -162,12 +163,12 @@ def decode_lines(
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> DecodedPush:
-    """Read the elements of a push.
+    """Decode the body of a push and return its elements.
 
     Raises:
         MediaTypeError: the media type is not one of the formats of this module.
-        RdfSyntaxError: malformed RDF or JSON, with line and column; not for lines and messages of a partial
-            push, which are listed as invalid elements.
+        RdfSyntaxError: the body is malformed RDF or JSON, with line and column; not for lines and messages of
+            a partial push, which are listed as invalid elements.
         InputError: a time is not an instant, an element has several times, or a line has the wrong members.
         LimitError: the body nests deeper than ``max_nesting``, or has too many quads or invalid elements.
     """
@@ -217,11 +218,11 @@ def body_text(body: bytes, charset: str) -> str:
         ) from None
 
 
-# --- the elements of a body ---------------------------------------------------------------------
+# --- the elements of the body of a push ---------------------------------------------------------
 
 
 def _of_lines(text: str, options: DecodeOptions) -> DecodedPush:
-    """Return the elements of JSON objects, one on each line that is not blank."""
+    """Return the elements of NDJSON, which has one JSON object on each line that is not blank."""
     result = DecodedPush()
     lines = text.split("\n")
     if not lines[-1]:
@@ -236,7 +237,7 @@ def _of_lines(text: str, options: DecodeOptions) -> DecodedPush:
 
 
 def _add_plain(result: DecodedPush, first: int, lines: list[str], options: DecodeOptions) -> bool:
-    """Add the elements of lines numbered from ``first``; return False if a line is not in canonical form."""
+    """Add the elements of NDJSON lines from number ``first``; False if a line is not in canonical form."""
     timed_lines = None if options.each_triple else read_timed_lines(lines)
     if timed_lines is None or not LEAST_MS <= min(timed_lines[0]) <= max(timed_lines[0]) <= GREATEST_MS:
         return False
@@ -252,12 +253,12 @@ def _add_plain(result: DecodedPush, first: int, lines: list[str], options: Decod
 
 @lru_cache
 def _places(numbers: range) -> list[str]:
-    """Return names of numbered lines for error messages; cached, because pushes repeat line numbers."""
+    """Return the names of numbered lines for error messages; cached, because pushes repeat line numbers."""
     return [f"line {number}" for number in numbers]
 
 
 def _add_line(result: DecodedPush, number: int, line: str, options: DecodeOptions) -> None:
-    """Add the element of one line."""
+    """Add the element of one NDJSON line to the elements of the push."""
     place = f"line {number}"
     try:
         document = _json_object(line, number, place, options)
@@ -276,7 +277,7 @@ def _add_line(result: DecodedPush, number: int, line: str, options: DecodeOption
 
 
 def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:
-    """Return the members of the JSON object on a line; raise an error for unknown members."""
+    """Return the members of the JSON object on an NDJSON line; raise an error for unknown members."""
     if line.find("{", 1) >= 0 or "[" in line:
         guard_nesting(line, options.max_nesting, json_text=True)
     try:
@@ -297,7 +298,7 @@ def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> 
 def _of_messages(
     messages: Sequence[MessageText], rdf_format: RdfFormat, options: DecodeOptions
 ) -> DecodedPush:
-    """Add the elements of RDF Messages; an element may be empty."""
+    """Add the elements of RDF Messages to the push; an element may be empty."""
     result = DecodedPush()
     for number, (message, line, lead) in enumerate(messages, start=1):
         place = f"message {number}"
@@ -310,7 +311,7 @@ def _of_messages(
 
 
 def _of_graphs(content: Content, options: DecodeOptions) -> DecodedPush:
-    """Add one element per named graph, and one element for the rest of the default graph."""
+    """Add an element per named graph, and one for default-graph triples about none of these graphs."""
     result = DecodedPush()
     groups = content.by_graph()
     if groups.keys() == {""}:
@@ -336,7 +337,7 @@ def _add(
 ) -> None:
     """Add the quads that `_parse` returned for a graph as one element or one element per triple."""
     statements, blank, as_written = content
-    # An element is a dataset, so it contains each quad once.
+    # A stream element is a dataset, so it contains each quad once.
     if not options.each_triple:
         time = _time_in_element(as_written, place, name, options.timestamp_property) if at is None else at
         result.elements.append(DecodedElement(as_columns(statements), time, place, line, blank))
@@ -357,7 +358,7 @@ def reject_element(
     options: DecodeOptions,
     record: PushRecord | None = None,
 ) -> None:
-    """Add an invalid element to the list of a partial push; raise the error for another push."""
+    """Add an invalid element to the list of a partial push; for any other push, raise its error."""
     if not options.partial:
         if line is not None and not isinstance(error, RdfSyntaxError):
             error.details["line"] = line
@@ -379,7 +380,7 @@ def check_size(number: int, options: DecodeOptions) -> None:
 
 
 def _time_in_element(statements: Sequence[Statement], place: str, name: str | None, by: str) -> int | None:
-    """Return the element's time by the timestamp property; a time on the graph name takes precedence."""
+    """Return an element's time by the timestamp property; a time on the graph name takes precedence."""
     stamp = f"<{by}>"
     time_statements = [statement for statement in statements if statement[1] == stamp]
     if not time_statements:

@@ -15,8 +15,8 @@ from .decode import BadElement
 class PushReceipt(NamedTuple):
     """The response to a push.
 
-    ``accepted`` includes the ``late`` elements, of which ``dropped`` did not enter the stream. ``skipped`` is
-    the number of records that gave no triple; None for a push without records.
+    The count ``accepted`` includes the ``late`` elements, of which ``dropped`` did not enter the stream.
+    The count ``skipped`` is the number of records that gave no triple; None for a push without records.
     """
 
     stream: str
@@ -30,25 +30,28 @@ class PushReceipt(NamedTuple):
     skipped: int | None = None
 
     def members(self) -> list[Any]:
-        """Return the fields of the receipt for a journal record."""
+        """Return the fields of a push's receipt for a journal record."""
         bad = None if self.bad is None else [list(element[:4]) for element in self.bad]
         return [*self[:6], bad, self.dropped, self.skipped]
 
 
 class Receipts:
-    """The newest receipts of pushes with an idempotency key. Guarded by the lock of the input order."""
+    """The newest receipts of pushes with an idempotency key.
+
+    The receipts are guarded by the lock of the input order.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._most = capacity
         self._receipts: OrderedDict[tuple[str, str], tuple[str, PushReceipt]] = OrderedDict()
-        # The position of each source at its last push, by stream and source name; never evicted.
+        # The position of each source (connector) at its last push, by stream and source name; never evicted.
         self.positions: dict[tuple[str, str], str] = {}
 
     def __len__(self) -> int:
         return len(self._receipts)
 
     def find(self, stream: str, key: str, fingerprint: str) -> PushReceipt | None:
-        """Return the receipt of an earlier push with this key; None if there is none.
+        """Return the receipt of an earlier push with this idempotency key; None if there is none.
 
         Raises:
             IdempotencyError: the earlier push had another body, media type or options.
@@ -79,7 +82,7 @@ class Receipts:
         return [*receipts, *((*place, position, None) for place, position in self.positions.items())]
 
     def restore(self, stream: str, key: str, fingerprint: str, members: Sequence[Any] | None = None) -> None:
-        """Restore a receipt, or the position of a source; an empty position removes the stored one."""
+        """Restore a push's receipt, or the position of a source; an empty position removes the stored one."""
         if members is None:
             self.positions[stream, key] = fingerprint
             if not fingerprint:

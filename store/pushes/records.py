@@ -20,7 +20,7 @@ from ..errors import InputError, LimitError, RdfSyntaxError, ReportedError
 _DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
 _TOGETHER = 100
-"""Number of lines that are parsed together; they are parsed one by one if one line is irregular."""
+"""Number of lines of records that are parsed together; one by one if a line is irregular."""
 _PLAIN = "Write one JSON object a record."
 MEDIA_TYPES = {
     "application/json": "json",
@@ -31,15 +31,15 @@ MEDIA_TYPES = {
     "application/x-jsonlines": "ndjson",
     "text/csv": "csv",
 }
-"""The kind of records by media type."""
+"""The kind of a push's records by media type."""
 
 
 class PushRecord(NamedTuple):
     """A record of a push: ``content`` is the parsed record, or the error of a malformed one.
 
-    ``text`` is the original text, or empty if ``content`` suffices to write the record again. The text of a
-    malformed CSV record includes the header line and ends with a line feed, as the text of a JSON record
-    never does.
+    The attribute ``text`` is the record's original text, or empty if ``content`` suffices to write the record
+    again. The text of a malformed CSV record includes the header line and ends with a line feed, as the text
+    of a JSON record never does.
     """
 
     place: str
@@ -48,7 +48,7 @@ class PushRecord(NamedTuple):
     text: str
 
     def excerpt(self, most: int = 10_000) -> str:
-        """Return the first ``most`` characters of the record, for a dead letter."""
+        """Return the first ``most`` characters of the record's text, for a dead letter."""
         known = self.text or not isinstance(self.content, dict)
         return (self.text if known else json.dumps(self.content, ensure_ascii=False))[:most]
 
@@ -64,7 +64,7 @@ _made = partial(tuple.__new__, PushRecord)
 def read_records(
     text: str, kind: str, *, header: bool = True, max_nesting: int = 100, max_characters: int = 1_000_000
 ) -> Iterable[PushRecord]:
-    """Return the records of a body; ``kind`` is a value of `MEDIA_TYPES`.
+    """Return the records of the body of a push; ``kind`` is a value of `MEDIA_TYPES`.
 
     Raises:
         RdfSyntaxError, InputError, LimitError: the body is malformed as a whole.
@@ -78,7 +78,7 @@ def read_records(
 
 
 def read_document(text: str, max_nesting: int = 102) -> Any:
-    """Return the JSON value of a text, parsed as strictly as records.
+    """Return the JSON value of a text, parsed as strictly as the records of a push.
 
     Raises: RdfSyntaxError for malformed JSON, LimitError for too deep nesting.
     """
@@ -104,7 +104,7 @@ def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Push
         some = lines[begin : begin + _TOGETHER]
         longest = max(map(len, some))
         content = None
-        # Each level of nesting takes two brackets, so shorter lines cannot nest too deeply.
+        # Each level of JSON nesting takes two brackets, so shorter lines cannot nest too deeply.
         if not long and longest <= max_characters and (longest < 2 * max_nesting or _flat(some, max_nesting)):
             content = _objects(some)
         numbers = range(begin + 1, begin + 1 + len(some))
@@ -124,7 +124,7 @@ def _flat(lines: Sequence[str], most: int) -> bool:
 
 
 def _objects(lines: Sequence[str]) -> list[dict[str, Any]] | None:
-    """Return the JSON objects on the lines; None if a line is no JSON object."""
+    """Return the JSON objects on the lines of a push; None if a line is no JSON object."""
     try:
         content = list(map(orjson.loads, lines))
     except orjson.JSONDecodeError:
@@ -148,7 +148,7 @@ def _of_line(number: int, line: str, long: bool, max_nesting: int, max_character
 
 
 def _has_long_number(text: str) -> bool:
-    """Return True if a text has 19 digits in a row; faster than a regular expression."""
+    """Return True if a JSON text has 19 digits in a row; faster than a regular expression."""
     return _LONG_NUMBER in text.encode(errors="replace").translate(_DIGITS_ALIKE)
 
 
@@ -202,7 +202,7 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[PushRecord
         except csv.Error as error:
             content = RdfSyntaxError(f"{place} is not CSV: {error}", line=number)
             if names is None:
-                raise content from None  # without the header line no record can be read
+                raise content from None  # without the header line of CSV no record can be read
             excerpt = pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
         except ReportedError as error:
             if names is None:
@@ -212,7 +212,7 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[PushRecord
 
 
 class _TextLines:
-    """The lines of a text, which are split at the first use."""
+    """The lines of a CSV text, which are split at the first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -235,7 +235,7 @@ def _names(cells: list[str], place: str) -> list[str]:
 
 
 def _letters(column: int) -> str:
-    """Return the name of an unnamed column: a to z, then aa, ab ..."""
+    """Return the name of an unnamed CSV column by its position: a to z, then aa, ab ..."""
     name = ""
     column += 1
     while column:

@@ -1,6 +1,6 @@
 """The committer: logs each commit, applies it to the database in one transaction, then makes it visible.
 
-After a crash, opening the store applies the logged commits again that the database may lack.
+After a crash, opening the store applies again those logged commits that the database may lack.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _RECOVERED = "recovered bulk load"
 
 
 class ApplyError(StoreUnwritableError):
-    """A commit is logged but could not be applied; it is applied before the next write."""
+    """A commit is in the change log but not yet in the quads; it is applied before the next write."""
 
     code = "apply-failed"
 
@@ -140,11 +140,9 @@ class Committer:
     def prepare(self) -> None:
         """Apply logged commits that failed to apply, and log a bulk load that was not logged.
 
-        Called before each commit.
+        The writer calls this method before each commit.
 
-        Raises:
-            StoreError: the store is closed.
-            StoreUnwritableError: the database still cannot be written.
+        Raises: StoreError: the store is closed. StoreUnwritableError: the database still cannot be written.
         """
         self._require_open()
         if self._write_failed and self._database is not None:
@@ -177,7 +175,8 @@ class Committer:
         self._removed += len(change.removed)
         try:
             self._maintain(commits[-1].at_ms)
-        except StoreError as error:  # the commits are applied; the next commit tries again
+        # The flush failed, but the commits are applied; the next commit tries again.
+        except StoreError as error:
             logger.warning("upkeep after version %d: %s", self.version, error.message)
 
     def _maintain(self, now_ms: int) -> None:
@@ -265,8 +264,9 @@ class Committer:
                 break
             self._options.reached("in-recovery")
             if self._observers:
-                # With observers, only commits that failed to apply or were rewound are replayed. The database
-                # lacks each of these commits in full, so its whole change is applied.
+                # If the store has observers, only commits that failed to apply or were rewound are applied
+                # again here. The database lacks each of the commits to apply in full, so its whole change is
+                # applied.
                 self._apply_observed(commit)
                 continue
             pending.replay(commit.net())
@@ -275,14 +275,13 @@ class Committer:
             self._apply(pending.net(), last)
 
     def rewind(self, version: int) -> None:
-        """Undo the commits after ``version`` in the database; the log keeps the commits.
+        """Undo the commits after ``version`` in the database; the change log keeps the commits.
 
-        The log's checkpoint moves to ``version`` first, so that after a crash the next start applies the
-        commits again.
+        The change log's checkpoint moves to ``version`` first, so that after a crash the next start applies
+        the undone commits again.
 
-        Raises:
-            GoneError: the log does not have all commits after ``version``.
-            UnsupportedError: one of the commits is a bulk load, whose quads are not logged, or the store is
+        Raises: GoneError: the change log does not have all commits after ``version``. UnsupportedError: one
+            of the commits is a bulk load, whose quads are not logged, or the store is
                 in memory.
         """
         with self.lock:
@@ -307,7 +306,7 @@ class Committer:
                 self._replay(self.version, version)
 
     def checkpoint(self) -> None:
-        """Flush the database to disk, and mark in the log that recovery can start at the current version."""
+        """Flush the database to disk, and mark in the change log that recovery can start at this version."""
         with self.lock:
             self._require_open()
             self._checkpoint()
@@ -335,8 +334,9 @@ class Committer:
     def _reopen_unwritable(self, database: Path) -> None:
         """Reopen the database if a flush fails, because RocksDB refuses all writes after a failed write.
 
-        RocksDB's write-ahead log keeps the accepted writes. The database is opened read-only in between, so
-        that open results release the old one; its lock is held until the last result is closed.
+        RocksDB's write-ahead log keeps the accepted writes when the database is reopened. In between, the
+        database is opened read-only, so that open results release the old database; its lock is held until
+        the last result is closed.
 
         Raises:
             StoreUnwritableError: the database still cannot be written.
@@ -349,7 +349,8 @@ class Committer:
                     for opened in (Store.read_only, Store):
                         self.store = opened(str(database))
                         self._querier.use(self.store)
-                        gc.collect()  # a cycle of frames may hold the last reference to the old database
+                        # A reference cycle of frames may hold the last reference to the old database.
+                        gc.collect()
                 except (OSError, RuntimeError) as error:
                     message = f"the database {database} cannot be opened again: {error}"
                     raise StoreUnwritableError(message, hint=SPACE) from error
@@ -358,7 +359,7 @@ class Committer:
         self._write_failed = False
 
     def close(self) -> None:
-        """Write a checkpoint and close the log; later writes raise StoreError."""
+        """Write a checkpoint and close the change log; later writes raise StoreError."""
         with self.lock:
             if self._closed:
                 return

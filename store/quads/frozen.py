@@ -1,8 +1,8 @@
 """Frozen copies of the dataset at one version, for readers that outlast later commits.
 
-On disk a frozen copy is a checkpoint of the database: hard links and a new log, made in a tenth of a second
-at any size. In memory all quads are copied. The files of a copy are removed with the last reference to its
-reader, at the latest at the next opening of the store.
+On disk, a frozen copy is a RocksDB checkpoint of the database: hard links and a new log, made in a tenth of a
+second at any size. A frozen copy of a store in memory copies all quads. The files of a frozen copy are
+removed with the last reference to its reader, at the latest at the next opening of the store.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class FrozenReader:
     """Evaluates queries on a copy of the dataset that never changes."""
 
     def __init__(self, querier: Querier, version: int, place: Path | None = None) -> None:
-        """Make a reader of a copy; the folder ``place``, if not None, is removed with the reader."""
+        """Make a reader of a frozen copy; the folder ``place``, if not None, is removed with the reader."""
         self.version = version
         self._querier = [querier]
         if place is not None:
             weakref.finalize(self, _remove, self._querier, place)
 
     def query(self, request: QueryRequest) -> QueryResult:
-        """Evaluate a query on the copy; see `quadrill.store.quads.reading.StoreReader.query`."""
+        """Evaluate a query on the frozen copy; see `quadrill.store.quads.reading.StoreReader.query`."""
         return self._querier[0].evaluate(request, self.version)
 
 
@@ -92,7 +92,8 @@ def copy_in_memory(store: Store) -> Store:
 
 
 def _remove(querier: list[Querier], place: Path) -> None:
-    # The database closes, and still writes, its files with its last reference, so drop that before the files.
+    # The database closes, and still writes, its files with its last reference, so drop that before the files
+    # are removed.
     querier.clear()
     shutil.rmtree(place, ignore_errors=True)
 

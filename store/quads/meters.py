@@ -22,7 +22,7 @@ class Meter:
         second: the last second in which events were counted.
         marks: (second, total before that second) of the last seconds; bounded at any rate.
 
-    Code that counts at every input inlines `add` for speed.
+    Code that counts every input of the engine inlines `add` for speed.
     """
 
     SPAN_S: ClassVar = _SPAN_S
@@ -38,7 +38,7 @@ class Meter:
         self.total += number
 
     def copy(self) -> Meter:
-        """Return an independent meter with the same counts."""
+        """Return an independent copy of the meter with the same counts."""
         return replace(self, marks=self.marks.copy())
 
     def per_second(self, now_ms: int) -> float:
@@ -57,7 +57,7 @@ class Histogram:
     BOUNDS_S = (
         0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
     )  # fmt: skip
-    """Inclusive upper bounds of the buckets in seconds."""
+    """Inclusive upper bounds of the histogram's buckets in seconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class Histogram:
         self._sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Add one duration."""
+        """Add one duration in seconds to the histogram."""
         with self._lock:
             self._counts[bisect_left(self.BOUNDS_S, seconds)] += 1
             self._sum += seconds
@@ -110,10 +110,10 @@ class Stages:
     results: Histogram = field(default_factory=Histogram)
 
     def count_noted(self) -> None:
-        """Add the noted durations of all stages to their histograms, so that the memory stays bounded."""
+        """Add the noted durations of all stages to their histograms, so that the lists stay short."""
         for _, histogram in self.items():
             histogram.count_noted()
 
     def items(self) -> list[tuple[str, Histogram]]:
-        """Return the names and histograms of the stages, in the order in which an input passes the stages."""
+        """Return names and histograms of an input's stages, in the order in which it passes them."""
         return [(stage.name, getattr(self, stage.name)) for stage in fields(self)]

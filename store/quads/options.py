@@ -14,7 +14,7 @@ from ..sparql.update_plan_cache import AnalyseUpdate, no_analysis
 
 
 def system_clock_ms() -> int:
-    """Return the wall clock in milliseconds since the epoch."""
+    """Return the time of the wall clock in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 

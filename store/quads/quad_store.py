@@ -72,7 +72,7 @@ class QuadStore:
 
     @classmethod
     def open(cls, folder: Path | str | None, options: StoreOptions | None = None) -> QuadStore:
-        """Open or make a store, and recover from a crash.
+        """Open or create a quad store, and recover from a crash.
 
         Args:
             folder: the data folder; None keeps everything in memory.
@@ -123,9 +123,8 @@ class QuadStore:
 
         If ``listed`` is False, the quads of the commits need not be read: only their counts are valid.
 
-        Raises:
-            GoneError: the log no longer has these commits, or ``version`` is greater than the store's
-                version.
+        Raises: GoneError: the change log no longer has these commits, or ``version`` is greater than the
+            store's version.
         """
         visible, commits = self.reader.version, self.log.after(version, limit, listed=listed)
         return takewhile(lambda commit: commit.version <= visible, commits)
@@ -134,8 +133,9 @@ class QuadStore:
     def epoch(self) -> int:
         """The first version of this folder's history after it was a copy or a backup; 0 if it never was one.
 
-        The epoch is the time at which the copy was opened, in microseconds since 1970. Versions of the
-        original folder grow by fewer than a million per second, so they never reach the epoch.
+        An epoch's first version is the time at which the copy was opened, in microseconds since 1970.
+        Versions of the original folder grow by fewer than a million per second, so they never reach the epoch
+        of a copy.
         """
         return max(self.log.parted.values(), default=0)
 
@@ -146,7 +146,10 @@ class QuadStore:
             self.folder.mark_original()
 
     def optimize(self) -> None:
-        """Compact the database after very many changes. Raises: StoreError if the store is closed."""
+        """Compact RocksDB's files of the database after very many changes.
+
+        Raises: StoreError if the store is closed.
+        """
         self.reader.database().optimize()
 
     # --- copies -------------------------------------------------------------------------------
@@ -162,8 +165,7 @@ class QuadStore:
             write_extra_files: writes further files into the folder before it becomes a backup; others may
                 commit meanwhile.
 
-        Returns:
-            The version in the backup.
+        Returns: The version of the store in the backup.
 
         Raises:
             UnsupportedError: the store is in memory.
@@ -188,13 +190,13 @@ class QuadStore:
         version = self.committer.exclusively(copy)
         write_extra_files(path)
         mark_as_copy(path)
-        write_format(path)  # last, because a folder without a format file is no backup
+        write_format(path)  # the FORMAT file is written last, because a folder without it is no backup
         return version
 
     def checkpoint_quads(self, target: Path | str, *, in_commit: bool = False) -> int:
-        """Write a copy of the database alone, for a worker process; return the version of the copy.
+        """Write a copy of the quads alone for a worker process; return the version of the copy.
 
-        ``in_commit`` is True if the calling thread holds the writer lock already.
+        The argument ``in_commit`` is True if the calling thread holds the writer lock already.
 
         Raises:
             UnsupportedError: the store is in memory.
@@ -209,7 +211,7 @@ class QuadStore:
         return copy() if in_commit else self.committer.exclusively(copy)
 
     def close(self) -> None:
-        """Wait for the running commit, write a checkpoint and release the folder. Idempotent."""
+        """Wait for the running commit, write a checkpoint and unlock the data folder. Idempotent."""
         querier, self.reader.querier = self.reader.querier, None
         if querier is None:
             return
@@ -219,8 +221,8 @@ class QuadStore:
             querier.use(Store())
             del self.committer.store
             if self.folder is not None:
-                # A cycle of frames may hold the last reference to the database, which then keeps its folder
-                # locked.
+                # A reference cycle of frames may hold the last reference to the database, which then keeps
+                # its folder locked.
                 gc.collect()
                 self.folder.close()
 

@@ -1,8 +1,8 @@
 """Change rates of graphs: commits per hour and quads per commit, estimated from recent commits.
 
-The weight of a commit halves every hour, so that the estimate follows recent activity. The estimate allows
-for the age of a young graph: one commit a minute is 60 commits an hour both after an hour and after ten
-minutes.
+In a graph's estimated change rate, the weight of a commit halves every hour, so that the estimate follows
+recent activity. The estimated change rate allows for the age of a young graph: one commit a minute is 60
+commits an hour both after an hour and after ten minutes.
 """
 
 from __future__ import annotations
@@ -42,14 +42,17 @@ class _GraphActivity:
 
 
 class ChangeRates:
-    """Change rates by graph key (`changes.graph_key`). Thread-safe; evicts the least active graphs."""
+    """Estimated change rates of graphs by graph key (`changes.graph_key`).
+
+    The estimates are thread-safe; those of the least active graphs are evicted.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[str, _GraphActivity] = {}
         self._lock = threading.Lock()
 
     def count_commits(self, commits: Iterable[Commit]) -> None:
-        """Count commits, oldest first."""
+        """Count commits, given oldest first, in the change rates of their graphs."""
         with self._lock:
             for commit in commits:
                 for key, change in commit.graphs.items():

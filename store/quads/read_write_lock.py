@@ -10,8 +10,8 @@ from contextlib import contextmanager
 class ReadWriteLock:
     """A lock for many readers or one writer; waiting writers have priority, and readers may nest.
 
-    Single queries do not acquire the lock: a query compares `sequence` before and after it takes its
-    snapshot.
+    Single queries of the store do not acquire the lock: a query compares `sequence` before and after it takes
+    its snapshot.
 
     Attributes:
         sequence: incremented when a writer enters and leaves, so an odd number means that a writer is inside.
@@ -28,7 +28,7 @@ class ReadWriteLock:
 
     @property
     def held_by_thread(self) -> bool:
-        """True if the calling thread holds the lock for reading."""
+        """True if the calling thread holds the lock for reading the store."""
         return bool(getattr(self._held, "depth", 0))
 
     @contextmanager
@@ -50,7 +50,7 @@ class ReadWriteLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Wait until all readers have left, and keep new readers out inside the block."""
+        """Wait until all readers of the store have left, and keep new readers out inside the block."""
         with self._lock:
             self._writers_waiting += 1
             try:

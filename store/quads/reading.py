@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class StoreReader:
-    """Reads the newest visible version of the dataset. Single queries never wait for writers.
+    """Reads the newest visible version of the dataset. Single queries of the store never wait for writers.
 
     Attributes:
         querier: evaluates query texts; None once the store is closed.
@@ -39,9 +39,9 @@ class StoreReader:
     def query(self, request: QueryRequest | str) -> QueryResult:
         """Evaluate a query; ``request`` is a text, or a text with parameters.
 
-        The result reads one snapshot; only the calling thread may use and close the result. Its ``version``
-        is the version of the snapshot, or a lower bound if commits become visible during three attempts
-        (inside `snapshot_read` the version is always exact).
+        The result reads one snapshot; only the calling thread may use and close the result. The result's
+        ``version`` is the version of the snapshot, or a lower bound if commits become visible during three
+        attempts (inside `snapshot_read` the version is always exact).
 
         Raises:
             QueryTextError, UnsupportedError, LimitError, NetworkRefusedError, QueryFailedError: see
@@ -58,9 +58,9 @@ class StoreReader:
         return result
 
     def read_at_once(self, read: Callable[[Store], T]) -> tuple[T, int] | None:
-        """Call ``read`` with the database; return its value and the version of the data.
+        """Call ``read`` with the Oxigraph store; return its value and the version of the data.
 
-        None if commits became visible during three attempts.
+        Return None if commits became visible during all three attempts to read.
         """
         gate = self._gate
         for _ in range(3):
@@ -77,10 +77,11 @@ class StoreReader:
 
     @contextmanager
     def snapshot_read(self) -> Iterator[StoreReader]:
-        """Give several reads of one version: no commit becomes visible inside the block.
+        """Allow several reads of one version: no commit becomes visible inside the block.
 
-        Writers wait for the end of the block, so keep it short and acquire no lock inside that a writer may
-        hold. Blocks may nest within a thread; a write inside the block raises StoreError.
+        Writers wait for the end of the block of `snapshot_read`, so keep it short and acquire no lock inside
+        that a writer may hold. Blocks of `snapshot_read` may nest within a thread; a write inside the block
+        raises StoreError.
         """
         self._open_querier()
         with self._gate.reading():
@@ -165,7 +166,10 @@ class StoreReader:
         return querier
 
     def database(self) -> Store:
-        """Return the Oxigraph store. Raises: StoreError if the quad store is closed."""
+        """Return the Oxigraph store, or raise an error if the quad store is closed.
+
+        Raises: StoreError if the quad store is closed.
+        """
         self._open_querier()
         return self._committer.store
 
@@ -202,7 +206,7 @@ class _GatedWriter:
         return len(block)
 
     def flush(self) -> None:
-        """Do nothing, because `write` passes each block on at once."""
+        """Do nothing, because `write` passes each block of the dump on at once."""
 
     def _release(self) -> None:
         if self._open:

@@ -25,10 +25,10 @@ class _CommitSubscriber:
 class Subscribers:
     """Delivers commits to subscribers, in the thread of a writer and outside the writer lock.
 
-    One thread delivers at a time. A writer that finds another thread delivering leaves its commit in the
-    queue for that thread and returns. A subscriber may therefore acquire locks that writers hold, and may
-    write to the store; its commit is delivered after the current one. An error of a subscriber is logged, and
-    the next subscriber is called.
+    One thread at a time delivers commits to subscribers. A writer that finds another thread delivering
+    commits leaves its commit in the queue for that thread and returns. A subscriber of commits may therefore
+    acquire locks that writers hold, and may write to the store; its commit is delivered after the current
+    one. An error of a subscriber is logged, and the next subscriber is called.
 
     Attributes:
         delivered: the version up to which all commits were delivered.
@@ -38,7 +38,7 @@ class Subscribers:
     def __init__(self) -> None:
         self._queue: deque[Commit] = deque()
         self._subscribers: tuple[_CommitSubscriber, ...] = ()
-        # Entering the lock itself is one Python call cheaper than entering it through the condition.
+        # Entering the lock itself is one Python call cheaper than entering it through the condition variable.
         self._lock = threading.RLock()
         self._state = threading.Condition(self._lock)
         self._delivering_thread: int | None = None  # the thread that delivers commits; None if no thread does
@@ -53,9 +53,9 @@ class Subscribers:
     ) -> Callable[[], None]:
         """Call ``callback`` once for each later commit, in order, after it is durable and visible.
 
-        The callback runs in the thread of a writer, outside the writer lock. The callback may read and write
-        the store; the next commit is delivered after the callback has returned. Errors of the callback are
-        logged.
+        The callback for commits runs in the thread of a writer, outside the writer lock. The callback for
+        commits may read and write the store; the next commit is delivered after the callback has returned.
+        Errors of the callback are logged; the writer does not get them.
 
         Args:
             callback: called with each commit.
@@ -81,12 +81,12 @@ class Subscribers:
         return unsubscribe
 
     def enqueue(self, commits: Iterable[Commit]) -> None:
-        """Enqueue commits for delivery; called in commit order, under the writer lock."""
+        """Enqueue commits for delivery to subscribers; called in commit order, under the writer lock."""
         with self._lock:
             self._queue.extend(commits)
 
     def drain(self) -> None:
-        """Deliver all queued commits, unless another thread is delivering."""
+        """Deliver all queued commits to subscribers, unless another thread is delivering."""
         with self._lock:
             if self._delivering_thread is not None:
                 return
@@ -108,35 +108,36 @@ class Subscribers:
                     self._call(subscriber, commit)
 
     def acknowledge(self, version: int) -> None:
-        """Note that a writer returns the commit ``version``, which may not be delivered yet."""
+        """Record that a writer returns the commit ``version``, which may not be delivered yet."""
         if version > self.delivered:
             with self._lock:
                 self.acknowledged = max(self.acknowledged, version)
 
     def catch_up(self, timeout_s: float = 10.0) -> None:
-        """Wait until all acknowledged commits are delivered, for at most ``timeout_s`` seconds.
+        """Wait until subscribers got all acknowledged commits, for at most ``timeout_s`` seconds.
 
-        The caller must not hold a lock that a subscriber acquires. A call by a subscriber returns at once.
+        The caller must not hold a lock that a subscriber acquires. If a subscriber of commits calls this
+        method, it returns at once.
         """
         acknowledged = self.acknowledged
         self.drain()
         with self._lock:
             if self._delivering_thread == threading.get_ident():
                 return
-            # After an observer has failed, a visible commit may be missing in the queue. No thread delivers
-            # that commit.
+            # After an observer has failed, a visible commit may be missing in the queue. After an error of an
+            # observer, no thread delivers the commit.
             if not self._state.wait_for(
                 lambda: self._delivering_thread is None or self.delivered >= acknowledged, timeout_s
             ):
                 log.warning("what comes behind commit %d does not wait for it any longer", acknowledged)
 
     def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
-        """Wait until every commit up to ``version`` is delivered; return False after the time-out."""
+        """Wait until subscribers got every commit up to ``version``; return False after the time-out."""
         with self._lock:
             return self._state.wait_for(lambda: self.delivered >= version, timeout_s)
 
     def begin_at(self, version: int) -> None:
-        """Start at ``version``: earlier commits are never delivered."""
+        """Start delivery at ``version``: commits before it are never delivered to subscribers."""
         self.delivered = version
 
     def _call(self, subscriber: _CommitSubscriber, commit: Commit) -> None:

@@ -4,9 +4,9 @@
                                                                                 |
                                          queries, subscribers of the store  <---+
 
-The thread that changes a view never waits for the writer. Changes that arrive during a write are written
-together by the next commit. A write is a difference of sets: after a restart the whole content is compared
-with the graph once, so that no quad is added twice or missing after a crash.
+The thread that changes a view never waits for the writer. Changes of a view that arrive during a write are
+written together by the next commit. A write of a view is a difference of sets of quads: after a restart the
+whole content is compared with the graph once, so that no quad is added twice or missing after a crash.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 _LAST_S = 10.0
-"""Seconds that `ViewRegistry.stop` waits for the last commit."""
+"""Seconds that `ViewRegistry.stop` waits for the last commit of the views."""
 
 
 @dataclass(slots=True)
 class _ViewWrite:
     """The content of one commit of a view: quads to add (True) or remove (False).
 
-    If ``whole`` is True, the graph is replaced by the quads to add.
+    If ``whole`` is True, the view's graph is replaced by the quads to add.
     """
 
     changes: dict[Quad, bool] = field(default_factory=dict)
     whole: bool = False
 
     def followed_by(self, later: _ViewWrite) -> _ViewWrite:
-        """Return one write with the effect of this write and then ``later``."""
+        """Return one write to a view with the effect of this write and then ``later``."""
         return later if later.whole else _ViewWrite(self.changes | later.changes, self.whole)
 
 
@@ -68,7 +68,7 @@ class View:
     """
 
     def __init__(self, name: str, graph: NamedNode) -> None:
-        """Make an empty view."""
+        """Create a view without quads."""
         self.name = name
         self.graph = graph
         self.whole = True
@@ -79,7 +79,7 @@ class View:
         self._weights: dict[Quad, int] = {}
 
     def apply(self, deleted: Iterable[Quad], inserted: Iterable[Quad]) -> None:
-        """Delete and insert quads, given in the default graph; each occurrence counts."""
+        """Delete and insert quads of the view, given in the default graph; each occurrence counts."""
         weights = Counter(map(self._own, inserted))
         weights.subtract(map(self._own, deleted))
         for quad, weight in weights.items():
@@ -93,7 +93,7 @@ class View:
                 self.changes[quad] = bool(after)
 
     def take_changes(self) -> _ViewWrite:
-        """Return and clear the changes since the last call."""
+        """Return and clear the view's changes since the last call."""
         write = (
             _ViewWrite(dict.fromkeys(self._weights, True), whole=True)
             if self.whole
@@ -103,7 +103,7 @@ class View:
         return write
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON members of the query's description."""
+        """Return the JSON members about the view in the description of its query."""
         return {
             "graph": self.graph.value,
             "quads": len(self._weights),
@@ -125,14 +125,15 @@ class ViewRegistry:
     """The views of one store; ``by_name`` maps names of queries to their views."""
 
     def __init__(self, store: QuadStore, background: Background) -> None:
-        """Make an empty registry, which writes views in the thread of ``background``."""
+        """Create an empty registry of views, which writes views in the thread of ``background``."""
         self._store = store
         self._background = background
         self.by_name: dict[str, View] = {}
         self._outbox: dict[str, _ViewWrite] = {}
         self._lock = threading.Condition(threading.RLock())
         self._started = False
-        # _asked: a write is scheduled in the background thread; _writing: a commit is being written.
+        # _asked is True while a write of views is scheduled in the background thread, _writing while a commit
+        # is being written.
         self._asked = False
         self._writing = False
 
@@ -177,7 +178,8 @@ class ViewRegistry:
     def adopt(self, name: str, view: View | None) -> None:
         """Set the view of a query that starts or continues; a task of the engine calls this method.
 
-        An older view of the query on another graph is closed. ``view`` is None for a query without a view.
+        An older view of the query on another graph is closed. The argument ``view`` is None for a query
+        without a view.
         """
         with self._lock:
             old = self.by_name.get(name)
@@ -196,7 +198,7 @@ class ViewRegistry:
             if view is not None:
                 self._store.queue.owned.pop(view.graph, None)
 
-    # --- in the thread that changes them --------------------------------------------------------
+    # --- in the thread that changes the views -------------------------------------------------------
 
     def after_commit(self, commit: Commit) -> None:
         """Mark each view whose graph a bulk load has changed for a rewrite; bulk loads ignore ownership."""
@@ -223,12 +225,12 @@ class ViewRegistry:
     # --- writing --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Allow writes from now on; each view first replaces its whole graph."""
+        """Allow writes of views from now on; each view first replaces its whole graph."""
         with self._lock:
             self._started = True
 
     def stop(self) -> None:
-        """Write the queued changes, then end the background thread."""
+        """Write the queued changes of views, then end the background thread."""
         with self._lock:
             self._started = False
         last = self._background.do(self._write_all)
@@ -238,18 +240,18 @@ class ViewRegistry:
 
     @property
     def idle(self) -> bool:
-        """True if no change is queued or being written."""
+        """True if no change of a view is queued or being written."""
         with self._lock:
             return not self._outbox and not self._writing
 
     def wait(self, deadline_s: float) -> bool:
-        """Wait until no change is left to write; return False at ``deadline_s`` of the monotonic clock."""
+        """Wait until all views are written; return False at ``deadline_s`` of the monotonic clock."""
         with self._lock:
             left = deadline_s - time.monotonic()
             return self._lock.wait_for(lambda: self.idle or not self._asked, max(0.0, left))
 
     def _write_all(self) -> None:
-        """Write the queued changes, one commit for each view; stop and retry later after an error."""
+        """Write queued changes, one commit for each view; stop and retry later after an error."""
         while True:
             with self._lock:
                 if not self._outbox:
@@ -272,7 +274,7 @@ class ViewRegistry:
                     if commit is not None and commit.changed:
                         view.version = commit.version
                     if error is not None and self.by_name.get(name) is view:
-                        # The failed write precedes the changes that arrived meanwhile.
+                        # The failed write of a view precedes the changes that arrived meanwhile.
                         self._outbox[name] = write.followed_by(self._outbox.get(name, _ViewWrite()))
                     if error is not None:
                         self._asked = self._background.do_later(_RETRY_S, self._write_all)

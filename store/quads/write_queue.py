@@ -2,7 +2,8 @@
 
     requests -> derive, each sees earlier changes -> log, one fsync -> apply, one transaction -> visible
 
-A failed request changes nothing and does not affect its group. One writer lock per store makes updates
+A failed write request changes nothing and does not affect the other requests of its group. One writer lock
+per store makes updates
 serialisable: Oxigraph's transactions on disk have no conflict detection and would lose updates.
 """
 
@@ -30,7 +31,7 @@ _GROUP_QUADS = 1_000
 
 
 class PreconditionError(ConflictError):
-    """The dataset does not have the version that the request expects: HTTP 412."""
+    """The dataset does not have the version that the write request expects: HTTP 412."""
 
     code = "version-changed"
 
@@ -64,12 +65,12 @@ class WriteRequest:
 
     @property
     def done(self) -> bool:
-        """True if the request was committed or has failed."""
+        """True if the write request was committed or has failed."""
         return self.commit is not None or self.error is not None
 
 
 class WriteQueue:
-    """Accepts write requests from any thread and commits them in groups.
+    """Accepts write requests to the store from any thread and commits them in groups.
 
     Attributes:
         owned: the owners of graphs.
@@ -84,7 +85,7 @@ class WriteQueue:
         clock_ms: Callable[[], int],
         grouped: bool,
     ) -> None:
-        """Make an empty queue.
+        """Create an empty queue of write requests.
 
         Args:
             committer: logs and applies the commits.
@@ -104,7 +105,7 @@ class WriteQueue:
         self._queue: deque[WriteRequest] = deque()
 
     def enqueue(self, request: WriteRequest) -> None:
-        """Append a request, which the next committing thread may include in its group.
+        """Append a write request, which the next committing thread may include in its group.
 
         Raises:
             StoreError: the calling thread is inside `snapshot_read`.
@@ -113,26 +114,27 @@ class WriteQueue:
         self._queue.append(request)
 
     def submit(self, request: WriteRequest) -> Commit:
-        """Enqueue and commit a request; raises the errors of `enqueue` and `finish`."""
+        """Enqueue and commit a write request; raises the errors of `enqueue` and `finish`."""
         self.enqueue(request)
         return self.finish(request)
 
     def finish(self, request: WriteRequest) -> Commit:
-        """Commit an enqueued request, in a group with other requests of the queue.
+        """Commit an enqueued write request, in a group with other requests of the queue.
 
         Raises:
             PreconditionError: the dataset does not have the expected version.
             OwnedGraphError: the request changes a graph that another view owns.
-            StoreUnwritableError: the log cannot be written; nothing changed.
-            ApplyError: the commit is logged but not yet applied.
-            Exception: ``derive`` of the request raised this error; nothing changed.
+            StoreUnwritableError: the change log cannot be written; nothing changed.
+            ApplyError: the commit is logged but not yet applied to the quads.
+            Exception: ``derive`` of the write request raised this error; nothing changed.
         """
         with self._committer.lock:
             while not request.done:
                 self._run_group()
         self._subscribers.drain()
         if request.error is not None:
-            error, request.error = request.error, None  # breaks a cycle of error, frame and request
+            # This breaks a reference cycle of error, frame and request.
+            error, request.error = request.error, None
             try:
                 raise error
             finally:

@@ -27,7 +27,10 @@ from .write_queue import WriteQueue, WriteRequest
 
 
 class StoreWriter:
-    """Writes to the store. Each call is one atomic commit; writers wait for one another."""
+    """The writer of the store: updates, changes of quads and graphs, and loads.
+
+    Each call of the store's writer is one atomic commit; writers wait for one another.
+    """
 
     def __init__(self, queue: WriteQueue, committer: Committer, options: StoreOptions) -> None:
         self._queue = queue
@@ -55,12 +58,11 @@ class StoreWriter:
             cause: is stored in the commit.
             expected: the required version of the dataset (If-Match).
 
-        Returns:
-            A function that makes the commit, to be called once; ``changed`` is False when the update had no
-            effect. It raises UpdateError if an operation failed and nothing was applied, BufferedRowsError if
-            the update may buffer too many rows, PreconditionError if the dataset is not at ``expected``,
-            QueryTextError if the braces of a single INSERT DATA or DELETE DATA have a syntax error, and the
-            errors of `WriteQueue.finish`.
+        Returns: A function that makes the commit, to be called once; ``changed`` of the commit is False if
+            the update had no effect. The returned function raises UpdateError if an operation failed and
+            nothing was applied, BufferedRowsError if the update may buffer too many rows, PreconditionError
+            if the dataset is not at ``expected``, QueryTextError if the braces of a single INSERT DATA or
+            DELETE DATA have a syntax error, and the errors of `WriteQueue.finish`.
 
         Raises:
             QueryTextError: the text is invalid; the error has the position.
@@ -92,8 +94,8 @@ class StoreWriter:
     def commit_computed(self, work: Callable[[], NetChange], *, cause: str | None = "update") -> Commit:
         """Commit the change that ``work`` returns; no other commit runs during this call of ``work``.
 
-        ``work`` may copy the database (`QuadStore.checkpoint_quads`, ``in_commit``) to compute the change on
-        the copy.
+        The function ``work`` may copy the database (`QuadStore.checkpoint_quads`, ``in_commit``) to compute
+        the change on the copy.
         """
         return self._queue.submit(WriteRequest(lambda pending: pending.replay(work()), cause, alone=True))
 
@@ -144,8 +146,8 @@ class StoreWriter:
     ) -> Commit:
         """Replace the content of one graph; the graph is listed afterwards, also when it is empty.
 
-        Triples without a graph are added to ``name``. If the graph is new, the commit's ``created`` contains
-        it.
+        Triples without a graph are added to the graph ``name``. If the graph is new, the commit's list
+        ``created`` contains it.
         """
         wanted = in_store_form(quads_in_graph(quads, name))
 
@@ -177,7 +179,7 @@ class StoreWriter:
     def delete_graph(
         self, name: GraphName, *, cause: str | None = "delete", expected: int | None = None
     ) -> Commit:
-        """Drop one graph; the default graph is emptied.
+        """Drop one graph; the default graph is emptied instead.
 
         Raises:
             NotFoundError: the graph does not exist.
@@ -253,7 +255,7 @@ class StoreWriter:
         cause: str | None = "load",
         expected: int | None = None,
     ) -> Commit:
-        """Add a document atomically; its blank nodes become new blank nodes.
+        """Add an RDF document to the store atomically; its blank nodes become new blank nodes.
 
         Args:
             body: the document.
@@ -263,8 +265,7 @@ class StoreWriter:
             cause: is stored in the commit.
             expected: the required version of the dataset.
 
-        Raises:
-            RdfSyntaxError: the document is malformed; the error has the position, and nothing was added.
+        Raises: RdfSyntaxError: the document is malformed; the error has the position, and nothing was added.
         """
         quads = quads_in_graph(parse_rdf(body, kind, base_iri=base_iri), graph or DefaultGraph())
         return self.apply(add=quads, cause=cause, expected=expected, timed=False)
@@ -280,9 +281,9 @@ class StoreWriter:
     ) -> Commit:
         """Load a large document fast: one commit whose quads are counted, not listed (``exact`` False).
 
-        The document is loaded completely or not at all. Readers that follow change sets must read the
-        dataset again. Oxigraph reads, sorts and writes while other threads run, and gives blank nodes new
-        labels.
+        The document is loaded completely or not at all. Readers that follow change sets must read the dataset
+        again after a bulk load. Oxigraph's bulk loader reads, sorts and writes while other threads run, and
+        gives blank nodes new labels.
 
         Raises:
             RdfSyntaxError: the document is malformed.
@@ -303,9 +304,9 @@ class StoreWriter:
     def bulk_extend(self, quads: Iterable[Quad], *, cause: str | None = "bulk load") -> Commit:
         """Add very many quads fast: one commit whose quads are counted, not listed (``exact`` False).
 
-        If ``quads`` raises an error, no quad is added. Blank nodes stand for the store's nodes with the same
-        labels. While Oxigraph sorts and writes, other threads cannot run, for some seconds per million
-        quads.
+        If the iterator ``quads`` raises an error, no quad is added. Blank nodes in the given quads stand for
+        the store's nodes with the same labels. While Oxigraph sorts and writes the quads of a bulk load,
+        other threads cannot run, for some seconds per million quads.
 
         Raises:
             StoreUnwritableError: the store cannot be written.

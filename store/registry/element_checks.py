@@ -20,14 +20,15 @@ def check_elements(
 ) -> tuple[list[DecodedElement], list[int], list[BadElement]]:
     """Return the elements that may enter the stream, their event times, and the bad elements.
 
-    An element without a time gets the time ``arrival``. All times are milliseconds since 1970.
+    An element without a time gets the time ``arrival``. All event times are milliseconds since 1970.
 
     Raises:
         InputError: the push is not ``partial``, and the time of an element is missing, forbidden, too far in
             the future, or late on a stream that refuses late elements.
     """
     stamping = record.stamping
-    # A push is processed in the order of event times, so each element may advance the watermark for the next.
+    # The elements of a push are checked in the order of event times, because each element may advance the
+    # watermark for the next.
     reach = max(now, watermark if watermark is not None else now)
     ahead: dict[int, bool] = {}
     for at in sorted({e.at for e in decoded.elements if e.at is not None}):
@@ -67,7 +68,7 @@ def check_elements(
         stamping = stamping or element_stamping  # type: ignore[assignment]  # own is one of the two words
         good.append(element)
         times.append(at)
-    # Malformed elements were listed first: sort by line number to restore the order of the document.
+    # Malformed elements were listed first: sorting by line number restores the order of the document.
     bad.sort(key=lambda element: element.line or 0)
     return good, times, bad
 

@@ -18,12 +18,12 @@ class RegistryError(StoreError):
 
 
 class RegistryMigrationError(RegistryError):
-    """A migration failed and was rolled back; the schema is unchanged."""
+    """A migration of the registry's schema failed and was rolled back; the schema is unchanged."""
 
     code = "registry-migration"
 
 
 class RegistryFormatError(RegistryError):
-    """The schema has an unknown revision, written by a newer or a much older program."""
+    """The registry's schema has an unknown revision, written by a newer or a much older program."""
 
     code = "registry-format"

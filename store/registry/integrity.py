@@ -1,8 +1,9 @@
 """Integrity checks of a registry's SQLite file, because SQLite does not detect lost or altered rows.
 
 SQLite ignores its write-ahead log from a damaged frame on, so that registered queries would vanish silently.
-The file therefore counts its changes (``user_version``), a mark file next to it has the durable count, rows
-have check sums, and all pages are checked. A PostgreSQL server has its own checks.
+The registry's file therefore counts its changes (``user_version``), a mark file next to it has the durable
+count, rows have check sums, and all pages are checked. The registry on a PostgreSQL server relies on the
+server's own checks.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def require_intact(path: Path, mark: LogMark) -> None:
             faults = faults_of(file)
     except sqlite3.DatabaseError as error:
         if "locked" in str(error) or "not a database" in str(error):
-            return  # the opening of the database reports a clearer error
+            return  # opening the damaged database later reports a clearer error
         raise _damaged(path, str(error)) from error
     if changes < mark.last:
         raise _damaged(
@@ -52,7 +53,7 @@ def require_intact(path: Path, mark: LogMark) -> None:
 
 
 def rows_of(path: Path) -> tuple[dict[str, int], list[str]]:
-    """Count the rows of each table in a file, and list the rows whose check sums are wrong."""
+    """Count the rows of each table in a registry's file, and list the rows with wrong check sums."""
     counts: dict[str, int] = {}
     faults: list[str] = []
 
@@ -72,7 +73,7 @@ def rows_of(path: Path) -> tuple[dict[str, int], list[str]]:
 
 
 def salvage(path: Path, database: Database) -> tuple[int, int]:
-    """Copy all intact rows of a damaged file; return the numbers of copied and of lost rows.
+    """Copy all intact rows of a damaged registry file; return the numbers of copied and of lost rows.
 
     Of the rows that SQLite cannot read, at most one for each table is counted as lost.
     """
@@ -121,7 +122,7 @@ def require_rows(database: Database) -> None:
 
 
 def _rows(path: Path, connection: Connection) -> Iterator[tuple[Table, Any, int, int | None]]:
-    """Yield for each row its table, its key, the check sum of its values, and the stored check sum."""
+    """Yield for each row of a registry its table, its key, its computed check sum, and the stored one."""
     for table in METADATA.sorted_tables:
         try:
             for row in connection.execute(select(table)).mappings().all():

@@ -1,6 +1,6 @@
 """Migration of the registry's schema to the newest revision, all or nothing.
 
-Several processes may start on one database at the same time: SQLite's write lock or PostgreSQL's advisory
+Several processes may start on one registry at the same time: SQLite's write lock or PostgreSQL's advisory
 lock lets one process migrate while the others wait.
 """
 
@@ -24,12 +24,11 @@ ADVISORY_LOCK = 7_233_180_114
 
 
 def migrate(database: Database, scripts: str = SCRIPTS) -> str:
-    """Run all missing migrations in one transaction, and return the revision of the schema.
+    """Run all missing migrations of the registry in one transaction, and return the schema's revision.
 
-    Raises:
-        RegistryMigrationError: a migration failed; none was applied.
-        RegistryFormatError: the database has a newer or older revision that ``scripts`` do not contain.
-        RegistryError: the database cannot be reached.
+    Raises: RegistryMigrationError: a migration failed; none was applied. RegistryFormatError: the database
+        has a newer or older revision that ``scripts`` do not contain. RegistryError: the database cannot be
+        reached.
     """
     config = Config()
     config.set_main_option("script_location", scripts)
@@ -49,13 +48,13 @@ def migrate(database: Database, scripts: str = SCRIPTS) -> str:
             command.upgrade(config, "head")
         except RegistryError:
             raise
-        except Exception as error:  # a migration is a program: anything may go wrong in it
+        except Exception as error:  # a migration is a program, so any exception may occur in it
             raise _failure(error, current, head, database) from error
     return head
 
 
 def current_revision(connection: Connection) -> str | None:
-    """Return the revision of the schema; None for an empty database."""
+    """Return the revision of the registry's schema; None for an empty database."""
     return MigrationContext.configure(connection).get_current_revision()
 
 

@@ -1,6 +1,6 @@
 """The table definitions of the registry; ``migrations/versions`` creates the tables.
 
-A change of a table definition needs a new migration: a test compares definitions and migrations.
+A change of a registry table's definition needs a new migration: a test compares definitions and migrations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-# Constraints have names, so that a later migration can alter them on every database.
+# Constraints of the registry's tables have names, so that a later migration can alter them on every database.
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_name)s",
     "uq": "uq_%(table_name)s_%(column_0_name)s",
@@ -32,7 +32,7 @@ METADATA = MetaData(naming_convention=NAMING)
 
 
 def _table(name: str, *columns: Column[Any] | UniqueConstraint) -> Table:
-    """Define a table with a column for the check sum of each row, which is NULL after a migration."""
+    """Define a registry table with a column for each row's check sum, which is NULL after a migration."""
     return Table(name, METADATA, *columns, Column("digest", BigInteger))
 
 
@@ -62,7 +62,7 @@ DROPPED_QUERIES = _table(
     Column("name", String(128), primary_key=True),
     _filled("dropped_ms", BigInteger),
 )
-"""Tombstones: the feed of a dropped query answers 204 until a new query takes the name."""
+"""Tombstones: the feed of a dropped query answers HTTP 204 until a new query takes its name."""
 
 STREAMS = _table(
     "streams",

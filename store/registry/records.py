@@ -1,7 +1,7 @@
 """The records of the registry: rows of its tables as immutable values.
 
-Fields ending in ``_ms`` are milliseconds; ``created_ms`` and ``updated_ms`` count from 1970. Options are JSON
-values.
+Fields of registry records that end in ``_ms`` are milliseconds; ``created_ms`` and ``updated_ms`` count from
+1970. The options of registry records are JSON values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"
 class QueryRecord:
     """A registered continuous query with its original text and options.
 
-    If ``dialect`` is None, the dialect is detected from the text. ``error`` says why the state is ``failed``.
+    If ``dialect`` is None, the dialect is detected from the text. The field ``error`` says why the query's
+    state is ``failed``.
     """
 
     name: str
@@ -37,13 +38,14 @@ class QueryRecord:
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A stream: its short name, its IRI and its settings.
+    """A stream's row in the registry: its short name, its IRI and its settings.
 
     If ``idle_timeout_ms`` or ``retention_ms`` is None, the server's setting applies. The default of
     ``timestamp_property`` is prov:generatedAtTime. If ``stamping`` is None, the first element decides whether
-    elements carry event times. ``quoted_asserted`` is True if a quoted triple counts as asserted. ``mapping``
-    is the JSON text of the mapping from records to RDF. ``clock`` says whether event time follows the wall
-    clock while the stream is silent. ``declared`` is False for a stream that a query or a push has created.
+    elements carry event times. The field ``quoted_asserted`` is True if a quoted triple in an element counts
+    as asserted. The field ``mapping`` is the JSON text of the mapping from the stream's records to RDF.
+    The field ``clock`` says whether event time follows the wall clock while the stream is silent.
+    The field ``declared`` is False for a stream that a query or a push has created.
     """
 
     name: str
@@ -63,10 +65,10 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord:
-    """A source, which feeds a stream, or a sink, which writes a query's events; ``members`` declares it.
+    """A connector: a source of a stream, or a sink of a query's events; ``members`` declares it.
 
-    ``wanted`` is False while the connector is stopped. ``place`` is the id of the last event that a sink has
-    written; the position of a source is in the journal, with its elements.
+    The field ``wanted`` is False while the connector is stopped. The field ``place`` is the id of the last
+    event that a sink has written; the position of a source is in the journal, with its elements.
     """
 
     role: ConnectorRole

@@ -35,15 +35,15 @@ class Registry:
 
     @classmethod
     def open(cls, url: str = "sqlite://") -> Self:
-        """Connect to the database, check it, and migrate its schema to the newest revision.
+        """Connect to the registry's database, check it, and migrate its schema to the newest revision.
 
         Args:
             url: ``sqlite:///<file>``, ``sqlite://`` (in memory) or ``postgresql://user:password@host/database``.
 
         Raises:
             RegistryError: the URL is wrong or the database cannot be reached.
-            RegistryMigrationError: a migration failed; the schema is unchanged.
-            RegistryFormatError: a newer or much older program wrote the schema.
+            RegistryMigrationError: a migration failed; the registry's schema is unchanged.
+            RegistryFormatError: a newer or much older program wrote the registry's schema.
             StoreFormatError: the SQLite file is damaged, or lacks durable changes.
         """
         database = Database(url)
@@ -59,16 +59,16 @@ class Registry:
 
     @property
     def url(self) -> str:
-        """The database's URL with its password hidden."""
+        """The URL of the registry's database with its password hidden."""
         return self._database.shown_url
 
     def revision(self) -> str | None:
-        """Read the schema's revision from the database; None for a database without a schema."""
+        """Read the registry's schema revision from the database; None for a database without a schema."""
         with self._database.connection() as connection:
             return current_revision(connection)
 
     def close(self) -> None:
-        """Close all connections to the database."""
+        """Close all connections to the registry's database."""
         self._database.close()
 
     def __enter__(self) -> Self:

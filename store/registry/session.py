@@ -1,8 +1,8 @@
 """The registry's database: the SQLAlchemy engine with its settings, and one transaction per call.
 
-The database is SQLite by default, or PostgreSQL by URL. The SQLite driver's own transaction handling is
-switched off, because it leaves DDL outside of transactions; this module sends BEGIN, so that a migration is
-all or nothing (https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#pysqlite-serializable).
+The registry's database is SQLite by default, or PostgreSQL by URL. The SQLite driver's own transaction
+handling is switched off, because it leaves DDL outside of transactions; this module sends BEGIN, so that a
+migration is all or nothing (https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#pysqlite-serializable).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def default_url(folder: Path) -> str:
 
 
 def digest_of(table: Table, values: Mapping[str, Any]) -> int:
-    """Return the check sum of a row, over all columns except ``position`` and ``digest``."""
+    """Return the check sum of a registry row, over all columns except ``position`` and ``digest``."""
     kept = [values[column.key] for column in table.columns if column.key not in ("position", "digest")]
     return zlib.crc32(json.dumps([table.name, kept], sort_keys=True).encode())
 
 
 def with_digest(table: Table, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a row with their check sum added."""
+    """Return the values of a registry row with their check sum added."""
     return values | {"digest": digest_of(table, values)}
 
 
@@ -81,13 +81,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection inside a read transaction."""
+        """Yield a connection to the registry inside a read transaction."""
         with self.translated_errors(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Give a connection inside a write transaction, which an error rolls back."""
+        """Yield a connection to the registry inside a write transaction, which an error rolls back."""
         with self.translated_errors(), self.engine.connect() as connection:
             with connection.execution_options(**{SQLITE_BEGIN: "BEGIN IMMEDIATE"}).begin():
                 yield connection
@@ -97,9 +97,9 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Give a connection inside a write transaction for migrations, without SQLite's foreign keys.
+        """Yield a connection inside a write transaction for migrations, without SQLite's foreign keys.
 
-        With foreign keys, the rebuild of a table would delete the rows that refer to the table.
+        With SQLite's foreign keys on, the rebuild of a table would delete the rows that refer to the table.
         """
         with self.translated_errors(), self.engine.connect() as connection:
             raw = connection.connection.driver_connection
@@ -114,11 +114,11 @@ class Database:
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
-        """Translate errors of the database inside the block.
+        """Translate errors of the registry's database inside the block.
 
         Raises:
             StoreUnwritableError: the database's disk is full or cannot be written.
-            RegistryError: the database failed in another way.
+            RegistryError: the registry's database failed in another way.
         """
         try:
             yield

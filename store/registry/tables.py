@@ -40,17 +40,17 @@ RecordType = TypeVar(
 
 
 class KeyFault(NamedTuple):
-    """The message (a format string for the key's values) and the code of an error about a key."""
+    """The message (a format string for a record's key) and the code of an error about a key."""
 
     text: str
     code: str
 
 
 class RecordTable(Generic[RecordType]):
-    """The table of one kind of record. Every method is one transaction; thread-safe.
+    """The registry's table of one kind of record; thread-safe.
 
-    The key of a record consists of its values in the columns ``keys``. Methods raise RegistryError if the
-    database fails.
+    Every method is one transaction on the registry. The key of a registry record consists of its values in
+    the columns ``keys``. Methods of a registry table raise RegistryError if the database fails.
 
     Attributes:
         table: the table, with a column for each field of a record.
@@ -80,7 +80,7 @@ class RecordTable(Generic[RecordType]):
         self._delete = delete(self.table).where(named)
 
     def add(self, record: RecordType) -> RecordType:
-        """Insert a new record.
+        """Insert a new record into the registry's table.
 
         Raises: ConflictError if another record has the key.
         """
@@ -107,7 +107,7 @@ class RecordTable(Generic[RecordType]):
             return [self.record(*row) for row in connection.execute(self._all)]
 
     def update(self, *key: str, **changes: Any) -> RecordType:
-        """Change some fields of a record; return the new record.
+        """Change some fields of a registry record; return the new record.
 
         Raises:
             NotFoundError: no record has the key.
@@ -174,7 +174,7 @@ _DELETE_TOMBSTONE = delete(DROPPED_QUERIES).where(_HAS_NAME)
 class QueryRecords(RecordTable[QueryRecord]):
     """Continuous queries in the order of registration, and the tombstones of dropped ones.
 
-    Writing a query deletes the tombstone of its name.
+    Writing a query to the registry deletes the tombstone of its name.
     """
 
     table, record = QUERIES, QueryRecord
@@ -182,14 +182,17 @@ class QueryRecords(RecordTable[QueryRecord]):
     taken = KeyFault("a query named {} is registered already", code="query-exists")
 
     def put(self, record: QueryRecord) -> QueryRecord:
-        """Insert a query at the end of the order, and delete the older query of its name, if any."""
+        """Insert a query at the end of the order of registration, and delete an older query of its name."""
         with self._database.write() as connection:
             connection.execute(self._delete, self._named((record.name,)))
             self._write_new(connection, record)
         return record
 
     def retract(self, name: str, *, dropped: bool) -> None:
-        """Delete a query if it exists; write a tombstone only if ``dropped``. Undoes `add`."""
+        """Delete a query from the registry if it exists; write a tombstone only if ``dropped``.
+
+        Undoes `add`.
+        """
         with self._database.write() as connection:
             connection.execute(self._delete, self._named((name,)))
             if dropped:
@@ -210,7 +213,7 @@ class QueryRecords(RecordTable[QueryRecord]):
 
 
 def _write_tombstone(connection: Connection, name: str) -> None:
-    """Write the tombstone of a dropped query, and replace an older one."""
+    """Write the tombstone (name) of a dropped query, and replace an older one."""
     connection.execute(_DELETE_TOMBSTONE, {"of_name": name})
     values = {"name": name, "dropped_ms": time.time_ns() // 1_000_000}
     connection.execute(_INSERT_TOMBSTONE, with_digest(DROPPED_QUERIES, values))

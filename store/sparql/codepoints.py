@@ -1,8 +1,8 @@
 r"""Code point escapes of SPARQL texts (``\u0078``, ``\U00000078``) outside of strings and IRIs.
 
-Oxigraph decodes escapes only in strings and IRIs; SPARQL allows escapes anywhere. `without_escapes` decodes
-the other escapes before any other module reads the text.
-Source: SPARQL 1.1 Query, section 19.2.
+Oxigraph decodes code point escapes only in strings and IRIs; SPARQL allows escapes anywhere.
+`without_escapes` decodes code point escapes outside of strings and IRIs before any other module reads the
+text. Source: SPARQL 1.1 Query, section 19.2.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _MAY_HAVE = re.compile(r"\\[uU]")
 
 
 def without_escapes(text: str) -> str:
-    r"""Return the text with all escapes decoded that stand outside of strings and IRIs.
+    r"""Return a SPARQL text with all code point escapes decoded that stand outside of strings and IRIs.
 
-    Spaces pad each shortened name to its old length, so that positions in error messages stay right.
+    Spaces pad each name with decoded escapes to its old length, so that positions in error messages stay
+    right.
 
     >>> without_escapes(r"SELECT (:e\u0078ample AS ?x) {}")
     'SELECT (:example      AS ?x) {}'

@@ -73,7 +73,7 @@ def loaded() -> list[str]:
 def worker_environment() -> dict[str, str] | None:
     """Return the environment variables for a worker process, with this process's module path.
 
-    None if no extension is loaded: the worker process then inherits the environment.
+    Return None if no extension is loaded: the worker process then inherits the environment.
     """
     if not _loaded:
         return None

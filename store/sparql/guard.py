@@ -2,15 +2,15 @@
 
 Oxigraph's parser and evaluator recurse: a text of 10 KB with 2,300 nested braces overflows a thread's 8 MB
 stack and ends the process, and so do long chains of UNION, OPTIONAL or ``||`` (Oxigraph nests them to one
-side). The guard therefore measures the height of a text: the depth of its syntax tree. A text higher than
-`TextLimits.inline_height` is evaluated in a thread with a big stack, a text higher than `TextLimits.height`
-is refused. By default Oxigraph's SERVICE reaches any host, so the guard finds SERVICE tokens. Quadrill's
-tokeniser and Oxigraph's grammar may read a text differently (`tokens.is_doubtful`); then the more dangerous
-reading counts.
+side). The guard therefore measures the height of a SPARQL text: the depth of its syntax tree. A SPARQL text
+higher than `TextLimits.inline_height` is evaluated in a thread with a big stack, a text higher than
+`TextLimits.height` is refused. By default Oxigraph's SERVICE reaches any host, so the guard finds SERVICE
+tokens. Quadrill's tokeniser and Oxigraph's grammar may read a text differently (`tokens.is_doubtful`); then
+the guard assumes the more dangerous reading.
 
 Oxigraph's keywords need no white space around them: Oxigraph reads ``SERVICE:x {}``, ``SERVICESILENT<x>{}``
-and ``trueSERVICE<x>{}`` as calls. The guard refuses every possible call that is not written with its own
-tokens.
+and ``trueSERVICE<x>{}`` as calls. The guard refuses every possible SERVICE call that the tokeniser does not
+separate into tokens of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from .tokens import Token, TokenKind, excerpt_at, line_and_column
 
 _CALL_WORD = re.compile("service|load", re.IGNORECASE)
 _SPACE = r"[ \t\r\n]*+"
-# No character is matched twice: a name that contains a call word, or a comment in between, counts as a call.
+# No character is matched twice by the expression: a name that contains a call word, or a comment in between,
+# counts as a call.
 _HERE = "(?:service|load)"
 _PREFIXED = rf"(?:(?!{_HERE})[^\s{{}}<>\"'?$:])*+:"
 _NAMED = rf"(?:<[^<>]*+>|[?$]\w++|{_PREFIXED}(?:(?!{_HERE})[^\s{{}}<>\"'#\\]|\\.)*+)"
@@ -64,7 +65,7 @@ class TextLimits:
 class ServiceCall(NamedTuple):
     """A SERVICE call of a text: ``token`` is the token of its endpoint, from ``start`` to ``end``.
 
-    A ``nested`` call stands inside another SERVICE call, whose endpoint evaluates the nested call.
+    A ``nested`` SERVICE call stands inside another SERVICE call, whose endpoint evaluates the nested call.
     """
 
     token: str
@@ -115,7 +116,9 @@ def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str
     """
     for call in facts.calls:
         if call.silent and not call.nested:
-            continue  # the host is checked at the call: SILENT must hide a refusal as well
+            # The host of a SILENT call is checked when it is called, because SILENT must hide a refusal as
+            # well.
+            continue
         token = call.token
         if not hosts:
             raise NetworkRefusedError(
@@ -152,7 +155,7 @@ class CallFinder:
         self._depth = 0
 
     def add_token(self, token: Token) -> None:
-        """Inspect the next token of the text.
+        """Inspect the next token of the SPARQL text for SERVICE and LOAD calls.
 
         Raises:
             UnsupportedError: SERVICE has a variable for its endpoint.
@@ -193,8 +196,7 @@ class CallFinder:
     def require_nothing_hidden(self) -> None:
         """Check a text with a doubtful ``<`` for SERVICE and LOAD calls that the tokeniser may have missed.
 
-        Raises:
-            NetworkRefusedError: the text may contain such a call.
+        Raises: NetworkRefusedError: the text may contain a SERVICE or LOAD call.
         """
         for match in _CALL.finditer(self._text):
             if match.start() not in self._seen:

@@ -17,7 +17,7 @@ _CLOSERS = frozenset(_PAIRS.values())
 
 
 class HeightMeter:
-    """Measures the height of a text token by token, from brackets and chains of operators.
+    """Measures the height of a SPARQL text's syntax tree, from brackets and chains of operators.
 
     height(group) = 1 + links of the group's own chain + the greatest height among its inner groups.
 
@@ -31,12 +31,13 @@ class HeightMeter:
         self._links = [0]
         self._inner_heights = [0]
         self._brackets = [""]
-        self._open_height = 0  # depth of the open groups plus the links of their chains
+        self._open_height = 0  # depth of the text's open groups plus the links of their chains
         self._last: Token | None = None
-        self._data_depth: int | None = None  # depth at INSERT DATA and DELETE DATA, which are flat
+        # Bracket depth at INSERT DATA and DELETE DATA, whose triples add no height.
+        self._data_depth: int | None = None
 
     def add_token(self, token: Token) -> None:
-        """Add the next token of the text to the measurement."""
+        """Add the next token of the SPARQL text to the measurement of its height."""
         kind, text = token.kind, token.text
         if kind is TokenKind.PUNCT:
             if text in _PAIRS:
@@ -52,21 +53,21 @@ class HeightMeter:
         self._last = token
 
     def measured(self) -> int:
-        """Return the height of the whole text; call once, after the last token."""
-        while len(self._links) > 1:  # brackets that are never closed count as well
+        """Return the height of the whole SPARQL text; call once, after the last token."""
+        while len(self._links) > 1:  # brackets that are never closed count for the height as well
             self._close()
         return self._links[0] + self._inner_heights[0]
 
     def _separates_patterns(self, text: str) -> bool:
-        # Oxigraph joins the triple patterns of a group to one side, so each adds a level; arguments and IN
-        # lists are flat.
+        # Oxigraph joins the triple patterns of a group to one side, so each adds a level of height; arguments
+        # and IN lists are flat.
         return text in (".", ";") or (text == "," and self._brackets[-1] in ("{", "["))
 
     def _lengthens(self, token: Token) -> bool:
         if token.word in _CHAIN_WORDS:
             return True
-        # Each member of a collection becomes triples, and so adds a level. In ?a-1 the minus sign is part of
-        # the number token, so two operands in a row are a subtraction.
+        # Each member of an RDF collection becomes triples, and so adds a level of height. In ?a-1 the minus
+        # sign is part of the number token, so two operands in a row are a subtraction.
         last = self._last
         return (
             self._brackets[-1] == "("
@@ -76,7 +77,8 @@ class HeightMeter:
         )
 
     def _open(self, bracket: str) -> None:
-        # Oxigraph joins consecutive groups to one side, so each group adds a level; other brackets do not.
+        # Oxigraph joins consecutive groups to one side, so each group adds a level of height; other brackets
+        # do not.
         if bracket == "{" and self._data_depth is None:
             if self._last is not None and self._last.word == "DATA":
                 self._data_depth = len(self._links)
@@ -103,7 +105,7 @@ class HeightMeter:
 
 
 def too_high(text: str, limit: int, offset: int) -> LimitError:
-    """Return the error for a text whose height exceeds ``limit`` at the character ``offset``."""
+    """Return the error for a SPARQL text whose height exceeds ``limit`` at the character ``offset``."""
     line, column = line_and_column(text, offset)
     return LimitError(
         f"the text nests deeper than {limit:,} levels at line {line}, column {column}",

@@ -1,8 +1,8 @@
 """One-shot SPARQL queries: results that know the version of the store and stay in the thread that made them.
 
 Oxigraph's iterators hold a snapshot and may be used only in the thread that created them; the use of an
-iterator in another thread ends the process. `QueryResult` raises an error instead. Deeply nested texts are
-evaluated in a thread with a big stack, which returns the complete result.
+iterator in another thread ends the process. `QueryResult` raises an error instead if another thread uses it.
+Deeply nested texts are evaluated in a thread with a big stack, which returns the complete result.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _UNKNOWN_FUNCTION = re.compile(r"The custom (?:aggregate )?function <([^>]*)> is
 
 
 class QueryFailedError(StoreError):
-    """The evaluation of a query failed."""
+    """The evaluation of a SPARQL query failed."""
 
     code = "query-failed"
 
@@ -93,7 +93,7 @@ class QueryRequest(NamedTuple):
 
 
 class QueryResult:
-    """The result of one query; a context manager that only the thread that made it may use and close.
+    """The result of one SPARQL query; a context manager that only the thread that made it may use and close.
 
     Attributes:
         version: the version of the store that the result shows (see `StoreReader.query` for its exactness).
@@ -206,7 +206,7 @@ class QueryResult:
         return failed or evaluation_error(error)
 
     def close(self) -> None:
-        """Release the snapshot; does nothing in any thread but the one that made the result."""
+        """Release the result's snapshot; do nothing in any thread but the one that made the result."""
         if threading.get_ident() == self._thread:
             self._raw = None
 
@@ -259,7 +259,8 @@ class Querier:
         calls: ServiceCalls | None = None
         if facts.services:
             if request.text_facts is not None:
-                facts = inspect_text(request.text, self._limits)  # for the positions of calls
+                # The known findings of a similar text may lack the positions of this text's SERVICE calls.
+                facts = inspect_text(request.text, self._limits)
             prologue = query_prologue(request.text)
 
             def resolve(token: str) -> str:
@@ -277,7 +278,7 @@ class Querier:
         return QueryResult(parse_query_results(data, QueryResultsFormat.JSON), version)
 
     def _drained(self, request: QueryRequest, calls: ServiceCalls | None) -> tuple[str, bytes]:
-        """Return the kind and the serialised result, which another thread can read."""
+        """Return the kind and the serialised result of a query, which another thread can read."""
         result = QueryResult(self._start(request, calls), 0, request.check, calls)
         kind = result.kind
         buffer = io.BytesIO()
@@ -315,14 +316,14 @@ class Querier:
         try:
             return self._store.query(calls.text, base_iri=request.base_iri, **options)
         except SyntaxError:
-            # Endpoints were replaced, so positions in this error are wrong: parse the original text for the
-            # error.
+            # The endpoints of SERVICE calls were replaced in the text, so positions in this error are wrong:
+            # parse the original text for the error.
             Store().query(request.text, base_iri=request.base_iri, **options)
             raise
 
 
 def both(first: Callable[[], None], second: Callable[[], None] | None) -> Callable[[], None]:
-    """Return a function that calls the first check, then the second check unless it is None."""
+    """Return a function that calls ``first``, then ``second`` unless it is None; both may raise errors."""
 
     def check() -> None:
         first()
@@ -373,7 +374,7 @@ def _distinct(graphs: Graphs, hidden: frozenset[NamedNode | BlankNode | DefaultG
 
 
 def evaluation_error(error: Exception) -> StoreError | UnsupportedError:
-    """Return Oxigraph's evaluation error as an error of the store."""
+    """Return Oxigraph's error of an evaluation as an error of the store."""
     unknown = _UNKNOWN_FUNCTION.search(str(error))
     if unknown is not None:
         return UnsupportedError(f"the function <{unknown.group(1)}>")

@@ -2,10 +2,11 @@
 
 Oxigraph's evaluation cannot be interrupted within a process. A worker process opens a checkpoint of the
 database (hard links to the files) read-only, or loads a dump of an in-memory store, and answers one query at
-a time over a socket. The parent process kills the worker to stop a query; the worker exits when the parent
-has ended.
+a time over a socket. The parent process kills the worker process to stop a query; the worker exits when the
+parent has ended.
 
-Messages are frames: one byte for the kind, four bytes for the length, then the payload.
+Messages to and from a worker process are frames: one byte for the kind, four bytes for the length, then the
+    payload.
 
     parent -> worker   Q  JSON: a query (`WorkerRequest`) or an update (`update_worker.UpdateTask`)
     worker -> parent   H  JSON: kind of the result, format, version; precedes the result of a query
@@ -120,12 +121,12 @@ class WorkerRequest:
     extension: str | None = None
 
     def encode(self) -> bytes:
-        """Return the request as the payload of a frame."""
+        """Return the query as the payload of a frame for the worker process."""
         return json.dumps(asdict(self)).encode()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer one parent process's requests; arguments: ``SOCKET_FD LIFE_FD MEMORY_BYTES EXTENSION...``."""
+    """Answer the requests of a parent process; arguments: ``SOCKET_FD LIFE_FD MEMORY_BYTES EXTENSION...``."""
     socket_fd, life_fd, memory = (int(argument) for argument in arguments[:3])
     load_named(arguments[3:])
     _limit_memory(memory)
@@ -176,13 +177,13 @@ def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any])
     except ReportedError as error:
         send_frame(connection, b"X", json.dumps(_error_members(error), default=str).encode())
     except MemoryError:
-        raise  # the process ends, as it does when Oxigraph runs out of memory
+        raise  # the worker process ends, as it does when Oxigraph runs out of memory
     except (OSError, ValueError, RuntimeError) as error:
         send_frame(connection, b"X", json.dumps({"class": "StoreError", "message": str(error)}).encode())
 
 
 def _answer_update(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Send the change that an update makes; the update has a separate copy of the store."""
+    """Send the change that an update makes to the parent; the update has a separate copy of the store."""
     functions = aggregates = None
     if message["extension"] is not None:
         request = _extended(QueryRequest(message["text"], message["base_iri"]), message["extension"])
@@ -228,20 +229,20 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
 
 
 def _extended(request: QueryRequest, extension: str) -> QueryRequest:
-    """Return the request with corrected text and its functions, from the `Extension` of this name."""
+    """Return a query request with corrected text and its functions, from the `Extension` of this name."""
     extend: Extension = _import_name(extension)
     text, functions, aggregates, check = extend(request.text, request.base_iri or "")
     return request._replace(text=text, custom_functions=functions, custom_aggregates=aggregates, check=check)
 
 
 def _import_name(place: str) -> Any:
-    """Import and return the object ``module:name``."""
+    """Import and return the Python object ``module:name``."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 class _FrameWriter:
-    """Collects the output of a serialiser and sends it in frames of at least `BLOCK_BYTES`."""
+    """Collects a serialiser's output and sends it to the parent in frames of at least `BLOCK_BYTES`."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -254,7 +255,7 @@ class _FrameWriter:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: a block is sent when it is full."""
+        """Do nothing: a block of the result is sent when it is full."""
 
     def finish(self) -> None:
         if self._pending:
@@ -263,7 +264,7 @@ class _FrameWriter:
 
 
 def read_frame(connection: socket.socket) -> tuple[bytes, bytes] | None:
-    """Return the kind and the payload of the next frame; None if the other process closed the socket."""
+    """Return kind and payload of the next frame; None if the other process closed the socket."""
     header = _read(connection, HEADER.size)
     if header is None:
         return None
@@ -273,7 +274,7 @@ def read_frame(connection: socket.socket) -> tuple[bytes, bytes] | None:
 
 
 def send_frame(connection: socket.socket, kind: bytes, payload: bytes) -> None:
-    """Send one frame of this kind over the socket."""
+    """Send one frame of this kind with its payload over the socket."""
     connection.sendall(HEADER.pack(kind, len(payload)) + payload)
 
 

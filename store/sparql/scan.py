@@ -1,6 +1,6 @@
 """Scans of the tokens of SPARQL texts: the guard's inspection, and facts about texts that no parser reads.
 
-Every text is inspected on its way to Oxigraph (guard.py). The splitter of updates reads the same token
+Every SPARQL text is inspected on its way to Oxigraph (guard.py). The splitter of updates reads the same token
 stream, so that an update is tokenised once.
 """
 
@@ -25,16 +25,17 @@ _ROW = re.compile(rf"\({_TERM}(?: {_TERM})*\)")
 _TERMS = re.compile(_TERM)
 _HOLE = "()"
 _MOST_READ = 100_000
-"""Maximum number of tokens that are searched for an error message better than the parser's."""
+"""Maximum number of a text's tokens that are searched for a better error message than the parser's."""
 _SCHEME = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:")
 _DECLARATIONS = {"BASE": 1, "PREFIX": 2, "VERSION": 1}
-"""The number of tokens that follow the keyword of a prologue declaration."""
+"""The number of tokens that follow the keyword of a prologue declaration (PREFIX, BASE, VERSION)."""
 
 
 def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lambda: None) -> TextFacts:
     """Return the guard's findings about a query or update text.
 
-    ``check`` is called between tokens now and then, and may raise an error to end the inspection.
+    The function ``check`` is called between tokens now and then, and may raise an error to end the
+    inspection.
 
     Raises:
         LimitError: the text is too long or nests too deeply.
@@ -52,18 +53,18 @@ def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lamb
 
 
 def needs_no_scan(text: str, limits: TextLimits) -> bool:
-    """Return True for a text without SERVICE and LOAD that has no more characters than levels are allowed.
+    """Return True if a text has no SERVICE or LOAD and at most as many characters as levels are allowed.
 
-    Each level of height needs at least one character, so a short text cannot be too high.
+    Each level of a syntax tree needs at least one character, so a short text cannot be too high.
     """
     return len(text) <= limits.inline_height and len(text) <= limits.height and not may_call(text)
 
 
 class Inspection:
-    """Passes the tokens of a text on to a caller, and inspects each token on the way."""
+    """Passes the tokens of a SPARQL text on to a caller, and inspects each token on the way."""
 
     def __init__(self, text: str, limits: TextLimits, check: Callable[[], None] = lambda: None) -> None:
-        """Prepare the inspection of a text.
+        """Prepare the inspection of a SPARQL text.
 
         Args:
             text: a SPARQL query or update.
@@ -78,7 +79,7 @@ class Inspection:
         self._doubtful = False
 
     def tokens(self) -> Iterator[Token]:
-        """Iterate over all tokens of the text; each token is inspected before it is yielded.
+        """Iterate over all tokens of the SPARQL text; each token is inspected before it is yielded.
 
         Raises:
             LimitError: the text nests too deeply or has too many tokens.
@@ -106,7 +107,7 @@ class Inspection:
             yield token
 
     def facts(self) -> TextFacts:
-        """Return the findings about the text, after the caller has read all tokens.
+        """Return the guard's findings about the text, after the caller has read all tokens.
 
         Raises:
             LimitError: the text may nest too deeply.
@@ -129,8 +130,9 @@ class SimilarTexts:
         SELECT ... WHERE { VALUES (?x) { (<a>) (<b>) } ?x <p> ?y }        inspected:  SELECT ... { (<a>) } ...
         SELECT ... WHERE { VALUES (?x) { (<c>) ("d"@en) } ?x <p> ?y }     found in the cache
 
-    A row is cached for only if each of its terms is one token of a strict form: such a row opens no bracket
-    and calls no service, so the height and the calls of a text do not depend on its rows. Not thread-safe.
+    A text's rows of inline data are ignored by the cache only if each of their terms is one token of a strict
+    form: such a row opens no bracket and calls no service, so the height and the calls of a text do not
+    depend on its rows. The cache of findings is not thread-safe.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class SimilarTexts:
         most: int = 500,
         inspect: Callable[[str, TextLimits], TextFacts] = inspect_text,
     ) -> None:
-        """Make an empty cache.
+        """Create an empty cache of the guard's findings.
 
         Args:
             limits: limits on each text.
@@ -169,16 +171,17 @@ class SimilarTexts:
         if facts is None:
             if len(self._known) >= self._most:
                 self._known.clear()
-            # A row of IRIs is as high as a row of any other terms, so one inspection holds for all rows.
+            # A row of IRIs is as high as a row of any other terms, so one inspection holds for all rows of
+            # inline data.
             highest = "(" + " ".join(["<x:x>"] * len(_TERMS.findall(rows[0]))) + ")"
             facts = self._known[frame] = self._inspect(text.replace(block, highest), self._limits)
         return facts
 
 
 def query_form(source: str) -> str:
-    """Return the query form of a text (``select``, ``construct`` ...), even of a malformed text.
+    """Return the query form of a SPARQL text (``select``, ``construct`` ...), even of a malformed text.
 
-    The first keyword that names a form decides; a text without one is a ``select``.
+    The first keyword that names a query form decides; a text without such a keyword is a ``select``.
     """
     forms = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
     return next((token.word.lower() for token in tokens(source) if token.word in forms), "select")
@@ -210,9 +213,9 @@ def occurrences(text: str) -> tuple[Counter[str], bool]:
 
 
 def first_mistake(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, str] | None:
-    """Return the first undeclared prefix or relative IRI without base: its token, the mistake, and a hint.
+    """Return a text's first undeclared prefix or relative IRI without base: token, mistake and hint.
 
-    None if the first `_MOST_READ` tokens have no such mistake.
+    Return None if the first `_MOST_READ` tokens have no such mistake.
     """
     declared = set(prefixes)
     previous: Token | None = None

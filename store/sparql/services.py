@@ -2,10 +2,11 @@
 
     SERVICE <http://far/sparql> { … }   ->   SERVICE <http://127.0.0.1:PORT/KEY/0> { … }
 
-Oxigraph sends each call to a relay on the loopback interface. The relay queries the endpoint with the limits
-and redirect rules of LOAD. The relay relabels the blank nodes of each answer, because labels are local to one
-document (SPARQL 1.1 Query Results JSON Format 3.2.2), and stores the error that Oxigraph would reduce to a
-message. KEY is a secret of one evaluation, valid until the evaluation ends.
+Oxigraph sends each SERVICE call to a relay on the loopback interface. The relay of SERVICE calls queries the
+endpoint with the limits and redirect rules of LOAD. The relay of SERVICE calls relabels the blank nodes of
+each answer, because labels are local to one document (SPARQL 1.1 Query Results JSON Format 3.2.2), and stores
+the error that Oxigraph would reduce to a message. In the relay's address, KEY is a secret of one evaluation,
+valid until the evaluation ends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _JSON = "application/sparql-results+json"
 
 
 class ServiceCalls:
-    """The SERVICE calls of one evaluation, which the relay answers.
+    """The SERVICE calls of one query evaluation, which the relay answers.
 
     Attributes:
         text: the query text with the relay's addresses as endpoints.
@@ -46,7 +47,7 @@ class ServiceCalls:
         hosts: AllowedHosts,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Register the calls with the relay, and replace their endpoints in the text.
+        """Register the SERVICE calls with the relay, and replace their endpoints in the text.
 
         Args:
             text: the text that contains ``calls``.
@@ -54,7 +55,7 @@ class ServiceCalls:
             resolve: returns the absolute IRI of an endpoint's token.
             hosts: the hosts that calls may reach.
             ended: returns True if the evaluation was stopped; all calls, even SILENT ones, then end with an
-                error. Called in threads of the relay.
+                error. Threads of the relay call this function.
         """
         self._failure: ReportedError | None = None
         self._client = RemoteClient(hosts, max_bytes=hosts.max_bytes, ended=ended)
@@ -64,14 +65,14 @@ class ServiceCalls:
         address = _relay().register(self)
         pieces, at = [], 0
         for number, call in enumerate(call for call in calls if not call.nested):
-            # Spaces separate the address from its neighbours, as the text may have no white space around the
-            # IRI.
+            # Spaces separate the relay's address from its neighbours, as the text may have no white space
+            # around the IRI.
             pieces += [text[at : call.start], f" <{address}/{number}> "]
             at = call.end
         self.text = "".join([*pieces, text[at:]])
 
     def require_success(self) -> None:
-        """Raise the first error that a call without SILENT had, if any."""
+        """Raise the first error of a SERVICE call without SILENT, if there is one."""
         failure = self.take_failure()
         if failure is not None:
             raise failure
@@ -79,21 +80,23 @@ class ServiceCalls:
     def take_failure(self) -> ReportedError | None:
         """Return and remove the error that `require_success` would raise; None if no call failed.
 
-        The error must not stay: a raised error refers to the evaluation, whose iterators must be freed in the
-        thread that made them and not in the thread that runs the garbage collector.
+        The error of a SERVICE call must not stay here: a raised error refers to the evaluation, whose
+        iterators must be freed in the thread that made them and not in the thread that runs the garbage
+        collector.
         """
         failure, self._failure = self._failure, None
         return failure
 
     def fail(self, error: ReportedError) -> None:
-        """Store the error of a call, unless an earlier call has failed already."""
+        """Store the error of a SERVICE call, unless an earlier call has failed already."""
         if self._failure is None:
             self._failure = error.with_traceback(None)
 
     def answer(self, number: int, query: str) -> bytes | None:
-        """Return the answer of a call as SPARQL Results JSON; None if the call failed.
+        """Return the answer of a SERVICE call as SPARQL Results JSON; None if the call failed.
 
-        Each answer is fetched once and cached for the evaluation, so that its blank nodes stay the same.
+        Each answer of an endpoint is fetched once and cached for the evaluation, so that its blank nodes stay
+        the same.
         """
         with self._lock:
             if (number, query) not in self._answers:
@@ -118,7 +121,7 @@ def with_fresh_blank_nodes(document: Fetched) -> bytes:
     try:
         return _with_fresh_labels(document)
     except (SyntaxError, ValueError) as error:
-        # Drop the traceback: its frames hold an iterator that must be freed in this thread.
+        # Drop the error's traceback: its frames hold an iterator that must be freed in this thread.
         raise FetchError(
             f"<{document.iri}> answered with a malformed SPARQL result: {error}"
         ) from error.with_traceback(None)
@@ -164,7 +167,7 @@ class _ServiceRelay:
         threading.Thread(target=self._server.serve_forever, name="quadrill-service", daemon=True).start()
 
     def register(self, calls: ServiceCalls) -> str:
-        """Register the calls of an evaluation; return their address, valid while ``calls`` lives."""
+        """Register an evaluation's SERVICE calls; return their address, valid while ``calls`` lives."""
         key = secrets.token_urlsafe(24)
         self._evaluations[key] = calls
         return f"http://127.0.0.1:{self._server.server_port}/{key}"
@@ -175,7 +178,7 @@ _relay = cache(_ServiceRelay)
 
 class _RelayHandler(http.server.BaseHTTPRequestHandler):
     timeout = 30
-    """Seconds without data after which the relay closes a connection."""
+    """Seconds without data after which the relay of SERVICE calls closes a connection."""
 
     def calls(self, key: str) -> ServiceCalls | None:
         raise NotImplementedError

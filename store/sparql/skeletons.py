@@ -3,9 +3,9 @@ r"""SPARQL texts split into a skeleton and the constants that stand in its holes
     SELECT ?o { <http://e/a> ex:p ?o, "c", 12 }  ->  SELECT ?o { <> ex: ?o, "", 0 }  <http://e/a> :p "c" 12
 
 Texts that differ only in constants have equal skeletons and share one analysis. A skeleton is SPARQL as well:
-an emptied constant is a token of the same kind. The prologue, functions, datatypes and language tags stay in
-the skeleton. If a comment, an escape or a single quotation mark makes the ends of constants doubtful, the
-whole text is its own skeleton.
+a constant without its content is a token of the same kind. The prologue, functions, datatypes and language
+tags of a text stay in its skeleton. If a comment, an escape or a single quotation mark makes the ends of
+constants doubtful, the whole text is its own skeleton.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MOST_CHARACTERS = 40_000
-"""Maximum length of a text that is split; a longer text is its own skeleton."""
+"""Maximum length in characters of a text that is split; a longer text is its own skeleton."""
 
 _IN_IRI = r"[^<>\"{}|^`\\\x00-\x20]"
 _ANY_IRI = rf"<{_IN_IRI}*+>"
@@ -24,8 +24,8 @@ _PROLOGUE = re.compile(
 )
 _MAY_BEGIN = "PpBb \t\r\n\f\v"
 _DECLARES = re.compile(r"(?<![\w?$:])(?:prefix|base)(?!\w)", re.IGNORECASE)
-# All alternatives begin with one set of characters, so that the regular expression search skips other text
-# fast. An IRI without // may hold no operator sign: ?a<b:c&&?d>e:f is two comparisons and no IRI.
+# All alternatives of the expression begin with one set of characters, so that its search skips other text
+# fast. An IRI constant without // may hold no operator sign: ?a<b:c&&?d>e:f is two comparisons and no IRI.
 _CONSTANT = re.compile(
     rf"""([<":0-9](?:
     (?<=<)(?:(?:[A-Za-z][A-Za-z0-9+.\-]*+:(?://{_IN_IRI}*+|[^<>"{{}}|^`\\\x00-\x20(),&=!?$]*+))?+>(?:\s*+\()?+
@@ -53,7 +53,7 @@ class SplitText(NamedTuple):
 
     @property
     def skeleton(self) -> tuple[str, str]:
-        """The prologue and the body, which are equal for all texts that differ only in constants."""
+        """The skeleton: prologue and body, which are equal for all texts that differ only in constants."""
         return self[:2]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
@@ -78,12 +78,12 @@ def split_constants(text: str) -> SplitText:
     return SplitText("", text, ()) if len(text) > MOST_CHARACTERS else _split_constants(text)
 
 
-# One request splits the same text several times, and clients repeat texts: hence a cache.
+# One request splits the same text several times, and clients repeat texts: hence this cache.
 @lru_cache(maxsize=64)
 def _split_constants(text: str) -> SplitText:
     if "\\" in text:
         return SplitText("", text, ())
-    # Most texts have no prologue, and the first character says so without a regular expression.
+    # Most texts have no prologue, and the first character shows this without a regular expression.
     prologue = _PROLOGUE.match(text)[0] if text[:1] in _MAY_BEGIN else ""  # type: ignore[index]
     parts = _CONSTANT.split(text[len(prologue) :] if prologue else text)
     constants = []
@@ -106,9 +106,9 @@ def _split_constants(text: str) -> SplitText:
 
 
 def _without_constant(part: str) -> tuple[str, str]:
-    """Return a token without its constant, and the constant, which is empty if the token stays."""
+    """Return a SPARQL token without its constant, and the constant, which is empty if the token stays."""
     first, last = part[0], part[-1]
-    if first == "<":  # an IRI with its bracket is a function call
+    if first == "<":  # an IRI followed by a bracket is a function call
         return ("<>", part) if last == ">" else (part, "")
     if first == '"':
         end = part.rindex('"') + 1

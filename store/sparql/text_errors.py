@@ -14,8 +14,8 @@ def text_error(
 ) -> QueryTextError:
     """Return Oxigraph's syntax error with line, column, excerpt and, for frequent mistakes, a hint.
 
-    Oxigraph's parser backtracks, so its position may lie after the mistake. An undeclared prefix or a
-    relative IRI without a base is therefore searched by its token and reported at that token.
+    Oxigraph's parser backtracks, so the position of its error may lie after the mistake. An undeclared prefix
+    or a relative IRI without a base is therefore searched by its token and reported at that token.
 
     Args:
         text: the text that the user sent.
@@ -59,7 +59,7 @@ def _shorten(expected: str) -> str:
     ):
         if plain in expected:
             return plain[0].lower() + plain[1:]
-    # Leave out the names of character classes, which only authors of grammars understand.
+    # The message leaves out the names of character classes, which only authors of grammars understand.
     names = [name.strip() for name in expected.removeprefix("expected ").removeprefix("one of ").split(", ")]
     shown = [name for name in names if name and not name.startswith("[") and "|" not in name]
     return f"expected {' or '.join(shown)}" if shown else "unexpected text"

@@ -1,6 +1,7 @@
 r"""The tokeniser of SPARQL texts, exact enough to find brackets, operations, templates and SERVICE calls.
 
-The tokeniser refuses no text: Oxigraph's parser does. For every text that Oxigraph accepts, tokens must begin
+The tokeniser of SPARQL refuses no text: Oxigraph's parser does. For every text that Oxigraph accepts, tokens
+    must begin
 and end at the same positions as in Oxigraph. Source: SPARQL 1.1 section 19.8 (terminals) and the RDF 1.2
 brackets of SPARQL 1.2. Oxigraph decodes ``\u`` escapes only inside IRIs and strings, never in keywords, so no
 escape can hide a keyword or a bracket.
@@ -44,7 +45,8 @@ class Token(NamedTuple):
         return self.text.upper() if self.kind is TokenKind.WORD else ""
 
 
-# Names may have all characters except some of ASCII: a negated class compiles fast, Unicode ranges do not.
+# SPARQL names may have all characters except some of ASCII: a negated class compiles fast, Unicode ranges do
+# not.
 _NO_WORD = r"\x00-/:-@\[-^`{-\x7f"
 _NAME = r"[^\x00-,./:-@\[-^`{-\x7f]"
 _PREFIX = rf"[^\x00-@\[-`{{-\x7f](?:{_NAME}++|\.++(?={_NAME}))*+"
@@ -53,7 +55,7 @@ _AFTER_COLON = rf":(?:{_LOCAL}(?:{_NAME}++|{_LOCAL}|\.++(?={_LOCAL}))*+)?+"
 
 
 def _expression(prefixed: str) -> re.Pattern[str]:
-    """Return the regular expression of one token; ``prefixed`` holds the alternatives for prefixed names.
+    """Return the regular expression of a SPARQL token; ``prefixed`` has the alternatives for prefixed names.
 
     Possessive quantifiers never backtrack, so a match takes linear time and constant memory.
     """
@@ -88,18 +90,20 @@ _CLOSERS = frozenset(")]}") | {">>", "|}"}
 def tokens(source: str, start: int = 0) -> Iterator[Token]:
     """Iterate over the tokens of a query or an update from ``start`` on, without white space and comments.
 
-    The sign ``<`` opens an IRI or compares. Usually the longest match decides, which is an IRI. Inside the
-    parentheses of an expression ``(?a<?b&&?c>?d)`` is a comparison: an operand stands before the sign, and
-    the next character cannot begin an absolute IRI.
+    The sign ``<`` opens an IRI or compares. Usually the longest match decides whether ``<`` opens an IRI or
+    compares, and the longest match is an IRI. Inside the parentheses of an expression, the ``<`` of
+    ``(?a<?b&&?c>?d)`` is a comparison: an operand stands before the sign, and the next character cannot begin
+    an absolute IRI.
     """
     at = start
-    brackets = bytearray()  # for each open bracket, whether it is a parenthesis
+    brackets = bytearray()  # for each open bracket of the text, whether it is a parenthesis
     previous: Token | None = None
     loose_until = 0
     hopeless: dict[str, int] = {}
     while at < len(source):
         match = (_TOKEN if at >= loose_until else _LOOSE_TOKEN).match(source, at)
-        if match is None:  # cannot happen: the last alternative matches any character
+        # This cannot happen: the last alternative of the token expression matches any character.
+        if match is None:
             raise AssertionError(f"no token at {at}")
         group = match.lastgroup or "punct"
         end = match.end()
@@ -107,7 +111,8 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
             at = end
             continue
         if group == "loose":
-            loose_until = end  # no colon follows this name, so no part of the name is a prefix
+            # No colon follows the name at this position, so no part of the name is a prefix.
+            loose_until = end
             continue
         text = match.group()
         if group == "quote":
@@ -129,8 +134,9 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
 def _string_end(source: str, at: int, hopeless: dict[str, int]) -> int:
     """Return the end of the string literal that begins at ``at``; ``at + 1`` if the quote opens no literal.
 
-    An unclosed quote reaches to the end of its search, and the same quote within that range is unclosed too.
-    ``hopeless`` stores the end of the range for each kind of quote, so that no text is searched twice.
+    For an unclosed quote, the search goes to its limit, and the same quote within that range is unclosed too.
+    The map ``hopeless`` stores the end of the searched range for each kind of quote, so that no text is
+    searched twice.
     """
     quote = source[at]
     for opening in (quote * 3, quote):
@@ -148,8 +154,9 @@ _HIERARCHICAL = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*://")
 def is_doubtful(source: str, token: Token, previous: Token | None, signs: str = "'#") -> bool:
     """Return True for a ``<`` that may open an IRI or compare, if a misreading would hide a sign.
 
-    Oxigraph decides by its grammar, the tokeniser by the neighbouring tokens. A hostile text could use the
-    difference to hide brackets and keywords from the guard. ``<scheme://`` is never doubtful.
+    Oxigraph decides by its grammar whether ``<`` opens an IRI, the tokeniser by the neighbouring tokens. A
+    hostile text could use the difference between tokeniser and grammar to hide brackets and keywords from the
+    guard. The sign in ``<scheme://`` is never doubtful: it opens an IRI.
     """
     if token.text[:1] != "<" or previous is None:
         return False
@@ -180,7 +187,7 @@ def line_and_column(source: str, offset: int) -> tuple[int, int]:
 def excerpt_at(source: str, line: int, column: int) -> str | None:
     """Return a line of the source with a caret under the column; at most 120 characters around the column.
 
-    None if the source has no such line.
+    Return None if the source has no such line.
     """
     lines = source.split("\n")
     if not 1 <= line <= len(lines):

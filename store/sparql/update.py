@@ -51,7 +51,7 @@ from .update_text import (
 
 log = logging.getLogger(__name__)
 
-# IRIs that no request uses.
+# IRIs of custom functions that no request uses.
 _UNBOUND = NamedNode("urn:quadrill:unbound")
 _RECORD = NamedNode("urn:quadrill:record")
 _BATCH = 20_000
@@ -84,7 +84,7 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
         except SyntaxError as error:
             raise engine.syntax_error(operation, error) from error
         except FetchEndedError:
-            plan.request.check()  # raises the error that stopped the update
+            plan.request.check()  # this call raises the error that stopped the update
             raise
         except (RuntimeError, OSError, ValueError) as error:
             if derivation.calls is not None:
@@ -98,7 +98,7 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
 
 
 class _Derivation:
-    """The derivation of one operation's changes, which are added to the pending changes.
+    """The derivation of the changes of one update operation, which are added to the pending changes.
 
     Attributes:
         calls: the SERVICE calls of the operation's WHERE part; None without calls and before the evaluation.
@@ -175,7 +175,7 @@ class _Derivation:
             refuse_targets(self._derived, (quad.graph_name for quad in quads))
 
     def _checked(self, quads: Iterable[Quad]) -> Iterable[Quad]:
-        """Return the quads to insert, after a check of their literals.
+        """Return the quads of INSERT DATA, after a check of their literals.
 
         Raises:
             QueryTextError: a literal with the datatype of language strings has no language tag.
@@ -199,7 +199,8 @@ class _Derivation:
         if not rows:
             return
         with_graph = self._iri(action.with_graph) if action.with_graph else None
-        # Both templates see the same solutions, and everything is deleted before anything is inserted.
+        # Both the DELETE and the INSERT template get the same solutions, and everything is deleted before
+        # anything is inserted.
         removals = list(self._instances(action.delete, with_graph, variables, rows))
         additions = list(self._checked(self._instances(action.insert, with_graph, variables, rows)))
         self._refuse_derived(additions)
@@ -216,7 +217,7 @@ class _Derivation:
         variables: tuple[str, ...],
         rows: list[Solution],
     ) -> Iterator[Quad]:
-        """Yield the quads of a template for ``rows``; Oxigraph fills the template in scratch stores."""
+        """Yield the quads of a template for the solutions ``rows``; Oxigraph fills it in scratch stores."""
         if template is None:
             return
         batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
@@ -228,7 +229,7 @@ class _Derivation:
         used = [name for name in variables if name in template.variables]
         if not used and not template.blanks and "[" not in template.text and "(" not in template.text:
             if "<<" not in template.text and "{|" not in template.text:
-                batches = [rows[:1]]  # every solution yields the same ground quads
+                batches = [rows[:1]]  # without variables, all solutions yield the same quads
         index = unused_variable("i", template.variables)
         binds = [f"BIND(<urn:quadrill:v:{at}>(?{index}) AS ?{name})" for at, name in enumerate(used)]
         head = f"WITH {with_graph} " if with_graph is not None else ""
@@ -300,8 +301,8 @@ class _Derivation:
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
         """Return the solutions of a WHERE part that sees the pending changes, from a rolled-back update.
 
-        ``GRAPH ?g {}`` misses pending empty graphs with blank node names, because no text can create such
-        graphs.
+        In a WHERE part that sees pending changes, ``GRAPH ?g {}`` misses pending empty graphs with blank node
+        names, because no text can create such graphs.
         """
         request = self._engine.request
         rows: list[Solution] = []
@@ -316,7 +317,8 @@ class _Derivation:
                 try:
                     part.require_row_limit(len(rows))
                 except BufferedRowsError as error:
-                    # Oxigraph would treat a raised error as an expression error, so the error is stored.
+                    # Oxigraph would treat an error raised by a custom function as an expression error, so the
+                    # error is stored.
                     limit_errors.append(error)
                     rows.clear()
             return Literal(True)
@@ -324,8 +326,8 @@ class _Derivation:
         steps: list[str] = []
         functions: Functions = {**(request.custom_functions or {}), _RECORD: record}
         for at, layer in enumerate(self._pending.layers()):
-            # The change text refers to terms by number, so that the request's prologue cannot alter their
-            # meaning.
+            # The text that makes the pending changes refers to terms by number, so that the request's
+            # prologue cannot alter their meaning.
             text, layer_functions = change_text(layer, by_number=True, names=f"layer{at}")
             steps.append(text)
             functions.update(layer_functions)
@@ -384,7 +386,8 @@ class _Derivation:
         except ReportedError as error:
             if not action.silent or isinstance(error, FetchEndedError):
                 raise
-            # SPARQL 1.1 Update 3.1.4: the request succeeds; the log reports that nothing was loaded.
+            # SPARQL 1.1 Update 3.1.4: a request with LOAD SILENT succeeds; the log reports that nothing was
+            # loaded.
             log.warning("LOAD SILENT of <%s> loaded nothing: %s", without_secrets(source), error.code)
             return
         self._refuse_derived(quads)
@@ -422,8 +425,9 @@ class _Derivation:
     def _transfer(self, action: Transfer) -> None:
         """Execute ADD, COPY or MOVE (SPARQL 1.1 Update 3.2.3 to 3.2.5).
 
-        A missing source graph is an error, as in DROP: the specification leaves the choice, and COPY of a
-        missing graph would empty the target. With SILENT, an operation with a missing source changes nothing.
+        A missing source graph of ADD, COPY or MOVE is an error, as in DROP: the specification leaves the
+        choice, and COPY of a missing graph would empty the target. With SILENT, an ADD, COPY or MOVE with a
+        missing source changes nothing.
         """
         source, target = self._graph(action.source), self._graph(action.target)
         if source == target:
@@ -456,7 +460,7 @@ class _Derivation:
 def _triples_for(name: GraphName, quads: list[Quad], source: str) -> list[Quad]:
     """Return a loaded document's quads, with triples moved into the graph ``name``.
 
-    Named graphs of the document are allowed only if ``name`` is the default graph.
+    Named graphs of the loaded document are allowed only if ``name`` is the default graph.
 
     Raises:
         UpdateError: the document has quads of another named graph than ``name``.

@@ -13,9 +13,10 @@ Graphs = tuple[list[NamedNode], list[NamedNode]]
 
 
 def dataset_of(request: UpdateRequest, action: Modify, iri: Callable[[str], NamedNode]) -> Graphs | None:
-    """Return the default graphs and the named graphs of a WHERE part, without duplicates.
+    """Return the default graphs and the named graphs of an update's WHERE part, without duplicates.
 
-    None if neither the text nor the request names a graph. Parameters of the request override USING clauses.
+    Return None if neither the update text nor the request names a graph. Parameters of the request
+    (``using-graph-uri``) override USING clauses.
     """
     if request.using_graphs is not None or request.using_named_graphs is not None:
         default, named = request.using_graphs or (), request.using_named_graphs or ()
@@ -27,12 +28,12 @@ def dataset_of(request: UpdateRequest, action: Modify, iri: Callable[[str], Name
 
 
 def using_text(graphs: Graphs | None) -> str:
-    """Return the USING clauses for a dataset; empty for None."""
+    """Return the USING clauses for a dataset of graphs; empty for None."""
     if graphs is None:
         return ""
     default, named = graphs
     if not default and not named:
-        return f"USING <{ABSENT}>"  # both lists are empty: the dataset is empty
+        return f"USING <{ABSENT}>"  # both lists of graphs are empty: the dataset is empty
     return " ".join([*(f"USING {iri}" for iri in default), *(f"USING NAMED {iri}" for iri in named)])
 
 

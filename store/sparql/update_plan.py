@@ -32,7 +32,7 @@ class BufferedRowsError(LimitError):
 
 
 class WherePart:
-    """A WHERE part that is evaluated without analysis; a subclass in the app package analyses the part."""
+    """A WHERE part evaluated without analysis; a subclass in the app package analyses the part."""
 
     def require_valid(self, text: str, start: int) -> None:
         """Raise QueryTextError for an invalid WHERE part that Oxigraph accepts; ``start`` is its offset."""
@@ -42,7 +42,7 @@ class WherePart:
         return None
 
     def require_in_process(self, pending: int) -> None:
-        """Raise BufferedRowsError if the part must not run in this process, after ``pending`` added quads."""
+        """Raise BufferedRowsError if this process must not run the part after ``pending`` added quads."""
 
     def require_row_limit(self, rows: int) -> None:
         """Raise BufferedRowsError if the WHERE part has more than the allowed number of rows."""
@@ -52,8 +52,9 @@ class WherePart:
     ) -> tuple[str, Functions] | None:
         """Return the corrected text of a SELECT with this WHERE part, and the functions that the text calls.
 
-        ``merged`` is True if the default graph is merged from several graphs. ``store`` is the store whose
-        default graph the part reads, or None if unknown. Return None if the text needs no correction.
+        The argument ``merged`` is True if the default graph is merged from several graphs. The argument
+        ``store`` is the store whose default graph the WHERE part reads, or None if unknown. Return None if
+        the text of the WHERE part needs no correction.
         """
         return None
 
@@ -63,7 +64,7 @@ WhereParts: TypeAlias = Callable[[str, str], WherePart]
 
 
 def unknown_part(_prologue: str, _where: str) -> WherePart:
-    """Return a `WherePart` without analysis."""
+    """Return a `WherePart` without analysis; used if no other maker is given."""
     return _UNKNOWN_PART
 
 
@@ -127,7 +128,9 @@ class UpdatePlan(NamedTuple):
 
 
 def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts) -> UpdatePlan:
-    """Check an update's text, hosts and dataset parameters; needs no lock and no store. See `check_syntax`.
+    """Check an update's text, hosts and dataset parameters; needs no lock and no store.
+
+    Syntax errors are found by `check_syntax`.
 
     Raises:
         QueryTextError: the text is no update, or has USING or WITH besides ``using-graph-uri``.
@@ -144,7 +147,8 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
     _check_dataset_parameters(request, operations)
     scratch = UpdateEngine(request, Store())
     for operation in operations:
-        if facts.services:  # the same prefix may mean another host in each operation
+        # Hosts are checked for each operation, because the same prefix may mean another host in each.
+        if facts.services:
             operation_facts = inspect_text(
                 request.text[operation.start : operation.end], limits, request.check
             )
@@ -159,22 +163,22 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
 
 
 def check_syntax(plan: UpdatePlan) -> None:
-    """Let Oxigraph parse every operation, so that all syntax errors are found before the first evaluation.
+    """Let Oxigraph parse every operation of an update, to find all syntax errors before the evaluation.
 
-    Each operation is parsed separately after its prologue, because Oxigraph 0.5 accepts no prologue after a
-    ``;``, which SPARQL allows. A DROP of a missing graph precedes the operation, so that Oxigraph evaluates
-    nothing.
+    Each update operation is parsed separately after its prologue, because Oxigraph 0.5 accepts no prologue
+    after a ``;``, which SPARQL allows. A DROP of a missing graph precedes the operation that is parsed, so
+    that Oxigraph evaluates nothing.
 
     Raises:
         QueryTextError: an operation has a syntax error; the position refers to the text that the user sent.
     """
     if len(plan.operations) == 1 and isinstance(plan.operations[0].action, Data):
-        return  # the evaluation in a scratch store finds the same errors
+        return  # the evaluation in a scratch store finds the same syntax errors
     parse_all(plan)
 
 
 def parse_all(plan: UpdatePlan) -> None:
-    """Let Oxigraph parse every operation; raise QueryTextError for the first syntax error."""
+    """Let Oxigraph parse every operation of an update; raise QueryTextError for the first syntax error."""
     engine = UpdateEngine(plan.request, Store())
     for operation in plan.operations:
         engine.parse(operation)
@@ -182,7 +186,7 @@ def parse_all(plan: UpdatePlan) -> None:
 
 def _check_blank_labels(text: str, operations: Sequence[UpdateOperation]) -> None:
     # SPARQL 1.1 Query 19.6 with Update 4.1.1: a blank node label must not appear in two INSERT DATA
-    # operations of a request. In templates it is scoped to its operation and may come again.
+    # operations of a request. In templates, a blank node label is scoped to its operation and may come again.
     seen: set[str] = set()
     for operation in operations:
         if not isinstance(operation.action, Data):
@@ -204,7 +208,8 @@ def _check_blank_labels(text: str, operations: Sequence[UpdateOperation]) -> Non
 
 
 def _check_dataset_parameters(request: UpdateRequest, operations: Sequence[UpdateOperation]) -> None:
-    # SPARQL 1.1 Protocol 2.2.3: an update with these parameters may not have USING, USING NAMED or WITH.
+    # SPARQL 1.1 Protocol 2.2.3: an update with the parameters ``using-graph-uri`` or
+    # ``using-named-graph-uri`` may not have USING, USING NAMED or WITH.
     if request.using_graphs is None and request.using_named_graphs is None:
         return
     for operation in operations:
@@ -232,11 +237,11 @@ class UpdateEngine:
         return resolve_iri(token, prologue, **self.options)
 
     def iri_text(self, prologue: str, token: str) -> str:
-        """Return the absolute IRI of a token as a string."""
+        """Return the absolute IRI of a relative or prefixed token as a string."""
         return self.iri(token, prologue).value
 
     def parse(self, operation: UpdateOperation) -> None:
-        """Parse an operation without evaluating it; raise QueryTextError for a syntax error."""
+        """Parse an update operation without evaluating it; raise QueryTextError for a syntax error."""
         text = self.request.text
         if self.request.custom_aggregates and "distinct" in text.lower():
             text = _DISTINCT.sub(lambda match: match[1] + " " * len(match[2]), text)
@@ -250,7 +255,7 @@ class UpdateEngine:
         except SyntaxError as error:
             raise self.syntax_error(operation, error, inserted=len(stop)) from error
         except RuntimeError:
-            return  # the DROP failed as intended, so the operation parsed
+            return  # the DROP failed as intended, so Oxigraph has parsed the operation after it
         raise AssertionError("the graph that never exists was dropped")
 
     def syntax_error(
@@ -258,8 +263,9 @@ class UpdateEngine:
     ) -> QueryTextError:
         """Return Oxigraph's syntax error of an operation, with its position in the whole text.
 
-        ``inserted`` is the number of characters that were put before the operation. With 0 the evaluated text
-        was a rewritten one, whose positions are wrong: the original operation is parsed again.
+        The argument ``inserted`` is the number of characters that were put before the operation. With 0
+        inserted characters the evaluated text was a rewritten one, whose positions are wrong: the original
+        operation is parsed again.
         """
         message = str(error.msg or error)
         if not inserted:
@@ -275,7 +281,7 @@ class UpdateEngine:
         line, column = int(match.group(1)), int(match.group(2))
         ahead = operation.prologue.count("\n")
         start_line, start_column = line_and_column(text, operation.start)
-        if line <= ahead:  # the error is in the prologue, whose lines are not those of the text
+        if line <= ahead:  # the error is in the prologue, whose lines are not those of the whole text
             prologue_error = text_error(operation.prologue, message, base_iri=self.request.base_iri)
             return QueryTextError(
                 f"in the prologue: {prologue_error.message}",

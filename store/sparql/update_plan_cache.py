@@ -3,9 +3,10 @@
     INSERT DATA { <http://e/s1> <http://e/p> "a" }      planned, and planned again at the second use
     INSERT DATA { <http://e/s2> <http://e/p> "b" }      equal skeleton: the constants fill the cached plan
 
-Constants are absolute IRIs, prefixed names, plain strings and integers in forms that every SPARQL parser
-reads alike. All other parts of a text belong to its skeleton. An `AnalyseUpdate` function of the continuous
-package says which quads a skeleton makes and reads; without the function each update is planned separately.
+The constants of cached updates are absolute IRIs, prefixed names, plain strings and integers in forms that
+every SPARQL parser reads alike. All other parts of an update's text belong to its skeleton. An
+`AnalyseUpdate` function of the continuous package says which quads a skeleton makes and reads; without the
+function each update is planned separately.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _TAKEN = re.compile(
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 Template: TypeAlias = tuple[tuple[Any, ...], ...]
-"""Quads in which a number n stands for variable n, and ~n for constant n."""
+"""Quads of a template in which a number n stands for variable n, and ~n for constant n."""
 Pattern: TypeAlias = tuple[tuple[int, int], ...]
 """A triple pattern on the default graph: pairs of (position in the triple, number of the constant)."""
 
@@ -62,20 +63,24 @@ AnalyseUpdate: TypeAlias = Callable[[str, SplitText, str | None], UpdateAnalysis
 
 
 def no_analysis(_text: str, _parts: SplitText, _base_iri: str | None) -> None:
-    """Return None: no update is analysed."""
+    """Return None: without a given function, no update is analysed."""
 
 
 class UpdatePlanCache:
-    """The cached plans by skeleton. Thread-safe: threads share only a dict."""
+    """The cached plans of updates by their skeletons.
+
+    The cache of plans is thread-safe: threads share only a dict.
+    """
 
     def __init__(self, limits: TextLimits, analyse_update: AnalyseUpdate) -> None:
         self._limits = limits
         self._analyse_update = analyse_update
-        # True: the skeleton was seen once. False: updates with the skeleton cannot be cached.
+        # The value True means that the skeleton was seen once. The value False means that updates with the
+        # skeleton cannot be cached.
         self._known: dict[tuple[str, str, str | None], _CachedUpdatePlan | bool] = {}
 
     def plan(self, request: UpdateRequest, make_plan: Callable[[], UpdatePlan]) -> UpdatePlan:
-        """Return the checked plan of a request, from the cached plan of its skeleton or ``make_plan``."""
+        """Return the checked plan of an update, from the cached plan of its skeleton or ``make_plan``."""
         text = request.text
         if len(text) > _SHORT or request.prefixes or request.custom_functions or request.custom_aggregates:
             return make_plan()
@@ -98,7 +103,7 @@ class UpdatePlanCache:
         return plan
 
     def _cached_plan_of(self, plan: UpdatePlan, parts: SplitText) -> _CachedUpdatePlan | None:
-        """Return a reusable plan for a request's skeleton; None if the analysis or the parser refuses it."""
+        """Return a reusable plan for an update's skeleton; None if the analysis or the parser refuses it."""
         text = plan.request.text
         analysis = self._analyse_update(text, parts, plan.request.base_iri)
         if analysis is None:
@@ -106,7 +111,7 @@ class UpdatePlanCache:
         try:
             parse_all(plan)
         except ReportedError:
-            return None  # the evaluation of the update reports the error
+            return None  # the evaluation of the update reports the syntax error
         (operation,) = plan.operations
         where = operation.action.where if isinstance(operation.action, Modify) else Piece("", 0)
         before = [end - start for start, end in parts.spans(text) if end <= where.start]
@@ -116,10 +121,10 @@ class UpdatePlanCache:
 
 
 class _CachedUpdatePlan(NamedTuple):
-    """A plan of one operation that is reused for all updates with its skeleton.
+    """A plan of one update operation that is reused for all updates with its skeleton.
 
-    ``start`` is the offset of the WHERE part without the characters of the constants before it; ``constants``
-    is the number of these constants; ``tail`` is the number of characters after the WHERE part.
+    The argument ``start`` is the offset of the WHERE part without the characters of the constants before it;
+    ``constants`` is the number of these constants; ``tail`` is the number of characters after the WHERE part.
     """
 
     planned: UpdatePlan
@@ -129,7 +134,7 @@ class _CachedUpdatePlan(NamedTuple):
     tail: int
 
     def plan(self, request: UpdateRequest, texts: Sequence[str]) -> UpdatePlan:
-        """Return the plan of a request with this skeleton and the constants ``texts``."""
+        """Return the plan of an update with this skeleton and the constants ``texts``."""
         text, analysis = request.text, self.analysis
         constants = list(map(_term, texts, analysis.namespaces))
         (operation,) = self.planned.operations
@@ -170,7 +175,7 @@ class _TemplateFiller:
         return graphs
 
     def __call__(self, rows: Sequence[Solution]) -> Iterator[Quad]:
-        """Yield the template's quads for ``rows``; skip quads with an unbound or misplaced term."""
+        """Yield the template's quads for solutions; skip quads with an unbound or misplaced term."""
         yield from self._ground
         for row in rows if self._open else ():
             for quad in self._open:
@@ -184,7 +189,7 @@ class _TemplateFiller:
 
 
 def _concerns(patterns: Sequence[Pattern], constants: Sequence[Term | None], change: NetChange) -> bool:
-    """Return True if the change adds or removes a quad of the default graph that matches a pattern."""
+    """Return True if the change has a quad of the default graph that matches one of the patterns."""
     for quad in (*change.added, *change.removed):
         if isinstance(quad.graph_name, DefaultGraph):
             terms = quad.triple

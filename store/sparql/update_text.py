@@ -1,8 +1,8 @@
 """The splitter of SPARQL update requests, which divides a request into its operations.
 
-The splitter parses prologues, operation keywords, and the outer braces of templates and WHERE parts. The text
-inside braces is not parsed here; `sparql.update` later passes it to Oxigraph. Source: SPARQL 1.1 Update
-section 3 and grammar rules 29 to 48.
+The splitter of updates parses prologues, operation keywords, and the outer braces of templates and WHERE
+parts. The text inside braces of an update is not parsed here; `sparql.update` later passes it to Oxigraph.
+Source: SPARQL 1.1 Update section 3 and grammar rules 29 to 48.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class TemplateFiller(Protocol):
 class Piece(NamedTuple):
     """A template or WHERE part of an update: text, offset, and names of its variables and blank nodes.
 
-    ``fill`` instantiates a template with solutions without a parser; None if Oxigraph must instantiate the
-    template. ``concerns`` returns True if a change may affect the solutions of a WHERE part; None means that
-    every change may affect them.
+    The function ``fill`` instantiates a template with solutions without a parser; None if Oxigraph must
+    instantiate the template. The function ``concerns`` returns True if a change may affect the solutions of a
+    WHERE part; None means that every change may affect them.
     """
 
     text: str
@@ -239,11 +239,11 @@ class _UpdateSplitter:
         return token.text
 
     def _braces(self, *, variables: str = "", blanks: str = "") -> Piece:
-        """Read the text from ``{`` to the matching ``}``, with the names of its variables and blank nodes.
+        """Read a text from ``{`` to the matching ``}``, with the names of its variables and blank nodes.
 
         A non-empty ``variables`` or ``blanks`` forbids variables or blank nodes, and is the name of the
-        operation in the error message. The error has the position of the forbidden token, while Oxigraph's
-        parser would report the end of the braces.
+        operation in the error message. The error has the position of the forbidden variable or blank node,
+        while Oxigraph's parser would report the end of the braces.
         """
         begin = self._next
         if begin is None or begin.text != "{" or begin.kind is not TokenKind.PUNCT:
@@ -255,8 +255,8 @@ class _UpdateSplitter:
         while (token := self._next) is not None:
             kind, text, _, end = token
             if is_data:
-                # Each quad has at least one of these separators, and each member of a collection is two
-                # quads.
+                # Each quad in braces has at least one of these separators, and each member of a collection is
+                # two quads.
                 if text in _BETWEEN_QUADS:
                     self._count_quads(1)
                 lists += (text == "(") - (text == ")")
@@ -323,9 +323,9 @@ class _UpdateSplitter:
             self._declare(name, iri, self._text[first.start : self._end])
 
     def _declare(self, name: str, iri: str, text: str) -> None:
-        """Add a declaration to the prologue, unless the same declaration is already in force.
+        """Add a declaration (PREFIX, BASE) to the prologue, unless the same declaration is already in force.
 
-        Concatenated scripts often repeat declarations.
+        Concatenated update scripts often repeat prefix declarations.
         """
         if self._declared.get(name) == iri and _ABSOLUTE.match(iri):
             return

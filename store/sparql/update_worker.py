@@ -1,6 +1,7 @@
 """Updates in a worker process: the task, and the change that the process derives on a copy of the store.
 
-The worker returns the change as N-Quads, removed quads before added quads; blank nodes keep their labels.
+The worker process returns an update's change as N-Quads, removed quads before added quads; blank nodes keep
+their labels.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class UpdateTask:
     update: bool = True
 
     def encode(self) -> bytes:
-        """Return the task as the payload of a frame."""
+        """Return the update task as the payload of a frame for the worker process."""
         return json.dumps(asdict(self)).encode()
 
 
@@ -68,7 +69,7 @@ def derive_encoded_change(
 ) -> Iterator[bytes]:
     """Derive the change of an update and yield it in pieces: a line of JSON, then N-Quads.
 
-    The JSON has the number of removed quads, and the created and dropped graphs.
+    The line of JSON has the number of removed quads, and the created and dropped graphs.
 
     Args:
         message: the fields of an `UpdateTask`.
@@ -91,8 +92,8 @@ def derive_encoded_change(
         custom_aggregates=aggregates,
     )
     plan = plan_update(request, limits, hosts)
-    # A second operation must see the changes of the first: it is evaluated inside an update of the copy that
-    # is rolled back, so the copy must be writable.
+    # A second operation of the update must see the changes of the first: it is evaluated inside an update of
+    # the copy that is rolled back, so the copy must be writable.
     store = open_copy(Path(message["copy"]), len(plan.operations) > 1)
     pending = PendingChanges(StoreView(store, _owners(message["owned"])))
 
@@ -127,13 +128,13 @@ def _owners(owned: list[list[Any]]) -> dict[GraphName, Owner]:
 
 
 def hosts_of(message: dict[str, Any]) -> AllowedHosts:
-    """Return the hosts that a task may reach, with the limits of one HTTP exchange."""
+    """Return the hosts that an update task may reach, with the limits of one HTTP exchange."""
     seconds, most = message["remote_seconds"], message["remote_bytes"]
     return AllowedHosts(message["hosts"], seconds=seconds, max_bytes=most)
 
 
 def decode_change(data: bytes) -> NetChange:
-    """Decode the change from the joined pieces of `derive_encoded_change`."""
+    """Decode the change of an update from the joined pieces of `derive_encoded_change`."""
     line, _, lines = data.partition(b"\n")
     head = json.loads(line)
     quads = tuple(parse_stored_quads(lines))

@@ -27,7 +27,7 @@ STREAM_NAME = NamedNode("urn:quadrill:stream-name")
 
 GraphName = NamedNode | BlankNode
 WindowKey = tuple[NamedNode, NamedNode | None]
-"""The name of a window, and its stream if a variable ranges over several streams; else None."""
+"""A window's name, and its stream's name if a variable ranges over several streams; else None."""
 
 
 class WindowGraphs:
@@ -70,7 +70,7 @@ class WindowGraphs:
     def load(
         self, content: Mapping[Quad, int], into: Sequence[NamedNode], *, union: bool, named: bool
     ) -> None:
-        """Replace the window's content in the workspace by ``content``, as a difference.
+        """Replace the window's quads in the workspace by ``content``, by adding and removing the difference.
 
         Args:
             content: the quads of the window.
@@ -99,8 +99,9 @@ class WindowGraphs:
 class LoadedTable:
     """The rows of one static part as quads: a blank node for each row, a predicate for each column.
 
-    Rows that bind different columns have different predicates. Hence a basic graph pattern without OPTIONAL
-    reads all rows with one set of bound columns, with index look-ups by any bound column.
+    Rows of a static part that bind different columns have different predicates. As rows with different bound
+    columns have different predicates, a basic graph pattern without OPTIONAL reads all rows with one set of
+    bound columns, with index look-ups by any bound column.
 
     Attributes:
         size: the number of rows.
@@ -116,7 +117,7 @@ class LoadedTable:
         self._numbers = count()
 
     def apply(self, delta: Mapping[Solution, int]) -> None:
-        """Insert rows with positive weights and delete rows with negative weights."""
+        """Insert a static part's rows with positive weights and delete rows with negative weights."""
         remove: list[Quad] = []
         add: list[Quad] = []
         for row, weight in delta.items():
@@ -143,7 +144,7 @@ class LoadedTable:
         return NamedNode(f"urn:quadrill:part:{self._part}:{'.'.join(map(str, shape))}:{column}")
 
     def _find_shapes(self) -> list[dict[int, NamedNode]]:
-        """Return the sets of bound columns; the most selective columns come first."""
+        """Return the sets of bound columns of the rows; the most selective columns come first."""
         by_shape: dict[tuple[int, ...], list[Solution]] = {}
         for row in self._nodes:
             by_shape.setdefault(_shape(row), []).append(row)
@@ -156,5 +157,5 @@ class LoadedTable:
 
 
 def _shape(row: Solution) -> tuple[int, ...]:
-    """Return the numbers of a row's bound columns; (-1,) if no column is bound."""
+    """Return the indexes of a row's bound columns; (-1,) if no column is bound."""
     return tuple(column for column, term in enumerate(row) if term is not None) or (-1,)

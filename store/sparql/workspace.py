@@ -16,7 +16,7 @@ from .query import evaluation_error
 
 
 class Workspace:
-    """An in-memory store that is updated by adding and removing quads.
+    """An in-memory Oxigraph store that is updated by adding and removing quads.
 
     Oxigraph's in-memory store never frees deleted quads, so the workspace is copied to a new store as soon
     as the number of removed quads exceeds the number of existing quads.
@@ -85,8 +85,8 @@ class Workspace:
     ) -> Generator[Solution, None, None] | bool:
         """Return the first ``width`` columns of a SELECT query's rows in order, or the value of an ASK query.
 
-        Only the calling thread may read and close the generator. ``functions`` and ``aggregates`` are the
-        extension functions and aggregates that the text calls.
+        Only the calling thread may read and close the generator of rows. The arguments ``functions`` and
+        ``aggregates`` are the extension functions and aggregates that the text calls.
         """
         require_epoch()
         with _errors_as_ours():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +18,7 @@ from quadrill.store.registry import ConnectorRole
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 APP = Path(__file__).parents[2] / "app"
+CONFIG = APP / "config.py"
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
@@ -86,6 +88,35 @@ def test_what_cannot_be_used_stops_the_start(environment: dict[str, str], words:
 
 
 @pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"port": 65536}, "setting port in Settings must be from 0 to 65535"),
+        ({"threads": 0}, "at least 1"),
+        ({"query_timeout": float("nan")}, "negative or infinite"),
+        ({"read_only": "yes"}, "true or false"),
+        ({"data": Path("/a")}, "a text"),
+        ({"base_iri": "nope"}, "an absolute IRI"),
+        ({"cors_origins": ("nonsense",)}, "'nonsense' is not one"),
+        ({"trusted_proxies": ["10.0.0.0/40"]}, "'10.0.0.0/40' is not one"),
+        ({"remote_hosts": "a.example"}, "a list of texts"),
+    ],
+)
+def test_settings_of_code_are_checked_as_others_are(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError) as stopped:
+        Settings(**values)
+    assert words in stopped.value.message
+    with pytest.raises(SettingsError):
+        dataclasses.replace(Settings(), **values)
+
+
+def test_settings_of_code_have_the_types_of_the_table() -> None:
+    settings = Settings(query_timeout=2, load_folders=["/a"])  # type: ignore[arg-type]
+    assert isinstance(settings.query_timeout, float)
+    assert settings.load_folders == ("/a",)
+    assert settings == load_settings(overrides={"query_timeout": 2, "load_folders": ["/a"]}, environment={})
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [("port = 'x'", "whole number"), ("prot = 1", "unknown setting prot"), ("port = ", "TOML")],
 )
@@ -126,10 +157,16 @@ def test_the_documentation_lists_every_setting_with_its_default_and_nothing_else
         assert text == row.help, row.name
 
 
+def test_the_documentation_has_a_setting_under_the_heading_of_the_code() -> None:
+    lines = re.findall(r"^    # (.+)$|^    (\w+): .* = _setting\(", CONFIG.read_text("utf-8"), re.M)
+    pages = re.findall(r"^## (.+)$|^\| `(\w+)` \|", DOCS.read_text("utf-8"), re.M)
+    assert [(heading.lower(), name) for heading, name in pages] == lines
+
+
 @pytest.mark.parametrize("name", [row.name for row in SETTINGS])
 def test_a_setting_is_read_somewhere(name: str) -> None:
-    reads = re.compile(rf"\.{name}\b|\"{name}\"")
-    files = (path for path in APP.rglob("*.py") if path.name != "config.py")
+    reads = re.compile(rf"settings\.{name}\b")
+    files = (path for path in APP.rglob("*.py") if path != CONFIG)
     assert any(reads.search(path.read_text("utf-8")) for path in files), f"no module reads the setting {name}"
 
 

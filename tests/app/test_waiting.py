@@ -25,7 +25,7 @@ GRID = (
 
 @pytest.fixture
 def server(start_server: Start) -> LiveServer:
-    return start_server(idle_timeout=0)
+    return start_server(idle_timeout="0ms")
 
 
 def register(server: LiveServer, text: str, name: str = "q", **options: Any) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ def test_static_parts_pauses_and_failures(server: LiveServer) -> None:
 
 
 def test_a_stream_gone_silent(start_server: Start) -> None:
-    server = start_server(idle_timeout=50)
+    server = start_server(idle_timeout="50ms")
     register(server, RANGE)
     push(server, 1_000)
     deadline = time.monotonic() + 20

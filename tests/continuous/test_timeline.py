@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -13,8 +14,11 @@ from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
 from quadrill.continuous.algebra.reports import EmptyReportRun, Evaluation, Report
 from quadrill.continuous.inputs import Advance, Arrival, Element, Idle, StreamTime
 from quadrill.continuous.windows.encoded import ElementCoder, EncodedContent
+from quadrill.continuous.windows.kinds import kind_of
 from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.dictionary import TermDictionary
+
+from .windows.specs import SPECS
 
 P = NamedNode("http://example.org/p")
 CHANGE = Report("on-content-change")
@@ -305,20 +309,17 @@ pushes = st.lists(
     ),
     max_size=6,
 )
-SLIDING_SPECS = (
-    WindowSpec("now"),
-    WindowSpec("range", width_ms=3),
-    WindowSpec("triples", count=2),
-    WindowSpec("all"),
-)
+SLIDING_SPECS = tuple(spec for spec in SPECS if not (kind_of(spec).closes or kind_of(spec).waits))
 
 
+@pytest.mark.parametrize("spec", SLIDING_SPECS, ids=lambda spec: spec.kind)
 @settings(deadline=None)
-@given(pushes, st.lists(st.sampled_from(SLIDING_SPECS), min_size=1, max_size=3), st.booleans())
+@given(pushes, st.lists(st.sampled_from(SLIDING_SPECS), max_size=2), st.booleans())
+@example([[(at, name)] for at, name in zip((1, 2, 4, 8, 9), "abcab", strict=True)], [], False)
 def test_elements_in_order_are_taken_as_others_are(
-    given_: list[list[tuple[int, str]] | int], specs: list[WindowSpec], ascending: bool
+    spec: WindowSpec, given_: list[list[tuple[int, str]] | int], others: list[WindowSpec], ascending: bool
 ) -> None:
-    declared = [window(spec, name=f"w{number}") for number, spec in enumerate(specs)]
+    declared = [window(each, name=f"w{number}") for number, each in enumerate((spec, *others))]
     quick, slow = (Streams(QueryTimeline(declared, CHANGE)) for _ in range(2))
     slow.timeline._slides = False
     last = 0

@@ -1,4 +1,4 @@
-"""Positions in files, recognised by inode and content, and detection of rotated files."""
+"""Positions of file sources in files, recognised by inode and content, and detection of rotated files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAD, TAIL = 1024, 4096
 The bytes before the offset are compared because CSV files often start with the same header line.
 """
 _MOST_SIBLINGS = 1_000
-"""Maximum number of files of a folder that are considered as rotated files; the newest files are used."""
+"""Maximum number of files of a folder in which a file source looks for rotated files; the newest are used."""
 READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """Exceptions for unreadable files, including incomplete and damaged compressed files."""
 _OPENERS: Mapping[str, Callable[[str], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -38,10 +38,10 @@ def shown(name: str) -> str:
 
 
 class OpenFile:
-    """An open file, decompressed according to its name.
+    """A file that a file source has opened; a suffix like `.gz` of its name says how to decompress it.
 
     Attributes:
-        path: the name of the file at the time of opening; a rotation may rename the open file.
+        path: the file's path when the source opened it; a rotation may rename the open file.
         packed: True if the file is compressed.
         inode: the inode number of the file.
     """
@@ -51,7 +51,7 @@ class OpenFile:
         require_below(path, folders)
         real = os.path.realpath(path)
         opener = _OPENERS.get(Path(path).suffix)
-        # Unbuffered, because a buffer could return old content of a rewritten file.
+        # The source reads files unbuffered, because a buffer could return old content of a rewritten file.
         self._file = cast("IO[bytes]", opener(real) if opener else open(real, "rb", buffering=0))
         self.path = path
         self.packed = opener is not None
@@ -65,7 +65,7 @@ class OpenFile:
         return os.fstat(self._file.fileno())
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return at most ``size`` bytes, starting at ``offset``."""
+        """Return at most ``size`` decompressed bytes of the file, starting at ``offset``."""
         found = b""
         if self.packed and self._at <= offset <= self._at + len(self._recent):
             found = self._recent[offset - self._at :][:size]
@@ -79,14 +79,14 @@ class OpenFile:
         return found
 
     def first_line(self, most: int) -> bytes:
-        """Return the first line with its line end; empty if no line end is found in ``most`` bytes."""
+        """Return the file's first line with its line end; empty if ``most`` bytes have no line end."""
         line = self.read(0, min(most, HEAD))
         while b"\n" not in line and len(line) < most and len(more := self.read(0, 2 * len(line))) > len(line):
             line = more
         return line[: line.find(b"\n") + 1]
 
     def last_line_end(self, most: int) -> int:
-        """Return the offset after the last complete line; ``most`` is the size of each read."""
+        """Return the offset after the file's last complete line; ``most`` is the size of each read."""
         at = end = 0
         while chunk := self.read(at, most):
             last = chunk.rfind(b"\n") + 1
@@ -105,11 +105,11 @@ def digest(data: bytes) -> str:
 
 
 class FileMark(NamedTuple):
-    """A position in a file: the inode, the offset after the read bytes, and fingerprints of the read bytes.
+    """A source's position in a file: the inode, the offset after the read bytes, and their fingerprints.
 
-    ``head`` is the digest of the first bytes, ``tail`` is the digest of the bytes before ``offset``. Both
-    digests are empty in a position of an earlier release. ``changed_ns`` is the modification time of the file
-    at the last read.
+    ``head`` is the digest of the file's first bytes, ``tail`` the digest of the bytes before ``offset``. Both
+    digests of a file mark are empty in a position that an earlier release stored. ``changed_ns`` is the
+    modification time of the file at the last read, in nanoseconds.
     """
 
     inode: int
@@ -120,15 +120,15 @@ class FileMark(NamedTuple):
 
     @classmethod
     def in_file(cls, file: OpenFile, offset: int = 0) -> Self:
-        """Return the mark of an offset in an open file."""
+        """Return the mark of an offset in an open file, with fingerprints of the bytes before the offset."""
         start = max(0, offset - TAIL)
         head, tail = file.read(0, min(offset, HEAD)), file.read(start, offset - start)
         return cls(file.inode, offset, digest(head), digest(tail), file.stat().st_mtime_ns)
 
     def fits(self, file: OpenFile) -> bool:
-        """Return True if a file begins with the read bytes of this mark, according to the fingerprints.
+        """Return True if a file begins with the bytes that were read up to this mark, by its fingerprints.
 
-        A mark without fingerprints, or of the start of a file, is compared by the inode.
+        A file mark without fingerprints, or of the start of a file, is compared with a file by the inode.
         """
         if not self.offset:
             return file.inode == self.inode
@@ -141,7 +141,7 @@ class FileMark(NamedTuple):
             return False
 
     def covers(self, file: OpenFile) -> bool:
-        """Return True if an uncompressed file of at least 1 KiB begins with the first bytes of the mark."""
+        """Return True if an uncompressed file of at least 1 KiB begins with the bytes of the mark's head."""
         try:
             return bool(self.head) and not file.packed and HEAD <= file.stat().st_size and self._begins(file)
         except OSError:
@@ -175,17 +175,17 @@ def generations(name: str, but: Collection[str] = ()) -> list[Generation]:
                     if each.is_file():
                         found.append(_generation(each.path, each.stat(), base))
                 except OSError:
-                    continue  # a rotation renamed the file in the meantime
+                    continue  # a rotation renamed the file after the folder was listed
     except OSError:
         return []
     paths = {each.path for each in found}
-    # While a file is being compressed, both forms exist: the uncompressed form is used.
+    # While a rotated file is being compressed, both forms exist: the source uses the uncompressed form.
     found = [each for each in found if _unpacked(each.path) not in paths - {each.path}]
     return sorted(found)[-_MOST_SIBLINGS:]
 
 
 def generation_of(file: OpenFile, siblings: Iterable[Generation]) -> Generation:
-    """Return the position of an open file in the order of rotated files."""
+    """Return the place of an open file in the order of rotated files, the oldest file first."""
     found = Generation(file.stat().st_mtime_ns, 0, file.path, file.inode)
     return next((each for each in siblings if each.inode == file.inode), found)
 
@@ -204,7 +204,7 @@ def is_rotated(path: str, name: str) -> bool:
 
 
 def without_generations(names: Sequence[str]) -> list[str]:
-    """Return the names without names of rotated forms of other listed files."""
+    """Return the file names of a list, except names of rotated forms of other files in the list."""
     known = set(names)
 
     def rotated(name: str) -> bool:

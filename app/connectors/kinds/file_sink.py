@@ -27,10 +27,11 @@ from ..sink import Sink
 class FileSink(Sink):
     """A sink that writes events to a part file, and turns each full or old part file into a finished file.
 
-    The part file is ``NAME-<query>.part``. A finished file is ``NAME-<query>-<first id>-<last id>.ndjson`` or
-    ``.parquet``. ``<query>`` is the time of the query's registration, so that a query that was dropped and
-    registered again writes to other files. After a crash, the sink reads its position from the part file and
-    from the names of the finished files, so that no event with an id is written twice.
+    The part file, to which a file sink appends events, is ``NAME-<query>.part``. A finished file of a file
+    sink is ``NAME-<query>-<first id>-<last id>.ndjson`` or ``.parquet``. ``<query>`` in the names of a sink's
+    files is the time of the query's registration, so that a query that was dropped and registered again
+    writes to other files. After a crash, a file sink reads its position from the part file and from the names
+    of the finished files, so that no event with an id is written twice.
     """
 
     members = (
@@ -48,7 +49,7 @@ class FileSink(Sink):
         ),
     )
     _file: IO[bytes] | None = None
-    # The ids of the first and the last event in the part file; None if the part file has no event with an id.
+    # The ids of the first and the last event in the sink's part file; None if no event there has an id.
     _first: int | None = None
     _last: int | None = None
 
@@ -59,7 +60,7 @@ class FileSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raise HttpError 403 for a path outside of ``folder``, UnsupportedError if pyarrow is missing."""
+        """Raise HttpError 403 for files outside of ``folder``, UnsupportedError if pyarrow is missing."""
         _place(given["path"], folder)
         if given["format"] == "parquet":
             _parquet()
@@ -89,18 +90,19 @@ class FileSink(Sink):
                 number = json.loads(line)["id"]
                 self._note(number)
                 if known is not None and number is not None and number > known:
-                    self.context.figures.count(1)  # the event was written before the disk was full
+                    self.context.figures.count(1)  # this event was written just before the disk was full
             self._file.truncate(end)
             self._opened = True
             self._began = time.time()
-            if self._first is not None and self._done().exists():  # a crash left the old part file
+            # a crash left the part file of an existing finished file
+            if self._first is not None and self._done().exists():
                 self._file.truncate(0)
                 self._first = self._last = None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConnectorError(f"{self._part} cannot be written: {error}") from error
 
     def close(self) -> None:
-        """Close the part file, and ignore errors of a full disk: unwritten events are delivered again."""
+        """Close the part file, and ignore errors of a full disk: the feed delivers unwritten events again."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
@@ -126,33 +128,33 @@ class FileSink(Sink):
             raise ConnectorError(f"{self._part} cannot be written: {error.strerror or error}") from error
 
     def _note(self, number: int | None) -> None:
-        """Record that the part file contains the event with an id."""
+        """Record that the part file contains the event with the id ``number``."""
         if number is not None:
             self._first = number if self._first is None else self._first
             self._last = number
             self._pass(number)
 
     def _pass(self, number: int) -> None:
-        """Set the position to an event id; an earlier position counts only for the same query."""
+        """Set the sink's position to an event id; a position of another query is replaced."""
         context = self.context
         ours = context.place_of in (None, context.query_ms)
         context.position = max(number, context.position or 0) if ours else number
         context.place_of = context.query_ms
 
     def _pass_finished(self) -> None:
-        """Set the position to the highest event id in the names of finished files."""
+        """Set the sink's position to the highest event id in the names of its finished files."""
         name = re.compile(re.escape(self._base.name) + r"-\d+-(\d+)\.(ndjson|parquet)")
         found = [name.fullmatch(each.name) for each in self._base.parent.iterdir()]
         if ids := [int(each[1]) for each in found if each]:
             self._pass(max(ids))
 
     def _done(self) -> Path:
-        """Return the path of the finished file that the part file becomes."""
+        """Return the path of the finished file into which the sink turns its part file."""
         name = f"{self._base.name}-{self._first or 0:012d}-{self._last or 0:012d}.{self.given['format']}"
         return self._base.with_name(name)
 
     def _finish(self) -> None:
-        """Turn the part file into a finished file, and start a new one; without an event id, do nothing."""
+        """Turn the part file into a finished file, and start a new part file; without ids do nothing."""
         if self._first is None:
             return
         ending, done = self.given["format"], self._done()
@@ -197,10 +199,10 @@ def _parquet() -> Any:
 
 
 def _write_parquet(part: Path, made: Path) -> None:
-    """Convert a part file to Parquet.
+    """Convert a file sink's part file of JSON lines to a Parquet file.
 
-    The columns are ``id``, ``event``, ``at``, ``version``, and as text the values of variables, ``boolean``,
-    ``quads`` and ``error``.
+    The Parquet columns are ``id``, ``event``, ``at``, ``version``, and as text the values of variables,
+    ``boolean``, ``quads`` and ``error``.
     """
     arrow = _parquet()
     rows: list[dict[str, Any]] = []

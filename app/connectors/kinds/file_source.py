@@ -29,19 +29,19 @@ _FORMATS = {
     ".nq": "application/n-quads",
 }
 _MOST_PUSHES = 16
-"""Maximum number of pushes between two listings of the folder."""
+"""Maximum number of pushes of a file source between two listings of its folder."""
 _LINES_OF_RDF = ("application/n-triples", "application/n-quads")
 
 
 class FileSource(Source):
     """A source that reads the complete lines of one growing file, or of all files that match a pattern.
 
-    Each line is a record; each line of N-Triples or N-Quads is an element. If the records of the stream have
-    an event time, each file is a partition: the source reads at most ``files`` files concurrently, and always
-    reads next from the file with the lowest event time. If the records have no event time, the source reads
-    one file after the other in the order of their names. A last line without a line end is read only if the
-    file is not the last file. The position of the source contains the name, inode, offset and fingerprints
-    of each file that is being read.
+    Each line of a followed file is a record; each line of N-Triples or N-Quads is an element. If the records
+    of the stream have an event time, each file is a partition: the source reads at most ``files`` files
+    concurrently, and always reads next from the file with the lowest event time. If the records have no event
+    time, the file source reads one file after the other in the order of their names. A last line without a
+    line end is read only in files that are not the last file of the pattern. The position of a file source
+    contains the name, inode, offset and fingerprints of each file that is being read.
     """
 
     members = (
@@ -75,7 +75,7 @@ class FileSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raise HttpError 403 for a path outside of ``folders``, InputError for a path of unknown format."""
+        """Raise HttpError 403 for a file outside of ``folders``, InputError for a file of unknown format."""
         require_below(given["path"], folders)
         if given["format"] is None and _format_of(given["path"]) is None:
             message = f"the name {given['path']} does not show the format of the file"
@@ -83,21 +83,23 @@ class FileSource(Source):
 
     def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
         super().__init__(given, context)
-        # Inode and size of the finished files at the last check; None before the first check.
+        # Inode and size of the completely read files at the last check for changes; None before the first
+        # check.
         self._left: dict[str, tuple[int, int]] | None = None
         # Already reported links that lead out of the allowed folders, with their targets, and already
         # reported unreadable files.
         self._outside: dict[str, str] = {}
         self._unreadable: set[str] = set()
         self._open = OpenFiles(self._tail)
-        # The rotated files of the last listing of the folder, and the files that are read from their ends.
+        # The rotated files of the last listing of the folder, and the files that the source reads from their
+        # ends.
         self._rotated: list[str] = []
         self._at_end: Collection[str] = ()
         # True if the stream has a separate event time for each file.
         self._partitioned = False
 
     def run(self) -> None:
-        """Read lines until the source is stopped."""
+        """Push the lines of the files into the stream until the source is stopped."""
         context, self._open = self.context, OpenFiles(self._tail)
         self._partitioned = False
         if context.position is not None:
@@ -128,7 +130,7 @@ class FileSource(Source):
         return [each for each in listed if each in known]
 
     def _is_inside(self, name: str) -> bool:
-        """Return False for a link out of the allowed folders, and store one dead letter for the link."""
+        """Return False for a link that leads out of the allowed folders, and store one dead letter for it."""
         try:
             require_below(name, self.context.folders)
         except HttpError as error:
@@ -152,7 +154,7 @@ class FileSource(Source):
             self._at_end = ()
 
     def _tail(self, name: str) -> FileTail:
-        """Return a new FileTail that follows a file."""
+        """Return a new FileTail, which follows a file name across rotations."""
         csv = self._type_of(name).startswith("text/csv")
         made = FileTail(
             name,
@@ -167,11 +169,11 @@ class FileSource(Source):
         return made
 
     def _report_unread(self, names: Sequence[str]) -> None:
-        """Store a dead letter for each finished file that has changed since the last check."""
+        """Store a dead letter for each completely read file that has changed since the last check."""
         done = self._open.done or ""
         now = {name: state_of(name) for name in names if name <= done and name not in self._open}
         before, self._left, ends = self._left, now, self._open.take_ends()
-        if before is None:  # only files finished by this run are known
+        if before is None:  # at the first check only files that this run finished are known
             before = {name: state for name, state in now.items() if name not in ends}
         for name, state in now.items():
             known = before.get(name, ends.get(name))
@@ -183,8 +185,10 @@ class FileSource(Source):
         """Report unreadable files; the source continues with other files if each file has its own event time.
 
         Raises:
-            ConnectorError: the files have no separate times, so that later files wait for the unreadable one.
-            ConnectorFailedError: as ConnectorError, but only a change of file or declaration helps.
+            ConnectorError: a file is unreadable, and files have no separate event times, so that later files
+                wait.
+            ConnectorFailedError: an unreadable file stops the source until the file or the declaration
+                changes.
         """
         wrong = [each for each in self._open if each.error is not None]
         errors = {each.tail.name: str(each.error) for each in wrong}
@@ -200,7 +204,7 @@ class FileSource(Source):
     # --- lines ----------------------------------------------------------------------------------
 
     def _read_some(self, names: Sequence[str]) -> bool:
-        """Push lines until the folder has to be listed again; return False if there were no lines."""
+        """Push lines of files until the folder has to be listed again; return False if no lines were new."""
         brought = False
         self._declare(names)  # the number of open files depends on whether the stream has partitions
         for _ in range(_MOST_PUSHES):
@@ -222,7 +226,7 @@ class FileSource(Source):
         return brought
 
     def _declare(self, names: Sequence[str]) -> Mapping[str, int | None]:
-        """Declare open and next files as partitions; return the highest event time of each file."""
+        """Declare open and next files as partitions of the stream; return the highest event time of each."""
         waiting = {shown(each.tail.name): each.unread for each in self._open if each.error is None}
         room = self.given["files"] - len(self._open)
         waiting |= dict.fromkeys(map(shown, self._open.waiting(names)[: max(0, room)]), True)
@@ -253,7 +257,7 @@ class FileSource(Source):
     # --- positions ------------------------------------------------------------------------------
 
     def _restore(self, position: str) -> None:
-        """Continue from a stored position; files that could not be opened have no fingerprints there."""
+        """Continue from a stored position, in which files that could not be opened have no fingerprints."""
         kept = json.loads(position)
         self._open.done = kept["done"]
         for name, inode, offset, *further in kept["files"]:
@@ -276,7 +280,7 @@ class FileSource(Source):
         return json.dumps({"done": self._open.done, "files": places}, separators=(",", ":"))
 
     def _keep_place(self) -> None:
-        """Store the position if files or offsets have changed although no line has entered the stream."""
+        """Store the source's position if files or offsets have changed, but no line entered the stream."""
         position, kept = self._position(), self.context.position
         if kept is None or _places(position) != _places(kept):
             self.context.push(b"", N_QUADS, position=position)
@@ -288,7 +292,7 @@ def _read_order(at: int | None) -> tuple[bool, int]:
 
 
 def _places(position: str) -> Any:
-    """Return the names, inodes and offsets of a position, without fingerprints."""
+    """Return the names, inodes and offsets of a file source's position, without fingerprints."""
     kept = json.loads(position)
     return kept["done"], [each[:3] for each in kept["files"]]
 

@@ -1,6 +1,6 @@
 """FileTail: follows one file name across rotations and returns each complete line once, starting at a mark.
 
-The states of a followed file:
+The states of a file that a FileTail follows:
 
     located   The named file or a rotated file has the content of the mark; the source reads on from the mark.
     rotated   Another file has the name: the rest of the old file is read, then files rotated later, then the
@@ -38,19 +38,19 @@ _CHUNK = 1 << 20
 _GRACE_S = 2.0
 """Seconds for which a rotated file is still read, because its writer may keep the file open for a moment."""
 _MOST_EARLIER = 5
-"""Maximum number of stored marks of rotated files, which identify compressed copies of these files."""
+"""Maximum number of stored marks of rotated files, by which the source recognises their compressed copies."""
 _MOST_LOOKS = 20
-"""Maximum number of listings of a folder per search, because rotations may rename listed files."""
+"""Maximum number of folder listings per search for a rotated file, because rotations rename files."""
 _COARSE_NS = 50_000_000
-"""Nanoseconds after a change in which a further change may leave the modification time the same."""
+"""Nanoseconds after a change of a file in which a further change may leave its modification time the same."""
 
 
 class ReplacedError(Exception):
-    """A file no longer has the content that was read; raised and caught only in file sources."""
+    """A followed file no longer has the content that was read; raised and caught only in file sources."""
 
 
 class Block(NamedTuple):
-    """Lines of a file: ``start`` is the offset of the bytes ``seen``, ``first`` that of the first line."""
+    """Lines of a followed file; ``start`` is the offset of the bytes ``seen``, ``first`` of the lines."""
 
     reader: TailReader
     lines: list[bytes]
@@ -61,7 +61,7 @@ class Block(NamedTuple):
     changed_ns: int
 
     def mark(self, number: int) -> FileMark:
-        """Return the mark of the position after the first ``number`` lines."""
+        """Return the file mark of the position after the first ``number`` lines of this block."""
         before = self.reader.mark
         end = self.first + sum(map(len, self.lines[:number]))
         place = end - self.start
@@ -72,7 +72,7 @@ class Block(NamedTuple):
 
 @dataclass(eq=False)
 class TailReader:
-    """An open file with the mark of its read bytes; a rotated file is read until the time ``until``."""
+    """An open file and the mark up to which it was read; a rotated file is read until the time ``until``."""
 
     file: OpenFile
     mark: FileMark
@@ -83,7 +83,7 @@ class TailReader:
     _header: bytes = b""
 
     def block(self, *, whole: bool = False) -> Block | None:
-        """Return the next complete lines or None; with ``whole``, a last line without a line end, too.
+        """Return the file's next complete lines or None; with ``whole``, also a last line without a line end.
 
         Raises:
             ReplacedError: the file no longer has the bytes that were read.
@@ -95,7 +95,7 @@ class TailReader:
             if state == self._idle:
                 return None
             if self.file.packed:
-                raise ReplacedError  # only a newly opened compressed file returns the new bytes
+                raise ReplacedError  # the compressed file has to be opened again to read bytes appended since
         mark, size = self.mark, _CHUNK
         header = self._header
         if self.header and (not header or not self.file.packed):
@@ -136,16 +136,16 @@ class TailReader:
 
 @dataclass(eq=False)
 class FileTail:
-    """A file name whose file is followed across rotations.
+    """A file name that a source follows across rotations, such as those of logrotate.
 
     Attributes:
-        name: the path.
-        mark: the mark of the current file; None before the first file.
-        earlier: the marks of files that were rotated earlier, oldest first.
+        name: the path of the followed file.
+        mark: the mark up to which the current file was read; None before a file was opened.
+        earlier: the marks up to which files that were rotated earlier were read, oldest file first.
         listed: names of files that the source follows separately, and that are not rotated forms of this
             file.
-        first: names of the rotated files to read before the file itself.
-        since_ns: rotated files changed at or after this time are also read before the file itself.
+        first: names of the rotated files to read before the followed file itself.
+        since_ns: rotated files changed at or after this time are also read before the followed file.
     """
 
     name: str
@@ -162,7 +162,8 @@ class FileTail:
     _reader: TailReader | None = None
     _leaving: list[TailReader] = field(default_factory=list)
     _restored: bool = False
-    # The current file in the order of rotated files (None if it is not rotated), and the later rotated files.
+    # The place of the file being read in the order of rotated files (None if it is not rotated), and the
+    # later rotated files.
     _place: Generation | None = None
     _rotated: list[Generation] = field(default_factory=list)
 
@@ -206,14 +207,14 @@ class FileTail:
         return bool(self._leaving)
 
     def rest(self) -> Block | None:
-        """Return the last line if it has no line end; None if there is no such line."""
+        """Return the current file's last line if it has no line end; None if there is no such line."""
         try:
             return None if self._reader is None else self._reader.block(whole=True)
         except ReplacedError:
             return None
 
     def passed(self, reader: TailReader, mark: FileMark) -> None:
-        """Record that the lines of a reader were processed up to a mark."""
+        """Record that the lines of a file have entered the stream up to a mark."""
         self.earlier = [mark if each == reader.mark else each for each in self.earlier]
         if reader is self._reader:
             self.mark = mark
@@ -235,7 +236,7 @@ class FileTail:
     # --- which file -----------------------------------------------------------------------------
 
     def _locate(self) -> TailReader | None:
-        """Open the file that has the content of the mark, or the next file if no file has that content."""
+        """Open the file whose content was read up to the stored mark, or else the file rotated next."""
         live, mark = self._open_live(), self.mark
         if mark is None:
             return self._begin(live)
@@ -261,11 +262,12 @@ class FileTail:
         return self._after(behind, live)
 
     def _find(self, mark: FileMark) -> tuple[OpenFile | None, Generation | None]:
-        """Return a rotated file with the content of a mark, or else a copy without any unread bytes."""
+        """Return a rotated file that was read up to a mark, or else a copy of it without unread bytes."""
         covered = None
         siblings = generations(self.name)
-        # Several files may begin with the same bytes, and a copy was changed after the last read: files
-        # changed after the last read are compared first, the oldest of them before the others.
+        # Several rotated files may begin with the same bytes, and a copy was changed after the last read:
+        # files changed after the last read are compared with the mark first, the oldest file before newer
+        # ones.
         later = [each for each in siblings if each.changed_ns >= mark.changed_ns]
         others = [each for each in reversed(siblings) if each.changed_ns < mark.changed_ns]
         same = [each for each in siblings if each.inode == mark.inode]
@@ -281,7 +283,7 @@ class FileTail:
         return None, covered
 
     def _begin(self, live: OpenFile | None) -> TailReader | None:
-        """Return a reader of the first file: the current file at its end, or the oldest file to read."""
+        """Return a reader of the first file to read: the current one at its end, or the oldest one."""
         if self.from_end and live is not None:
             end = live.last_line_end(self.longest)
             return self._reader_of(live, FileMark.in_file(live, end))
@@ -303,7 +305,7 @@ class FileTail:
         return None if live is None else self._reader_of(live, FileMark(live.inode))
 
     def _after(self, behind: Generation, live: OpenFile) -> TailReader:
-        """Return a reader of the oldest file rotated after ``behind``, or else of the current file."""
+        """Return a reader of the oldest file rotated after the file ``behind``, or of the current file."""
         fresh, looks = False, 0
         while self._rotated or not fresh:
             if not self._rotated:
@@ -316,7 +318,7 @@ class FileTail:
                 self._place = each
                 return self._reader_of(file, FileMark(file.inode))
             if (file is None or file.inode != each.inode) and looks < _MOST_LOOKS:
-                fresh, self._rotated = False, []  # a rotation renamed the file after the listing
+                fresh, self._rotated = False, []  # a rotation renamed the file after the folder was listed
             if file is not None:
                 file.close()
         self._place = None
@@ -339,7 +341,7 @@ class FileTail:
             return False
 
     def _leave(self, reader: TailReader) -> None:
-        """Start the grace period of a rotated file, and open the next file."""
+        """Start the grace period in which a rotated file is still read, and open the next file."""
         live = self._open_live()
         if live is None:
             return
@@ -350,7 +352,7 @@ class FileTail:
         self._reader = self._after(behind, live)
 
     def _find_earlier(self) -> None:
-        """Open files that were rotated before the start of the source, for the grace period."""
+        """Open files that were rotated before the source started, and read them for the grace period."""
         marks = {mark.inode: mark for mark in self.earlier if mark.offset}
         for each in generations(self.name) if marks else ():
             mark = marks.get(each.inode)
@@ -387,7 +389,7 @@ class FileTail:
 
 
 def lines_of(block: bytes) -> list[bytes]:
-    """Split bytes into lines; only LF ends a line."""
+    """Split the bytes of a file into lines with their ends; only LF ends a line."""
     lines = block.split(b"\n")
     last = lines.pop()
     return [line + b"\n" for line in lines] + ([last] if last else [])

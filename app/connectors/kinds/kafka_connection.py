@@ -18,10 +18,10 @@ from ..web import require_no_password, require_url, url_member
 
 PORTS = {"kafka": 9092}
 LOOK_S = 0.25
-"""Seconds between two checks of the stop signal."""
+"""Seconds between two checks whether the Kafka connector has to stop."""
 TIMEOUT_S = 10.0
 _ASK_S = 1.0
-"""Seconds to wait for an answer before the errors reported by librdkafka are checked."""
+"""Seconds to wait for an answer of a Kafka broker before the errors reported by librdkafka are checked."""
 
 Client: TypeAlias = "Consumer | Producer"
 
@@ -39,8 +39,10 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "isolation.level": ("read_committed", "read_uncommitted"),
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
 }
-"""The librdkafka properties that a declaration may set, with allowed values (empty: any value). Properties
-that name a file, a library or an address are not allowed."""
+"""The librdkafka properties that a declaration may set, with allowed values (empty: any value).
+
+A declaration may not set librdkafka properties that name a file, a library or an address.
+"""
 
 _FINAL = frozenset(
     (
@@ -56,7 +58,7 @@ _FINAL = frozenset(
         KafkaError.TOPIC_EXCEPTION,
     )
 )
-"""Kafka errors that stay until the declaration or the cluster is changed."""
+"""Kafka errors that end a connector, because they stay until its declaration or the cluster is changed."""
 
 
 def _options(value: Any, name: str) -> dict[str, str]:
@@ -103,7 +105,7 @@ _FORM = "kafka://host:port[,host:port]"
 
 
 def _addresses(url: str) -> list[str]:
-    """Return ``host:port`` of each broker in a URL."""
+    """Return ``host:port`` of each broker in the URL of a Kafka declaration."""
     require_no_password(url, _FORM)
     scheme, _, rest = url.partition("://")
     if scheme != "kafka" or not rest:
@@ -128,26 +130,26 @@ class BrokerErrors:
         self._newest: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """Store an error; librdkafka calls this method during a poll. Permanent errors are not replaced."""
+        """Store an error that librdkafka reports during a poll. Later errors replace no permanent error."""
         if self._newest is None or self._newest.code() not in _FINAL:
             self._newest = error
 
     @property
     def newest(self) -> KafkaError | None:
-        """Newest error that librdkafka reported since the last answer."""
+        """Newest error that librdkafka reported since a broker last answered; None without an error."""
         return self._newest
 
     def forget(self) -> None:
-        """Forget the error, because the brokers have answered since."""
+        """Forget the newest error of librdkafka, because a broker has answered since."""
         self._newest = None
 
     def raise_final(self, url: str) -> None:
-        """Raise ConnectorFailedError if the newest error is permanent."""
+        """Raise ConnectorFailedError if the newest error that librdkafka reported is permanent."""
         if self._newest is not None and self._newest.code() in _FINAL:
             raise error_of(url, self._newest)
 
     def error(self, url: str, error: KafkaError) -> ConnectorError:
-        """Return the connector error for a failed call; for a time-out, the newest reported error."""
+        """Return the error of a failed call of librdkafka; for a time-out, the newest error in callbacks."""
         vague = error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
         return error_of(url, self._newest if vague and self._newest is not None else error)
 
@@ -159,7 +161,7 @@ def error_of(url: str, error: KafkaError) -> ConnectorError:
 
 
 def ask(client: Client, troubles: BrokerErrors, url: str, topic: str) -> ClusterMetadata:
-    """Return the metadata of a topic, as soon as a broker answers.
+    """Return the cluster metadata of a Kafka topic, as soon as a broker answers.
 
     Raises:
         ConnectorError: librdkafka reported an error of the brokers, or no broker answered in time.
@@ -179,23 +181,23 @@ def ask(client: Client, troubles: BrokerErrors, url: str, topic: str) -> Cluster
 
 
 def configuration(given: Mapping[str, Any], name: str, troubles: BrokerErrors) -> dict[str, Any]:
-    """Return the librdkafka configuration for a declaration."""
+    """Return the librdkafka configuration for the declaration of a Kafka source or sink."""
     return {
         "client.id": f"quadrill-{name}",
         **given["options"],
         "bootstrap.servers": ",".join(_addresses(given["url"])),
         "error_cb": troubles,
         "socket.connection.setup.timeout.ms": round(TIMEOUT_S * 1000),
-        # librdkafka's messages reach the connector as errors.
+        # librdkafka's log is off, because the connector gets the errors in callbacks.
         "log_level": 0,
     }
 
 
 def require_advertised(metadata: ClusterMetadata, hosts: AllowedHosts) -> None:
-    """Check that all brokers in the cluster metadata are allowed, because librdkafka connects to them.
+    """Check that all brokers in the cluster metadata are allowed hosts, because librdkafka connects to them.
 
     Raises:
-        NetworkRefusedError: a broker is not allowed.
+        NetworkRefusedError: the host of a broker is not allowed.
     """
     for broker in metadata.brokers.values():
         host = broker.host or ""

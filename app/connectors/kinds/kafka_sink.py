@@ -48,11 +48,11 @@ class KafkaSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
+        """Check a Kafka sink's declaration; raises InputError or NetworkRefusedError for an invalid one."""
         check_brokers(given, hosts)
 
     def open(self) -> None:
-        """Make a producer, and check that a broker answers and that all brokers are allowed."""
+        """Make a Kafka producer, and check that a broker answers and that all brokers are allowed hosts."""
         given, context = self.given, self.context
         check_brokers(given, context.hosts)
         self._troubles = BrokerErrors()
@@ -68,14 +68,14 @@ class KafkaSink(Sink):
         require_advertised(ask(producer, self._troubles, given["url"], given["topic"]), context.hosts)
 
     def close(self) -> None:
-        """Drop undelivered records and the producer; the next producer delivers these events again."""
+        """Drop undelivered records and the Kafka producer; the next producer delivers these events again."""
         if self._producer is not None:
             self._producer.purge()
             self._producer.poll(0)
             self._producer = None
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Produce events, and wait until the brokers have acknowledged all of them.
+        """Produce a Kafka record per event, and wait until the brokers have acknowledged all records.
 
         Raises:
             ConnectorError: the brokers have not accepted an event.

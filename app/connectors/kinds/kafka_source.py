@@ -36,12 +36,12 @@ from .kafka_connection import (
 
 _LAG_EVERY_S = 1.0
 _ASK_EVERY_S = 5.0
-"""Maximum seconds between two checks for new partitions and recreated topics."""
+"""Maximum seconds between two checks for new partitions of Kafka topics and for recreated topics."""
 _IDS_S = 3.0
 _IDS = "@ids"
-"""The key of the topic ids in a position; no topic can have this name."""
+"""The key of the topic ids in a Kafka source's position; no Kafka topic can have this name."""
 Place: TypeAlias = "tuple[str, int]"
-"""A topic and the number of a partition."""
+"""The name of a Kafka topic and the number of a partition."""
 
 
 def _begin(value: Any, name: str) -> str | int:
@@ -63,7 +63,7 @@ def _begin(value: Any, name: str) -> str | int:
 class KafkaSource(Source):
     """A source that pushes each Kafka record together with the next offsets of all partitions.
 
-    The source reads all partitions without a consumer group, so each of several sources reads the whole
+    A Kafka source reads all partitions without a consumer group, so each of several sources reads the whole
     topic.
     """
 
@@ -87,18 +87,19 @@ class KafkaSource(Source):
 
     def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
         super().__init__(given, context)
-        # End offsets of partitions, kept across reconnects to count the lost records of a deleted topic.
+        # End offsets of Kafka partitions, kept across reconnects to count the lost records of a deleted
+        # topic.
         self._ends: dict[Place, int] = {}
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
+        """Check a Kafka source's declaration; raises InputError or NetworkRefusedError for an invalid one."""
         check_brokers(given, hosts)
         if not given["topic"]:
             raise InputError("topic names none", code="member")
 
     def run(self) -> None:
-        """Read records until the source is stopped."""
+        """Read Kafka records and push them into the stream until the source is stopped."""
         given, context = self.given, self.context
         check_brokers(given, context.hosts)
         self._troubles = BrokerErrors()
@@ -106,12 +107,13 @@ class KafkaSource(Source):
             {
                 "isolation.level": "read_committed",
                 **configuration(given, context.name, self._troubles),
-                # librdkafka requires a group id; the position comes from the journal and not from a consumer
-                # group.
+                # librdkafka requires a group id, although the source's position comes from the journal and
+                # not from a consumer group.
                 "group.id": f"quadrill-{context.name}",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
-                # librdkafka reports the end of a partition, which is after transaction markers.
+                # librdkafka reports the end of each partition, so that the source's position moves past
+                # transaction markers.
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "allow.auto.create.topics": False,
@@ -145,7 +147,7 @@ class KafkaSource(Source):
     # --- partitions -----------------------------------------------------------------------------
 
     def _assign(self) -> None:
-        """Start reading the partitions that are not assigned yet."""
+        """Start reading the Kafka partitions that the source does not read yet."""
         places = self._partitions()
         self._check_ids()
         new = [each for each in places if each not in self._assigned]
@@ -167,7 +169,7 @@ class KafkaSource(Source):
         self._declare()
 
     def _check_ids(self) -> None:
-        """Restart at the beginning of topics that were deleted and created again."""
+        """Start again at the beginning of Kafka topics that were deleted and created again."""
         if not self._has_ids:
             return
         topics = TopicCollection(list(dict.fromkeys(self.given["topic"])))
@@ -175,7 +177,7 @@ class KafkaSource(Source):
             try:
                 found = str(answer.result().topic_id)
             except KafkaException as error:
-                # A broker that does not know the request lets it time out.
+                # A Kafka broker that does not know requests for topic ids lets them time out.
                 self._has_ids = error.args[0].code() != KafkaError._TIMED_OUT
                 continue
             before = self._ids.get(topic)
@@ -186,7 +188,8 @@ class KafkaSource(Source):
     def _restart(self, topic: str) -> None:
         """Report lost records of a deleted topic, and read the new topic of that name from its start."""
         gone = [each for each in self._next if each[0] == topic]
-        # Read the watermarks before the loss is reported, because a broker may refuse them for a new topic.
+        # The source asks for the new topic's offsets before it reports the loss, because a broker may refuse
+        # them.
         begins = {each: self._watermarks(each)[0] for each in self._partitions() if each[0] == topic}
         for place in gone:
             end, offset = self._ends.pop(place, None), self._next.pop(place)
@@ -212,10 +215,10 @@ class KafkaSource(Source):
         self.context.push(b"", N_QUADS, position=self._text())
 
     def _partitions(self) -> list[Place]:
-        """Return the partitions of all topics of the source.
+        """Return the partitions of all Kafka topics of the source.
 
         Raises:
-            NetworkRefusedError: the cluster has a broker that is not allowed.
+            NetworkRefusedError: the Kafka cluster has a broker whose host is not allowed.
             ConnectorError: a topic does not exist.
         """
         found: list[Place] = []
@@ -231,7 +234,7 @@ class KafkaSource(Source):
         return found
 
     def _offset(self, place: Place, begin: str | int) -> int:
-        """Return the offset of the first record to read in a partition, according to ``begin``."""
+        """Return the offset of the first record to read in a Kafka partition, according to ``begin``."""
         low, high = self._watermarks(place)
         if begin == "earliest":
             return low
@@ -250,13 +253,13 @@ class KafkaSource(Source):
         return found
 
     def _declare(self) -> None:
-        """Declare the partitions to the stream; partitions with unread records delay its watermark."""
+        """Declare the Kafka partitions to the stream; partitions with unread records delay its watermark."""
         waiting = {each: self._ends.get(each, 0) > self._next[each] for each in sorted(self._assigned)}
         times = self.context.declare_partitions({_name(each): unread for each, unread in waiting.items()})
         self._partitioned = times is not None
 
     def _measure_lag(self) -> None:
-        """Update the lag: the known number of unread records at the brokers."""
+        """Update the source's lag, the number of unread records that the Kafka brokers are known to have."""
         for place in self._assigned:
             known = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             if known is not None and known[1] >= 0:
@@ -281,14 +284,15 @@ class KafkaSource(Source):
             if error is None:
                 good.append(record)
                 continue
-            # Push the earlier records first, because the position after an error is behind these records.
+            # The source first pushes the records before an error, because its position after the error is
+            # behind them.
             self._push_records(good)
             good = []
             self._handle_error(record, error)
         self._push_records(good)
 
     def _check_brokers(self) -> None:
-        """Show broker errors that librdkafka reports; raise permanent errors, and errors of all brokers."""
+        """Show Kafka broker errors in the source's state; raise permanent errors, or that all are down."""
         self._troubles.raise_final(self.given["url"])
         trouble, figures = self._troubles.newest, self.context.figures
         if trouble is not None and trouble.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -298,7 +302,7 @@ class KafkaSource(Source):
             figures.error = shown_message(error_of(self.given["url"], trouble).message)
 
     def _push_records(self, records: Sequence[Record]) -> None:
-        """Push records without errors, grouped by partition if the stream has partitions."""
+        """Push Kafka records without errors, grouped by partition if the stream has partitions."""
         if not self._partitioned:
             self._push(records, None)
             return
@@ -330,7 +334,8 @@ class KafkaSource(Source):
         if error.code() == KafkaError._PARTITION_EOF:
             place, end = _place_of(record), record.offset()
             if end is not None and self._next.get(place, end) < end:
-                # Only transaction markers, and records that cannot be read, are before the end.
+                # Between the source's position and the partition's end are only transaction markers and
+                # aborted records.
                 self._next[place] = end
                 self.context.push(b"", N_QUADS, position=self._text())
             return
@@ -339,7 +344,7 @@ class KafkaSource(Source):
         self._check_ids()
         place = _place_of(record)
         if place not in self._assigned:
-            return  # the partition belongs to a topic that was created again
+            return  # `_check_ids` has restarted the recreated topic of this partition
         gone, begin = self._next[place], self._watermarks(place)[0]
         number = max(0, begin - gone)
         loss = f"{number} records are gone" if number else "the log was cut before this offset"
@@ -357,7 +362,7 @@ class KafkaSource(Source):
         self._consumer.incremental_assign([TopicPartition(*place, begin)])
 
     def _text(self) -> str:
-        """Return the position as JSON: next offsets by topic and partition, and topic ids."""
+        """Return the source's position as JSON: next offsets by Kafka topic and partition, and topic ids."""
         by_topic: dict[str, dict[str, Any]] = {}
         for (topic, partition), offset in sorted(self._next.items()):
             by_topic.setdefault(topic, {})[str(partition)] = offset
@@ -381,7 +386,7 @@ def _place_of(record: Record) -> Place:
 
 
 def places_of(position: str | None) -> dict[Place, int]:
-    """Return the next offsets in a position, by partition."""
+    """Return the next offset to read of each Kafka partition in a source's position."""
     by_topic = {} if position is None else json.loads(position)
     return {
         (topic, int(partition)): offset
@@ -392,12 +397,12 @@ def places_of(position: str | None) -> dict[Place, int]:
 
 
 def ids_of(position: str | None) -> dict[str, str]:
-    """Return the topic ids in a position; empty if the position has no topic ids."""
+    """Return the Kafka topic ids in a source's position; empty if the position has no topic ids."""
     return {} if position is None else dict(json.loads(position).get(_IDS, {}))
 
 
 def _message_of(record: Record, body: bytes | str) -> Message:
-    """Return a record with its metadata as fields for a mapping."""
+    """Convert a Kafka record to a message with key, offset and other metadata as fields for a mapping."""
     key, (_, at) = record.key(), record.timestamp()
     fields: dict[str, Any] = {
         "_topic": record.topic(),

@@ -29,7 +29,7 @@ PORTS = {"mqtt": 1883, "mqtts": 8883}
 _KEEPALIVE_S = 30
 _TIMEOUT_S = 10.0
 _LOOK_S = 0.25
-"""Seconds between two checks of the stop signal."""
+"""Seconds between two checks whether the MQTT connector has to stop."""
 
 _FINAL = frozenset((129, 130, 132, 133, 134, 135, 138, 140, 143, 144, 154, 155, 157, 158, 161, 162))
 """Reason codes (MQTT 5, 2.4) of refusals that stay until the declaration or the broker is changed: wrong
@@ -162,10 +162,10 @@ class MqttConnection:
             client.on_message = lambda _client, _data, message: on_message(message)
 
     def open(self, sleep: Sleep) -> None:
-        """Connect to the broker.
+        """Connect to the MQTT broker.
 
         Raises:
-            ConnectorError: the broker is unreachable, or refuses the connection temporarily.
+            ConnectorError: the MQTT broker is unreachable, or refuses the connection temporarily.
             ConnectorFailedError: the broker refuses the connection permanently, or its certificate is not
                 trusted.
         """
@@ -196,16 +196,17 @@ class MqttConnection:
             raise self.refusal("refuses the connection", self._refused)
 
     def close(self) -> None:
-        """Disconnect from the broker; a persistent session stays."""
+        """Disconnect from the MQTT broker, which keeps a persistent session."""
         client = self.client
         client.disconnect()
         client.loop_stop()
-        # Without reference cycles Python frees the client at once, which closes its sockets.
+        # Without the reference cycles of its callbacks, Python frees the MQTT client at once, which closes
+        # its sockets.
         client.on_connect = client.on_disconnect = client.on_message = None
         client.on_subscribe = client.on_publish = None
 
     def check(self) -> None:
-        """Raise ConnectorError if the connection has ended, ConnectorFailedError after a permanent reason."""
+        """Raise ConnectorError if the MQTT connection has ended, ConnectorFailedError if permanently."""
         if self._lost is None:
             return
         reason = str(self._lost)
@@ -217,7 +218,7 @@ class MqttConnection:
         raise kind(f"<{self._url}> the connection ended: {reason}")
 
     def wait(self, done: threading.Event, sleep: Sleep, what: str) -> None:
-        """Wait for an answer of the broker; raise ConnectorError if no answer arrives in time."""
+        """Wait for an answer of the MQTT broker; raise ConnectorError if no answer arrives in time."""
         for _ in range(round(_TIMEOUT_S / _LOOK_S)):
             if done.wait(_LOOK_S):
                 return
@@ -226,7 +227,7 @@ class MqttConnection:
         raise ConnectorError(f"<{self._url}> {what}")
 
     def refusal(self, what: str, reason: ReasonCode, *, stays: bool = False) -> ConnectorError:
-        """Return the error for a refusal by the broker; ``stays`` makes the error permanent."""
+        """Return the error for a refusal by the MQTT broker; ``stays`` makes the error permanent."""
         hint = "Declare the member protocol as 3.1.1" if reason.value == 132 and self.is_v5 else None
         kind = ConnectorFailedError if stays or reason.value in _FINAL else ConnectorError
         return kind(f"<{self._url}> {what}: {reason}", hint=hint)

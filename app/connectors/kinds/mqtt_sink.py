@@ -47,11 +47,11 @@ class MqttSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
+        """Check an MQTT sink's declaration; raises InputError or NetworkRefusedError for an invalid one."""
         check_broker(given, hosts)
 
     def open(self) -> None:
-        """Connect to the broker."""
+        """Connect the sink to the MQTT broker."""
         check_broker(self.given, self.context.hosts)
         self._refused: dict[int, ReasonCode] = {}
         self._connection = connection = MqttConnection(self.given, f"quadrill-sink-{self.context.name}")
@@ -60,16 +60,16 @@ class MqttSink(Sink):
         connection.open(self.context.sleep)
 
     def close(self) -> None:
-        """Disconnect from the broker."""
+        """Disconnect the sink from the MQTT broker."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Publish events, and wait until the broker has acknowledged them; with QoS 0, until they are sent.
+        """Publish events, and wait until the MQTT broker has acknowledged them (with QoS 0: until sent).
 
         Raises:
-            ConnectorError: the broker does not answer, or refuses an event.
+            ConnectorError: the MQTT broker does not answer, or refuses an event.
         """
         connection = self._connection
         assert connection is not None

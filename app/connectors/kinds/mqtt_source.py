@@ -23,19 +23,19 @@ from .mqtt_connection import MEMBERS, MqttConnection, check_broker, topic_filter
 
 _LOOK_S = 0.25
 _FULL_S = 0.01
-"""Seconds between two checks for free room in the queue."""
+"""Seconds between two checks whether a full queue of MQTT messages has room again."""
 _WAITING_PUSHES = 4
-"""Maximum number of batches queued in memory; above it the connection is not read."""
+"""Maximum number of batches of MQTT messages in memory; the connection is not read while it is reached."""
 _MOST_UNACKNOWLEDGED = 65_535
 _MOST_TOPICS = 1_000
-"""Number of known topics from which no further topics are declared as partitions."""
+"""Number of MQTT topics after which no further topics are declared as partitions of the stream."""
 
 
 class MqttSource(Source):
     """A source that reads each MQTT message as one record, and acknowledges messages stored in the journal.
 
-    The position of the source is the list of topics in the broker's session. The source unsubscribes from
-    topics in this list that were removed from the declaration.
+    The position of an MQTT source is the list of topics in its session at the broker. An MQTT source
+    unsubscribes from topics of its session that were removed from its declaration.
     """
 
     members = (
@@ -58,13 +58,13 @@ class MqttSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
+        """Check an MQTT source's declaration; raises InputError or NetworkRefusedError for an invalid one."""
         check_broker(given, hosts)
         if not given["topic"]:
             raise InputError("topic names none", code="member")
 
     def run(self) -> None:
-        """Process messages until the connection ends."""
+        """Push MQTT messages into the stream until the connection ends."""
         given, context = self.given, self.context
         check_broker(given, context.hosts)
         self._topics: dict[str, bool] = {}
@@ -73,8 +73,8 @@ class MqttSource(Source):
         taking, ended = threading.Event(), threading.Event()
 
         def put(message: MQTTMessage) -> None:
-            # Before the answer to the subscription the queue is unlimited, because messages of the session
-            # may arrive before that answer.
+            # The queue is unlimited until the broker answers the subscription, because messages of an
+            # existing session may arrive before that answer.
             while taking.is_set() and waiting.qsize() >= most and not ended.wait(_FULL_S):
                 continue
             waiting.put(message)
@@ -116,7 +116,8 @@ class MqttSource(Source):
         connection.client.on_subscribe = subscribed
         qos = self.given["qos"]
         if connection.is_v5:
-            # An existing subscription of the session does not send retained messages again.
+            # With this option the broker does not send retained messages again for a subscription that its
+            # session has.
             options = SubscribeOptions(qos, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
             connection.client.subscribe([(each, options) for each in topics])
         else:
@@ -130,7 +131,7 @@ class MqttSource(Source):
             self.context.push(b"", N_QUADS, position=position)
 
     def _take(self, connection: MqttConnection, waiting: queue.Queue[MQTTMessage]) -> None:
-        """Push the queued messages, at most one batch, and acknowledge all pushed messages."""
+        """Push at most one batch of queued MQTT messages, and acknowledge them to the broker."""
         try:
             messages = [waiting.get(timeout=_LOOK_S)]
         except queue.Empty:
@@ -150,7 +151,7 @@ class MqttSource(Source):
             connection.client.ack(each.mid, each.qos)
 
     def _by_topic(self, messages: Sequence[MQTTMessage]) -> Iterable[tuple[str | None, list[MQTTMessage]]]:
-        """Group messages by topic if the stream has partitions; else return all messages as one group."""
+        """Group MQTT messages by topic if the stream has partitions; else return them as one group."""
         by_topic: dict[str | None, list[MQTTMessage]] = {}
         for each in messages:
             by_topic.setdefault(each.topic, []).append(each)

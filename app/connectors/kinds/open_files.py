@@ -1,8 +1,8 @@
-"""OpenFiles: the files that a file source reads concurrently, and the next lines of each file.
+"""OpenFiles: the files that a file source reads concurrently, and their next lines.
 
-A file source opens a limited number of files in the order of their names. When another file waits at this
-limit, the source finishes and closes the first file that was read to its end. All files with names up to the
-finished file are finished too, except files that are still open.
+A file source opens a limited number of files in the order of their names. When another file waits at the
+limit of open files, the source finishes and closes the first file that was read to its end. When a file is
+finished, all files with lower names count as finished too, except files that are still open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IN_ORDER_S, TOGETHER_S = 2.0, 60.0
 """Seconds without a change after which a last line without a line end is read: for files read in order, and
 for files read concurrently.
 
-The second time is longer because each file that is read concurrently may have a writer that buffers its
+The time for files read concurrently is longer because each of these files may have a writer that buffers its
 output and writes parts of lines.
 """
 _WAIT_S, _WAIT_TIMES = 1.0, 10
@@ -35,11 +35,11 @@ class FileCursor:
     """One open file, and its lines that were read from disk and have not yet entered the stream.
 
     Attributes:
-        tail: the FileTail that follows the file name.
+        tail: the FileTail that follows the file name across rotations.
         ended: True if the last check found no further line and no rotated file is still being read.
-        error: the error message of the last check; None if the file was readable.
-        failed: True if the error stays until the file or the declaration of the source changes.
-        state: inode and size of the file just before the last check.
+        error: why the file could not be read at the last check; None if it was readable.
+        failed: True if the file stays unreadable until it or the declaration of the source changes.
+        state: inode and size of the file just before the last check for new lines.
     """
 
     tail: FileTail
@@ -62,7 +62,7 @@ class FileCursor:
         return b"" if self._block is None else self._block.header
 
     def read_next(self, grace_s: float, *, last: bool) -> None:
-        """Read the next lines if no lines wait; with ``last``, a last line without a line end is not read."""
+        """Read the file's next lines if none wait; with ``last``, skip a last line without a line end."""
         name, began = self.tail.name, time.monotonic()
         state = state_of(name)
         if self._block is not None or (
@@ -81,7 +81,7 @@ class FileCursor:
                     self._block = rest
                     self.ended = rest is None and self.tail.mark is not None and not self.tail.leaves
         except FileNotFoundError:
-            self.ended = False  # a rotation renamed the file between two checks
+            self.ended = False  # a rotation has renamed the file, and its name is free
         except READ_ERRORS as error:
             self._fail(f"{shown(name)} cannot be read: {error}", began)
         except ConnectorFailedError as error:
@@ -93,11 +93,11 @@ class FileCursor:
         self._again = now + max(_WAIT_S, _WAIT_TIMES * (now - began))
 
     def lines(self, most: int) -> list[bytes]:
-        """Return the next waiting lines, at most ``most``."""
+        """Return at most ``most`` of the file's lines that wait to enter the stream."""
         return [] if self._block is None else self._block.lines[self._taken : self._taken + most]
 
     def marks(self, number: int) -> tuple[FileMark | None, list[FileMark]]:
-        """Return the marks of the file and of rotated files after the next ``number`` waiting lines."""
+        """Return the marks of the file and its rotated files as of after the next ``number`` lines."""
         if self._block is None or not number:
             return self.tail.mark, self.tail.earlier
         return self.tail.marks(self._block.reader, self._block.mark(self._taken + number))
@@ -115,7 +115,7 @@ class OpenFiles:
     """The open files of a file source, by name.
 
     Attributes:
-        done: files with names up to this name are finished, except open files; None before the first
+        done: files with names up to this name were read completely, except open files; None before the first
             finished file.
         grace_s: seconds without a change after which a last line without a line end is read.
     """
@@ -125,7 +125,7 @@ class OpenFiles:
         self._files: dict[str, FileCursor] = {}
         self.done: str | None = None
         self.grace_s = IN_ORDER_S
-        # Inode and size of finished files at the time when the source finished reading the files.
+        # Inode and size of each file at the time when the source finished reading it.
         self._ends: dict[str, tuple[int, int]] = {}
 
     def __iter__(self) -> Iterator[FileCursor]:
@@ -153,10 +153,11 @@ class OpenFiles:
         return [name for name in names[first:] if name not in self]
 
     def open_next(self, names: Sequence[str], most: int) -> bool:
-        """Open waiting files up to ``most``, and close files read to their ends; True if one was opened."""
+        """Open unread files up to ``most``, and close files read to their ends; return True if any opened."""
         began = False
         for each in list(self):
-            if each.tail.mark is None and each.tail.name not in names:  # an unread file was removed
+            # an unread file was removed from the folder
+            if each.tail.mark is None and each.tail.name not in names:
                 self._files.pop(each.tail.name).tail.close()
         for name in self.waiting(names):
             if len(self) >= most and not self._finish_one(name):
@@ -166,13 +167,14 @@ class OpenFiles:
         while len(self) > most and self._finish_one(max(self._files)):
             pass
         if len(self) >= most:
-            # Files with names before the names of all open files are never opened, so they are finished.
+            # Unread files with names before those of all open files are never opened, so they count as
+            # finished.
             before = [name for name in self.waiting(names) if name < min(self._files)]
             self.done = max([*before, *filter(None, [self.done])], default=None)
         return began
 
     def read_next(self, names: Sequence[str], outside: Collection[str]) -> None:
-        """Read the next lines of all open files, except forbidden links in ``outside``."""
+        """Read the next lines of all open files, except the links in ``outside`` to forbidden folders."""
         last, known = max([*names[-1:], *self._files], default=""), {*names, *self._files}
         for each in self:
             if each.tail.name not in outside:
@@ -185,7 +187,7 @@ class OpenFiles:
         return ends
 
     def close(self) -> None:
-        """Close all open files."""
+        """Close all files that the file source has open."""
         for each in self:
             each.tail.close()
 
@@ -203,11 +205,11 @@ class OpenFiles:
             file.tail.mark, file.tail.earlier = tail.mark, tail.earlier
 
     def _finish_one(self, behind: str) -> bool:
-        """Finish the first file with a name before ``behind`` that was read to its end; False if none."""
+        """Close the first file before ``behind`` that was read to its end; return False if none was."""
         for each in self:
             name = each.tail.name
             if each.ended and name < behind:
-                self._read_next_of(each, last=False)  # read lines that were written since the last check
+                self._read_next_of(each, last=False)  # read lines that a writer appended since the last check
             if each.ended and name < behind:
                 self._ends[name] = each.state
                 self.done = max(name, self.done or name)
@@ -217,7 +219,7 @@ class OpenFiles:
 
 
 def state_of(name: str) -> tuple[int, int]:
-    """Return inode and size of a file; zeros if the file does not exist."""
+    """Return inode number and size of a file; zeros if the file does not exist."""
     with suppress(OSError):
         found = os.stat(name)
         return found.st_ino, found.st_size

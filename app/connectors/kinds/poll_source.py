@@ -21,9 +21,10 @@ _ACCEPT = "application/x-ndjson, application/json, text/turtle;q=0.9, applicatio
 
 
 class PollSource(Source):
-    """A source that pushes each answer whose content has changed.
+    """A source that polls a URL, and pushes each answer whose content has changed.
 
-    The position consists of the ETag, the Last-Modified time and the digest of the answer.
+    The position of a poll source consists of the ETag, the Last-Modified time and the digest of the last
+    answer.
     """
 
     members = (
@@ -43,11 +44,11 @@ class PollSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
+        """Check a poll source's declaration; raises InputError or NetworkRefusedError for an invalid one."""
         require_url(given["url"], hosts)
 
     def run(self) -> None:
-        """Poll the URL until stopped."""
+        """Poll the URL until the source is stopped."""
         given, context = self.given, self.context
         client = RemoteClient(
             context.hosts,
@@ -66,7 +67,8 @@ class PollSource(Source):
                     headers=headers,
                 )
             except FetchRefusedError as error:
-                # Status 404 is temporary, because the document may be created later.
+                # HTTP status 404 counts as a temporary failure, because the polled document may be created
+                # later.
                 if error.answered in FINAL - {404}:
                     raise ConnectorFailedError(error.message) from error
                 raise

@@ -24,7 +24,7 @@ N_QUADS = "application/n-quads"
 
 
 class SseSource(Source):
-    """A source that pushes events in order, and resumes after the last event that entered the stream.
+    """A source that pushes Server-Sent Events in order, and resumes after the last event that entered.
 
     The member ``format`` determines the records of an event: its data as one JSON record, each row of SPARQL
     results in JSON (with the member ``at``), or the ``quads`` of a feed with their event time.
@@ -44,14 +44,14 @@ class SseSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
+        """Check an SSE source's declaration; raises InputError or NetworkRefusedError for an invalid one."""
         require_url(given["url"], hosts)
 
     _before: str | None = None
-    """The id of the event before the one being processed."""
+    """The id of the Server-Sent Event before the one being processed."""
 
     def run(self) -> None:
-        """Push events until the connection ends."""
+        """Push the data of Server-Sent Events into the stream until the connection ends."""
         given, context = self.given, self.context
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers_of(given)}
         position = context.position or given["from"]
@@ -88,7 +88,7 @@ class SseSource(Source):
             self.context.sleep(0)
 
     def _take(self, events: Sequence[ServerEvent]) -> None:
-        """Push events in batches; all rows of one event are in the same batch."""
+        """Push the records of Server-Sent Events in batches; all rows of one event are in the same batch."""
         context, wanted = self.context, self.given["events"]
         asked = (self.given["format"] or JSON).partition(";")[0].strip()
         media_type = JSON if asked == RESULTS else asked
@@ -104,7 +104,7 @@ class SseSource(Source):
             if messages and len(messages) + len(found) > self.given["batch"]:
                 context.push_messages(messages, media_type)
                 messages = []
-            # The position moves past an event only after all of its rows.
+            # The source's position moves past an event only after all of the event's rows.
             messages += ((each, self._before) for each in found[:-1])
             messages += ((each, event.id) for each in found[-1:])
             self._before = event.id
@@ -112,7 +112,7 @@ class SseSource(Source):
 
 
 def _messages_of(event: ServerEvent, asked: str) -> list[Message]:
-    """Return the records of an event.
+    """Return the records that the data of a Server-Sent Event contains.
 
     Raises: ValueError, KeyError, TypeError, AttributeError: the data does not have the format ``asked``.
     """

@@ -1,4 +1,4 @@
-"""Sink that posts events to a URL."""
+"""Webhook sink: posts events of a query to a URL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_ANSWER_BYTES = 64 << 10
 
 
 class WebhookSink(Sink):
-    """A sink that posts each event in one request, or all pending events as an array in one request."""
+    """A webhook sink, which posts each event in one request, or all pending events as an array in one."""
 
     members = (
         url_member("the URL that receives the events"),
@@ -56,21 +56,21 @@ class WebhookSink(Sink):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
+        """Check a webhook sink's declaration; raises InputError or NetworkRefusedError for an invalid one."""
         require_url(given["url"], hosts)
 
     def open(self) -> None:
-        """Check the URL; connections are opened by the first request."""
+        """Check the webhook's URL; the first request opens the connection."""
         require_url(self.given["url"], self.context.hosts)
         self._exchanges = Exchanges(self.context.stopping.is_set)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections to the webhook's receiver."""
         if self._exchanges is not None:
             self._exchanges.close()
 
     def deliver(self, events: Sequence[StoredEvent]) -> None:
-        """Post events one by one or together."""
+        """Post events to the webhook, one per request or all as one array."""
         if self.given["array"]:
             self._post(events)
             return
@@ -93,7 +93,8 @@ class WebhookSink(Sink):
         url, answer, seconds = self.given["url"], None, self.given["timeout"] / 1000
         try:
             with self._exchanges.exchange("POST", url, seconds, headers=headers, content=body) as answer:
-                # Only the status matters; a short body is read so that the connection can be reused.
+                # Only the status of the webhook's answer matters; a short body is read so that the connection
+                # can be reused.
                 with suppress(httpx.HTTPError, ExchangeStoppedError):
                     drain(answer, _MOST_ANSWER_BYTES)
         except ExchangeStoppedError:
@@ -129,7 +130,7 @@ class WebhookSink(Sink):
             self.context.refuse(event, shown_message(why))
 
     def _request(self, events: Sequence[StoredEvent]) -> tuple[bytes, dict[str, str]]:
-        """Return the body and the headers of the request for some events."""
+        """Return the body and the headers of the request that posts some events to a webhook."""
         given, array = self.given, self.given["array"]
         if given["style"] == "cloudevents":
             source = f"/queries/{given['query']}"

@@ -33,13 +33,13 @@ class WebhookSource(Source):
         """Accept any declaration, because no values can contradict each other."""
 
     def run(self) -> None:
-        """Wait until stopped, because posted bodies arrive through `receive`."""
+        """Wait until the source is stopped; posted bodies arrive through `receive`."""
         self.context.connected()
         while True:
             self.context.sleep(3600)
 
     def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        """Push the body of one request.
+        """Push the body of one webhook request into the stream.
 
         Raises: HttpError 401 without the right signature; the errors of `SourceContext.push_or_raise`.
         """

@@ -22,12 +22,12 @@ from ..web import FINAL, HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_m
 
 PORTS = {"ws": 80, "wss": 443}
 _LOOK_S = 0.5
-"""Seconds between two checks of the stop signal."""
+"""Seconds between two checks whether the WebSocket source has to stop."""
 _POLICY = 1008
 _BATCH_BYTES = 4 << 20
-"""Bytes of messages after which a batch is full; the last message may exceed this bound."""
+"""Bytes of WebSocket messages after which a batch is full; the last message may exceed this bound."""
 _MOST_RECEIVED = 4
-"""Maximum number of frames that the library buffers; above it TCP blocks the sender."""
+"""Maximum number of WebSocket frames that the library buffers; above it TCP blocks the sender."""
 
 
 class WebSocketSource(Source):
@@ -52,11 +52,11 @@ class WebSocketSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Check a declaration; raises InputError or NetworkRefusedError for an invalid one."""
+        """Check the declaration of a WebSocket source; raises InputError or NetworkRefusedError."""
         require_url(given["url"], hosts, PORTS)
 
     def run(self) -> None:
-        """Receive messages until the connection ends."""
+        """Push WebSocket messages into the stream until the connection ends."""
         given, url = self.given, self.given["url"]
         headers = headers_of(given)
         agent = headers.pop("User-Agent")
@@ -64,7 +64,8 @@ class WebSocketSource(Source):
         timeout = given["timeout"] / 1000
         address = urlsplit(url)
         try:
-            # The library does not connect by itself, so that no redirect leads to a host that is not allowed.
+            # The source connects instead of the WebSocket library, so that no redirect leads to a host that
+            # is not allowed.
             assert address.hostname is not None
             until = time.monotonic() + timeout
             sock = connect_by(
@@ -98,7 +99,7 @@ class WebSocketSource(Source):
             raise ConnectorError(f"<{url}> cannot be reached: {error or type(error).__name__}") from error
 
     def _waiting(self, connection: ClientConnection) -> list[bytes]:
-        """Wait for a message; return it and the messages already received after it, up to `_BATCH_BYTES`."""
+        """Wait for a WebSocket message; return it and those already received, up to `_BATCH_BYTES`."""
         found: list[bytes] = []
         size = 0
         while len(found) < self.given["batch"] and size < _BATCH_BYTES:

@@ -1,6 +1,7 @@
 """Flights and weather of one real week in New York as data classes, and the demo's query texts.
 
-NOTE.txt names the source of the data and the changes to it. All times are milliseconds since 1970, in UTC.
+NOTE.txt names the origin of the demo's data and the changes to the data. All times in the demo's data classes
+are milliseconds since 1970, in UTC.
 """
 
 from __future__ import annotations
@@ -61,18 +62,18 @@ class WeatherReport:
     readings: dict[str, Decimal]
 
     def moved(self, by_ms: int) -> WeatherReport:
-        """Return the report with its time increased by ``by_ms``."""
+        """Return the weather report with its time increased by ``by_ms``."""
         return replace(self, at_ms=self.at_ms + by_ms)
 
 
 def departures() -> list[Departure]:
-    """Return all departures in the order of their actual time, without cancelled flights."""
+    """Return all departures of the demo's week by their actual time, without cancelled flights."""
     left = [_departure(row) for row in table("flights") if row["dep_time"] != "NA"]
     return sorted(left, key=lambda flight: flight.departed_ms)
 
 
 def weather() -> list[WeatherReport]:
-    """Return all weather reports in the order of their times."""
+    """Return all weather reports of the demo's week in the order of their times."""
     return sorted((_report(row) for row in table("weather")), key=lambda report: report.at_ms)
 
 
@@ -83,7 +84,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def text_of(file_name: str) -> str:
-    """Return the content of a text file of this package."""
+    """Return the content of a text file in the package of the demo's data."""
     return files(__name__).joinpath(file_name).read_text("utf-8")
 
 

@@ -40,7 +40,7 @@ PROPERTIES = {
 
 
 def static_graphs() -> dict[str, tuple[str, bytes]]:
-    """Return the static graphs by IRI, each as media type and serialised triples."""
+    """Return the demo's static graphs by IRI, each as media type and serialised triples."""
     return {
         BASE + "graph/airports": ("application/n-triples", _triples(_airports())),
         BASE + "graph/airlines": ("application/n-triples", _triples(_airlines())),
@@ -138,7 +138,7 @@ def _line(at_ms: int, triples: Iterable[Triple]) -> str:
 
 def _triples(triples: Iterable[Triple]) -> bytes:
     text = serialize(triples, format=RdfFormat.N_TRIPLES)
-    assert text is not None  # serialize returns None only if it gets an output file
+    assert text is not None  # pyoxigraph's `serialize` returns None only if it gets an output file
     return text
 
 

@@ -14,7 +14,10 @@ from ..context import Context, LanguageLimits, check_size
 from ..parser import parse, parse_syntax
 
 _DIALECT: Dialect = "cqels"
-"""The dialect of mappings: its templates may have GRAPH blocks. `_check` rejects its streams and windows."""
+"""The dialect of a mapping's CONSTRUCT text: its templates may have GRAPH blocks.
+
+The function `_check` rejects streams and windows in a mapping's CONSTRUCT.
+"""
 _HINT = "The WHERE of a mapping holds BIND, FILTER, VALUES, OPTIONAL and UNION; fields are variables already."
 _REFUSED: dict[type, str] = {
     s.MinusGroup: "MINUS",
@@ -31,9 +34,9 @@ _NO_FUNCTIONS = {
 
 
 class Construct(NamedTuple):
-    """A mapping's pattern and template.
+    """The pattern and the template of a mapping's CONSTRUCT text.
 
-    ``bound`` holds the variables set by BIND, which are no record fields.
+    ``bound`` holds the variables that BIND sets and that are therefore no fields of a record.
     """
 
     pattern: Algebra
@@ -45,8 +48,10 @@ def read_construct(text: str, base_iri: str) -> Construct:
     """Parse a mapping's CONSTRUCT text into algebra.
 
     Raises:
-        QueryTextError: the text is wrong or has a clause that mappings reject; has line, column and hint.
-        UnsupportedError: the text is correct SPARQL but uses a construct that this server does not implement.
+        QueryTextError: the CONSTRUCT text is wrong or has a clause that mappings reject; has line, column and
+        hint.
+        UnsupportedError: the CONSTRUCT text is correct SPARQL but uses a construct that this server does not
+        implement.
     """
     context = Context(text, _DIALECT, base_iri, {}, LanguageLimits())
     check_size(context)

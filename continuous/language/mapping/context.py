@@ -1,8 +1,8 @@
 """JSON-LD contexts of mappings, read when a stream is declared.
 
-Only the features that records need are implemented: prefixes, ``@vocab``, ``@base``, ``@language``, aliases
-of keywords, coercion to types and IRIs, ``@container`` of lists, sets and languages, ``@reverse``. Every
-other keyword is rejected by name, and a remote context is never fetched.
+Only the features of JSON-LD contexts that records need are implemented: prefixes, ``@vocab``, ``@base``,
+``@language``, aliases of keywords, coercion to types and IRIs, ``@container`` of lists, sets and languages,
+``@reverse``. Every other JSON-LD keyword is rejected by name, and a remote context is never fetched.
 Source: https://www.w3.org/TR/json-ld11-api/#context-processing-algorithm
 """
 
@@ -21,9 +21,9 @@ from ...expressions.oxigraph import ask_with_base
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _KEYWORD = re.compile(r"@[A-Za-z]+\Z")
 _ALIASES = frozenset({"@id", "@type", "@value", "@language", "@list", "@set", "@reverse"})
-"""The keywords that a record may use as keys, directly or through an alias."""
+"""The JSON-LD keywords that a record may use as keys, directly or through an alias."""
 _REFUSED = frozenset({"@graph", "@included", "@nest", "@context", "@direction", "@json", "@annotation"})
-"""Keywords that are rejected because they change a record's meaning; `@index` adds no statements."""
+"""JSON-LD keywords that are rejected because they change a record's meaning; `@index` adds no statements."""
 _CONTEXT_MEMBERS = frozenset({"@vocab", "@base", "@language", "@version", "@protected"})
 _TERM_MEMBERS = frozenset({"@id", "@type", "@language", "@container", "@reverse", "@prefix", "@protected"})
 _CONTAINERS = frozenset({"@list", "@set", "@language"})
@@ -32,9 +32,10 @@ _UNSET = object()
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The meaning of a key in a context: a keyword or an IRI, and the conversion of the key's values.
+    """The meaning of a record's key in a JSON-LD context: a keyword or IRI, and a conversion of values.
 
-    ``iri`` None means that the key is ignored. ``coercion`` is ``@id``, ``@vocab`` or the IRI of a datatype.
+    If ``iri`` is None, the JSON-LD context ignores the key. ``coercion`` is ``@id``, ``@vocab`` or the IRI of
+    a datatype, to which the values of a key are converted.
     """
 
     iri: str | None
@@ -47,7 +48,10 @@ class Term:
 
 @dataclass
 class JsonLdContext:
-    """A JSON-LD context. `term` returns the meaning of a record's key, `expand` the IRI of a text."""
+    """A JSON-LD context, compiled for the conversion of records.
+
+    The method `term` returns the meaning of a record's key, and `expand` the IRI of a text.
+    """
 
     base_iri: str | None
     vocab: str | None = None
@@ -55,7 +59,7 @@ class JsonLdContext:
     terms: dict[str, Term | None] = field(default_factory=dict)
 
     def term(self, name: str) -> Term | None:
-        """Return the meaning of a record's key; None if the key is ignored."""
+        """Return the meaning of a record's key; None if the context ignores the key."""
         if name in self.terms:
             return self.terms[name]
         if name.startswith("@"):
@@ -64,9 +68,10 @@ class JsonLdContext:
         return None if iri is None or not _ABSOLUTE.match(iri) else Term(iri, language=self.language)
 
     def expand(self, value: str, *, vocab: bool = False, document: bool = False) -> str | None:
-        """Expand a text to an IRI, blank node or keyword; return the text itself if no rule applies.
+        """Expand a text to an IRI, blank node or keyword.
 
-        Returns None if the context maps the text to null, or the text has the form of an unknown keyword.
+        Returns the text itself if no rule of the JSON-LD context applies. Returns None if the context maps
+        the text to null, or the text has the form of an unknown keyword.
         """
         known = self.terms.get(value, _UNSET) if vocab else _UNSET
         if isinstance(known, Term):
@@ -91,7 +96,7 @@ class JsonLdContext:
 
 
 def read_context(context: Any, base_iri: str) -> JsonLdContext:
-    """Read a JSON context: an object, or an array of objects of which later ones take precedence.
+    """Read a JSON-LD context: an object, or an array of objects of which later ones take precedence.
 
     Raises:
         InputError: the context is wrong or has an unsupported keyword, which the message names.
@@ -129,7 +134,7 @@ def _read_part(made: JsonLdContext, part: dict[str, Any]) -> None:
 
 
 def _define(made: JsonLdContext, name: str, pending: dict[str, Any], defined: dict[str, bool]) -> None:
-    """Define a term; terms that serve as prefixes of its IRIs are defined before it."""
+    """Define a term of a context; terms that are prefixes of its IRIs are defined before it."""
     if name in defined:
         if not defined[name]:
             raise InputError(f"the term {name} of the context is defined by itself")

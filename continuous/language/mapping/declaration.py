@@ -19,9 +19,10 @@ _HINT = 'Write {"format": "json", "construct": "CONSTRUCT { … } WHERE { … }"
 class MappingDeclaration:
     """A declared mapping; exactly one of ``construct`` and ``jsonld`` (JSON text of a context) is set.
 
-    ``format`` None accepts JSON and CSV. ``time`` is the field that holds the event time; without ``time``,
-    an element gets its time of arrival. ``time_format`` None means integer milliseconds or an xsd:dateTime.
-    ``header`` is True if the first line of a CSV body has the column names.
+    If ``format`` is None, the mapping accepts JSON and CSV. ``time`` is the record's field with the event
+    time; without ``time``, an element gets its time of arrival. If ``time_format`` is None, the time field
+    has integer milliseconds or an xsd:dateTime. ``header`` is True if the first line of a CSV body has the
+    column names.
     """
 
     format: Format | None = None
@@ -36,7 +37,7 @@ class MappingDeclaration:
         return json.dumps(self.members(), ensure_ascii=False, sort_keys=True)
 
     def members(self) -> dict[str, Any]:
-        """Return the declared members as a JSON object, without members that have their default value."""
+        """Return the mapping's declared members as a JSON object, without members with default values."""
         found: dict[str, Any] = {"format": self.format, "construct": self.construct}
         found["jsonld"] = None if self.jsonld is None else json.loads(self.jsonld)
         found |= {"time": self.time, "time_format": self.time_format}

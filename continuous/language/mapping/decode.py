@@ -1,6 +1,6 @@
-"""Decoding of pushed records: the mapping turns each record into elements.
+"""Decoding of pushed records: the stream's mapping turns each record into elements.
 
-Records without triples are skipped.
+Records for which the mapping gives no triples are skipped.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def of_records(records: Iterable[PushRecord], mapping: RecordMapping, options: D
 
 
 def sample(decoded: DecodedPush, stream: str) -> str:
-    """Return the decoded elements as N-Quads; elements share no blank nodes."""
+    """Return the elements decoded from records as N-Quads; elements share no blank nodes."""
     return "".join(
         lines_of(relabel_blank_nodes(each.statements, stream, number) if each.blank else each.statements)
         for number, each in enumerate(decoded.elements, start=1)

@@ -1,10 +1,11 @@
-"""The fields of a record as values of variables.
+"""Reads the fields of a record as values of a mapping's variables.
 
     {"sensor": "a", "value": {"c": 21.5}}    ?sensor "a", ?value_c 21.5: names of nested fields are joined
     {"id": 1, "tag": ["x", "y"]}             two solutions; several arrays give their product
 
-Fields that the mapping does not use are ignored. The meaning of each key is cached. Most records of a stream
-have the same keys, so a function is generated for each tuple of keys that reads records without arrays.
+Fields of a record that the mapping does not use are ignored. The meaning of each key of records is cached.
+Most records of a stream have the same keys, so a function is generated for each tuple of keys that reads
+records without arrays.
 
     def row(record):
         a1 = record["value"]
@@ -29,27 +30,27 @@ from ...expressions.values import INTEGER_LIMIT, XSD, Maybe
 from .limits import CELL_BYTES, ROW_BYTES
 
 Row: TypeAlias = Sequence[Maybe]
-"""One value for each variable that a mapping uses, in the order of the variables."""
+"""A row of field values: one value for each variable that a mapping uses, in the order of the variables."""
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 _INTEGER = NamedNode(f"{XSD}integer")
 _IS_ONE = (
     "((kind := type({0})) is str or kind is float or (-{1} <= {0} < {1} if kind is int else is_one(kind)))"
 )
-"""Source text of a test that a local holds a JSON value which needs no conversion."""
+"""Source text of a test that a local variable has a JSON value which needs no conversion."""
 _Reader: TypeAlias = Callable[[Mapping[str, Any]], Row | None]
 _MOST_KEYS = 10_000
 _MOST_READERS = 100
 _LONG = 1_000
-"""Characters of keys from which the meaning of keys is not cached: names of fields are usually short."""
+"""Length in characters from which a key's meaning is not cached; names of fields are usually short."""
 
 
 def variable_name(field: str) -> str:
-    """Return the name of the variable for a field: characters other than letters and digits become ``_``."""
+    """Return the variable name for a record's field: characters but letters and digits become ``_``."""
     return _OTHER.sub("_", field)
 
 
 class _FieldStep:
-    """The meaning of a key within its object: the key's column and the meanings of nested keys."""
+    """The meaning of a key within a JSON object: the key's column, and the meanings of nested keys."""
 
     __slots__ = ("below", "column", "name")
 
@@ -65,11 +66,11 @@ class FieldReader:
     def __init__(
         self, names: Sequence[str], *, most_solutions: int = 10_000, most_bytes: int = 16 << 20
     ) -> None:
-        """Create a reader for the variables ``names``, which are the columns of its rows."""
+        """Create a reader of record fields for the variables ``names``, which are the columns of its rows."""
         self._columns = {name: column for column, name in enumerate(names)}
         self._empty: list[Maybe] = [None] * len(names)
         self._beginnings = {name[:end] for name in names for end, sign in enumerate(name) if sign == "_"}
-        # Each row of a record has a cell for every variable, so memory grows with rows times variables.
+        # A row of a record's fields has a cell for every variable, so memory grows with rows times variables.
         self._most_rows = max(1, most_bytes // (ROW_BYTES + CELL_BYTES * len(names)))
         self._most_bytes = most_bytes
         self._root = _FieldStep("", None)
@@ -78,7 +79,7 @@ class FieldReader:
         self._most = most_solutions
 
     def rows(self, record: Mapping[str, Any]) -> list[Row]:
-        """Return the solutions of a record as rows.
+        """Return the rows of field values of a record, several if the record has arrays.
 
         Raises:
             InputError: two fields of the record have the same variable.
@@ -92,15 +93,15 @@ class FieldReader:
         return self._solutions(record, self._root) if row is None else [row]
 
     def _reader(self, record: Mapping[str, Any]) -> _Reader | None:
-        """Generate a function for records with the keys of ``record``.
+        """Generate a function that reads records with the keys of ``record``.
 
-        Returns None if records with these keys need `_solutions`.
+        Returns None if records with these keys must be read field by field (`_solutions`).
         """
         parts: list[tuple[_FieldStep, Mapping[str, Any], str]] = [(self._root, record, "record")]
         out = Emitter({"is_one": _is_one})
         out.depth = 1
         locals_: dict[int, str] = {}
-        for step, fields, source in parts:  # the loop appends the record's nested objects to ``parts``
+        for step, fields, source in parts:  # The loop appends the record's nested objects to ``parts``.
             for key, value in fields.items():
                 found = step.below[key] if key in step.below else self._step(step, key)
                 if found is None:
@@ -165,9 +166,9 @@ class FieldReader:
                 row[column] = value if small else _value(value)
 
     def _members(self, values: list[Any], step: _FieldStep) -> list[Row]:
-        """Return the solutions of an array.
+        """Return the solutions of an array in a record.
 
-        Each item gives one solution, or several if it contains arrays.
+        Each item of a record's array gives one solution, or several if it contains arrays.
         """
         found: list[Row] = []
         for value in values:
@@ -214,7 +215,8 @@ class FieldReader:
         found = None
         if column is not None or name in self._beginnings:
             found = _FieldStep(name, column)
-        if self._known < _MOST_KEYS and len(key) < _LONG:  # the meaning of other keys is computed each time
+        # The meaning of further or longer keys is not cached but computed each time.
+        if self._known < _MOST_KEYS and len(key) < _LONG:
             self._known += 1
             parent.below[key] = found
         return found

@@ -1,4 +1,4 @@
-"""Code generation for mappings: one Python function that adds the statements of a record's fields.
+"""Code generation for mappings: one Python function that makes the statements for a record's fields.
 
     def statements(p0, p1, found):      # the values of the fields; None if the record lacks the field
         v1 = f_0(k_1, p0)               # BIND
@@ -6,10 +6,10 @@
             t5 = text(p1)
             found += ((t_3, t_4, t5, ""),)
 
-Fields are bound in nested groups too, as if each group began with a VALUES of the record. UNION, OPTIONAL
-and VALUES can have several solutions, so their rows are collected in a list and a loop reads the list.
-Expressions are compiled as in queries. Results for the text of a single field are memoised, and so are the
-texts of literals.
+The fields of a record are bound in nested groups too, as if each group began with a VALUES of the record.
+UNION, OPTIONAL and VALUES can have several solutions, so their rows are collected in a list, which a loop of
+the generated function reads. Expressions of a mapping are compiled as in queries. The generated function
+memoises results that depend on the text of a single field, and the texts of literals.
 """
 
 from __future__ import annotations
@@ -50,16 +50,20 @@ from .texts import (
 from .traits import is_counted
 
 Statements: TypeAlias = Callable[..., None]
-"""A generated function; its arguments are the values of the fields and the list that receives statements."""
+"""A Python function generated for a mapping.
+
+Its arguments are the values of the fields and the list that receives statements.
+"""
 
 
 def generate(construct: Construct, fields: Sequence[str], base_iri: str, work: RecordWork) -> Statements:
-    """Generate the function of a mapping; the function counts its work in ``work`` if `is_counted` is true.
+    """Generate the Python function of a mapping; it counts its work in ``work`` if `is_counted` is true.
 
     Raises:
         UnsupportedError: the mapping has an expression that cannot be compiled.
     """
-    budget: Any = work  # has the attributes of a budget that functions making long values read
+    # The counter of a mapping's work has the attributes of a budget that functions making long values read.
+    budget: Any = work
     context = ExpressionContext(ValueTable(TermDictionary()), base_iri, budget=budget)
     counted = work if is_counted(construct) else None
     generator = _Generator(context, {name: f"p{place}" for place, name in enumerate(fields)}, counted)
@@ -67,11 +71,11 @@ def generate(construct: Construct, fields: Sequence[str], base_iri: str, work: R
 
 
 Env: TypeAlias = Mapping[str, str]
-"""From the name of each variable to the local of the generated function that holds its value."""
+"""A map from the name of each variable to the local of the generated function that holds its value."""
 
 
 class RecordEmitter(ExpressionEmitter):
-    """Emitter that also allows RAND, UUID and STRUUID, because a record is mapped only once."""
+    """Code emitter that also allows RAND, UUID and STRUUID, because a record is mapped only once."""
 
     def __init__(self, context: ExpressionContext, work: RecordWork | None) -> None:
         super().__init__(context)
@@ -94,7 +98,7 @@ _MADE: dict[str, Callable[[], Value]] = {
 
 
 _CHEAP = frozenset({"BOUND", "IF", "COALESCE", "IN", "ISIRI", "ISURI", "ISBLANK", "ISLITERAL", "ISNUMERIC"})
-"""Built-ins whose time does not depend on the length of their arguments, so that no clock check is needed."""
+"""Built-in functions that need no clock check, because their time does not depend on argument lengths."""
 
 
 def _differs(expr: Expr) -> bool:
@@ -103,9 +107,10 @@ def _differs(expr: Expr) -> bool:
 
 
 class _Generator:
-    """Generator of a mapping's function.
+    """Generator of the Python function of a mapping.
 
-    Each method that writes a pattern ends at an indentation whose lines run once for each solution.
+    Each method that generates code for a pattern ends at an indentation whose lines run once for each
+    solution.
     """
 
     def __init__(self, context: ExpressionContext, fields: Env, work: RecordWork | None) -> None:
@@ -116,7 +121,7 @@ class _Generator:
         self._fields = fields
         self._texts: dict[tuple[str, str], str] = {}
         self._made_of: dict[str, tuple[str, Callable[[Value], Maybe]]] = {}
-        """For each local that depends on one field only: the field's local and the function between them."""
+        """For each local that depends on one field: the field's local, and the function between both."""
 
     def build(self, pattern: Algebra, template: Sequence[TemplateQuad]) -> Statements:
         emitter = self._emitter
@@ -155,12 +160,13 @@ class _Generator:
             case a.Union(left, right):
                 return self._union(left, right)
             case _:
-                raise AssertionError(node)  # construct.py has rejected all other nodes
+                # Other algebra nodes cannot occur, because construct.py has rejected them.
+                raise AssertionError(node)
 
     def _remembered(self, expr: Expr, env: Env) -> str | None:
-        """Write a memoised expression of one field and return its local.
+        """Generate code for a memoised expression of one field, and return its local.
 
-        Returns None for an expression with RAND or UUID, or with no or several fields.
+        Returns None for an expression that calls RAND or UUID, or that does not read exactly one field.
         """
         emitter, names = self._emitter, expression_variables(expr)
         locals_ = {env.get(name, "None") for name in names}
@@ -201,9 +207,10 @@ class _Generator:
         self._emitter.depth += 1
 
     def _values(self, node: a.Values) -> dict[str, str]:
-        """Write a loop over the rows of VALUES that are compatible with the fields.
+        """Generate a loop over the rows of VALUES that are compatible with the record's fields.
 
-        If a field's column is bound in every row, the loop looks up its rows by the value of that field.
+        If a field's column of VALUES is bound in every row, the loop looks up its rows by the value of that
+        field.
         """
         emitter, names = self._emitter, [each.name for each in node.vars]
         rows: list[tuple[Maybe, ...]] = [
@@ -229,7 +236,7 @@ class _Generator:
         return env
 
     def _each(self, locals_: Sequence[str], source: str) -> None:
-        """Write the head of a loop over rows."""
+        """Generate the head of a loop over rows."""
         emitter = self._emitter
         emitter.line(f"for {''.join(f'{each}, ' for each in locals_) or '()'} in {source}:")
         emitter.depth += 1
@@ -237,7 +244,7 @@ class _Generator:
             emitter.line(f"{emitter.name_of(self._work.tick, 'tick')}()")
 
     def _joined(self, left: str, right: str) -> str:
-        """Write a condition that two locals are compatible, and return the local of their joined value."""
+        """Generate a condition that two locals are compatible, and return the local of their joined value."""
         emitter = self._emitter
         same = emitter.name_of(same_value, "same")
         self._only_if(f"{left} is None or {right} is None or {same}({left}, {right})")
@@ -246,9 +253,9 @@ class _Generator:
         return result
 
     def _merged(self, left: dict[str, str], right: dict[str, str]) -> dict[str, str]:
-        """Write the join of two solutions, both already compatible with the fields.
+        """Generate the join of two solutions, both already compatible with the record's fields.
 
-        Return the variables' locals.
+        Return the locals of the joined solution's variables.
         """
         env = {**left, **right}
         for name in left.keys() & right.keys():
@@ -258,7 +265,7 @@ class _Generator:
         return env
 
     def _product(self, left: Algebra, right: Algebra) -> dict[str, str]:
-        """Write a join that collects its rows in a list, because Python nests at most twenty loops."""
+        """Generate a join that collects its rows in a list, because Python nests at most twenty loops."""
         rows, depth = self._rows()
         env = self._merged(self._pattern(left), self._pattern(right))
         return self._collected(rows, depth, [env])
@@ -290,15 +297,16 @@ class _Generator:
         return rows, self._emitter.depth
 
     def _collected(self, rows: str, depth: int, parts: Sequence[Algebra | dict[str, str]]) -> dict[str, str]:
-        """Write lines that collect the rows of all parts, then a loop over the collected rows.
+        """Generate lines that collect the rows of all pattern parts, then a loop over the collected rows.
 
-        A part that is a dictionary is a solution whose lines have been written already.
+        A pattern part that is a dictionary is a solution whose lines have been generated already.
         """
         emitter = self._emitter
         added: list[tuple[int, int, dict[str, str]]] = []
         for part in parts:
             env = part if isinstance(part, dict) else self._pattern(part)
-            # The columns are known only after all parts, so this placeholder line is replaced later.
+            # The columns of the collected rows are known only after all parts, so this placeholder line is
+            # replaced later.
             added.append((len(emitter.lines), emitter.depth, env))
             emitter.line("pass")
             emitter.depth = depth
@@ -313,7 +321,7 @@ class _Generator:
         return sorted({name for env in envs for name, local in env.items() if fields.get(name) != local})
 
     def _node(self) -> int:
-        """Return a new number for a part of the pattern, under which its solutions are counted."""
+        """Return a new number for a part of the mapping's pattern, under which its solutions are counted."""
         self._nodes += 1
         return self._nodes
 
@@ -339,7 +347,7 @@ class _Generator:
     # --- the template -------------------------------------------------------------------------------
 
     def _template(self, template: Sequence[TemplateQuad], env: Env) -> None:
-        """Write the template's statements, with tests that their terms are bound and allowed in RDF."""
+        """Generate the template's statements, with tests that their terms are bound and allowed in RDF."""
         emitter, default = self._emitter, self._emitter.name_of("", "g")
         made: list[tuple[str, list[str]]] = []
         for triple, graph in ((each.triple, each.graph) for each in template):
@@ -350,7 +358,7 @@ class _Generator:
                 self._term(triple.object, env, object_text, tests),
                 default if graph is None else self._term(graph, env, node_text, tests),
             ]
-            if "None" not in parts:  # "None" is the local of a variable that is never bound
+            if "None" not in parts:  # The text "None" stands for a variable that is never bound.
                 made.append((f"({', '.join(parts)}), ", tests))
         if self._work is not None:
             emitter.line(self._counting(0, STATEMENT_BYTES * len(made)))
@@ -359,7 +367,7 @@ class _Generator:
                 emitter.line(f"if {text} is not None and len({text}) > {LONG}: {long}({text})")
         if not made:
             return
-        # Most records bind all terms, so one test for all statements comes first.
+        # Most records bind all terms of the template, so one test for all statements comes first.
         self._when(
             dict.fromkeys(test for _, tests in made for test in tests), "".join(text for text, _ in made)
         )
@@ -371,14 +379,14 @@ class _Generator:
             emitter.depth -= 1
 
     def _when(self, tests: Iterable[str], statements: str) -> None:
-        """Write a line that adds ``statements`` if no local in ``tests`` is None."""
+        """Generate a line that adds ``statements`` to the result if no local in ``tests`` is None."""
         tests = [f"{each} is not None" for each in dict.fromkeys(tests)]
         self._emitter.line(f"if {' and '.join(tests) or 'True'}: found += ({statements})")
 
     def _term(self, term: TermPattern, env: Env, kind: Kind, tests: list[str]) -> str:
-        """Return a local or constant that holds the text of a term.
+        """Return a local or constant of the generated function that holds the text of a term.
 
-        Append locals that may be None to ``tests``.
+        Append those locals that may be None to the list ``tests``.
         """
         emitter = self._emitter
         if isinstance(term, TripleTerm):
@@ -398,12 +406,12 @@ class _Generator:
         return known
 
     def _text(self, local: str, kind: Kind) -> str:
-        """Return the source text of an expression for the term text of a local's value."""
+        """Return the source text of an expression for the N-Triples text of a local's value."""
         emitter = self._emitter
         text = f"{emitter.name_of(kind, kind.__name__)}({local})"
         if kind is object_text:
             texts, numbers = emitter.name_of(TEXTS, "texts"), emitter.name_of(NUMBERS, "numbers")
-            # 0.0 and -0.0 are equal keys, so zero is never looked up.
+            # As 0.0 and -0.0 are equal keys of a dictionary, zero is never looked up.
             number = f"{numbers}[{local}] if type({local}) is float and {local} else {text}"
             whole = f"f'\"{{{local}}}{INTEGER}' if type({local}) is int else {number}"
             return f"{texts}[{local}] if type({local}) is str else {whole}"

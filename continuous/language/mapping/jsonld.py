@@ -1,7 +1,7 @@
-"""Conversion of records to statements by a JSON-LD context, in one pass.
+"""Conversion of records to statements by a JSON-LD context, in one pass over the record.
 
-The result equals that of JSON-LD's expansion followed by its conversion to RDF, with literals in the store's
-forms. The meaning of each key is cached.
+The conversion of a record equals JSON-LD's expansion followed by its conversion to RDF, with literals in the
+store's forms. The meaning of each key of a record in the JSON-LD context is cached.
 Source: https://www.w3.org/TR/json-ld11-api/#expansion-algorithm, #object-to-rdf-conversion
 """
 
@@ -31,18 +31,18 @@ _TYPE, _FIRST, _REST, _NIL = (f"<{_RDF}{name}>" for name in ("type", "first", "r
 _DOUBLE = f"{XSD}double"
 _MOST_KEYS = 10_000
 _LONG = 1_000
-"""Characters of keys, IRIs and literals from which results are not cached."""
+"""Length in characters of keys, IRIs and literals from which conversions are not cached."""
 _MOST_NODES = 256
-"""Maximum number of generated functions of a context; each tuple of keys has one function."""
+"""Maximum number of generated functions of a JSON-LD context; each tuple of keys has one function."""
 _NODES_BETWEEN_TICKS = 64
 _WHOLE_LIMIT = 10**21
-"""Whole numbers from this size on are doubles (JSON-LD, conversion of objects to RDF)."""
+"""Whole numbers from this size on become xsd:double (JSON-LD, conversion of objects to RDF)."""
 
 
 def statements_by(context: JsonLdContext, work: RecordWork) -> Callable[[Mapping[str, Any]], list[Statement]]:
-    """Return a function from a record to statements.
+    """Return a function that converts a record to statements by a JSON-LD context.
 
-    The function raises InputError, and LimitError by ``work``.
+    The returned function raises InputError, and LimitError if a record takes too much work.
     """
     understood: dict[str, Term | None] = {}
     nodes: dict[tuple[str, ...], Node | None] = {}
@@ -82,7 +82,7 @@ def statements_by(context: JsonLdContext, work: RecordWork) -> Callable[[Mapping
 
 
 class _RecordStatements:
-    """Builder of the statements of one record."""
+    """Builder of the statements of one record by a JSON-LD context."""
 
     __slots__ = (
         "_asked",
@@ -104,7 +104,7 @@ class _RecordStatements:
         node_of: Callable[[Mapping[str, Any]], Node | None],
         work: RecordWork,
     ) -> None:
-        """``references`` resolve texts against the base IRI (first) and against the vocabulary (second)."""
+        """The two ``references`` resolve texts against the base IRI and against the vocabulary."""
         self._context = context
         self._term_of = term_of
         self._references = references
@@ -114,16 +114,16 @@ class _RecordStatements:
         self._blanks = self._asked = 0
 
     def of(self, record: Mapping[str, Any]) -> list[Statement]:
-        """Return all statements of ``record``."""
+        """Return all statements of the JSON record ``record``."""
         self._node(record)
         if len(self.found) > _NODES_BETWEEN_TICKS:
             self.work.take(len(self.found) * STATEMENT_BYTES)
         return self.found
 
     def _node(self, fields: Mapping[str, Any]) -> str | None:
-        """Add the statements of a node object and return the node's text.
+        """Add the statements of a JSON-LD node object and return the text of its subject.
 
-        Returns None if the @id of the node is no absolute IRI.
+        Returns None if the @id of the node object is no absolute IRI.
         """
         quick = self._node_of(fields)
         if quick is not None:
@@ -146,7 +146,7 @@ class _RecordStatements:
         return subject
 
     def types(self, subject: str | None, value: Any) -> None:
-        """Add an rdf:type statement for each type of a node; a null value adds none."""
+        """Add an rdf:type statement for each @type of a node; a null value adds no statement."""
         for each in () if value is None else _members(value):
             self._add(subject, _TYPE, self.reference(each, vocab=True))
 
@@ -224,7 +224,7 @@ class _RecordStatements:
         return _typed(value if isinstance(value, str) else _lexical(value, datatype), datatype)
 
     def _has(self, fields: Mapping[str, Any], keyword: str) -> list[Any]:
-        """Return the values of the keys that mean ``keyword`` in an object, as a new list."""
+        """Return the values of those keys of an object that mean ``keyword``, as a new list."""
         return [
             value
             for key, value in fields.items()
@@ -286,7 +286,7 @@ _known_node = lru_cache(maxsize=65_536)(node_text)
 
 
 def node_text_of(iri: str | None) -> str | None:
-    """Return `context.node_text` of an IRI, cached for short IRIs."""
+    """Return the node text of an IRI (`context.node_text`), cached for short IRIs."""
     if iri is None:
         return None
     return node_text(iri) if len(iri) > _LONG else _known_node(iri)
@@ -295,7 +295,7 @@ def node_text_of(iri: str | None) -> str | None:
 def _members(value: Any, *, flat: bool = True) -> Iterator[Any]:
     """Iterate over the items of an array, with nested arrays if ``flat``.
 
-    Any other value is its only item.
+    A value that is no array is the only item of the iteration.
     """
     if not isinstance(value, list):
         yield value

@@ -8,7 +8,8 @@
         ...
         found.append((subject, p1, value, ""))
 
-The function converts strings, numbers and nested objects itself and leaves other values to `jsonld`.
+A generated function for JSON-LD node objects converts strings, numbers and nested objects itself and leaves
+other JSON values to the module `jsonld`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .texts import INTEGER
 
 
 class StatementWriter(Protocol):
-    """Collector of the statements of one record, as generated functions call it."""
+    """Collector of the statements of one record, as functions generated for a JSON-LD context call it."""
 
     found: list[Statement]
 
@@ -35,7 +36,7 @@ class StatementWriter(Protocol):
         """Return the text of a new blank node."""
 
     def property(self, subject: str | None, term: Term, value: Any) -> None:
-        """Add the statements of a property with a value of any JSON type."""
+        """Add the statements of a record's property with a value of any JSON type."""
 
     def types(self, subject: str | None, value: Any) -> None:
         """Add an rdf:type statement for each type of a node."""
@@ -47,11 +48,11 @@ class StatementWriter(Protocol):
 Node: TypeAlias = Callable[[StatementWriter, Mapping[str, Any]], str | None]
 _MOST_KEYS = 64
 _SMALL = 10**18
-"""Whole numbers between -10^18 and 10^18 become xsd:integer without further checks."""
+"""Whole numbers of a record between -10^18 and 10^18 become xsd:integer without further checks."""
 
 
 def node_function(terms: Sequence[Term | None], names: Mapping[str, Any]) -> Node | None:
-    """Generate the function for node objects whose keys mean ``terms``; None if such objects need `jsonld`.
+    """Generate the function for node objects whose keys mean ``terms``; None if only `jsonld` fits.
 
     ``names`` holds the globals of the function: ``texts``, ``numbers``, ``references`` and ``vocabulary`` map
     a value to its text, ``typed`` and ``in_language`` are called for a text, ``node_of`` returns the `Node`
@@ -81,7 +82,7 @@ def _is_strange(term: Term) -> bool:
 
 
 def _property(place: int, term: Term, given: dict[str, Any]) -> list[str]:
-    """Return the lines of code that add the values of one key."""
+    """Return the lines of code that add the statements for the values of one key."""
     value, predicate, of = f"x{place}", f"p{place}", f"t{place}"
     given |= {predicate: node_text(term.iri or ""), of: term, f"c{place}": term.coercion or term.language}
     if str(term.iri).startswith("_:"):

@@ -1,7 +1,7 @@
 """Limits of one record: the solutions, the seconds and the bytes that a mapping may use for one record.
 
-Code generated for a mapping calls `RecordWork` wherever a small record can produce much output: for each row
-of UNION, OPTIONAL or VALUES, for each solution of the template, and for each long text.
+Code generated for a mapping counts its work (`RecordWork`) wherever a small record can produce much output:
+for each row of UNION, OPTIONAL or VALUES, for each solution of the template, and for each long text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quadrill.store.pushes.client import require_client
 from ...rows import QueryLimits
 
 LONG = 128
-"""Characters up to which a term's text is not counted by itself: the size of its row includes short texts."""
+"""Length in characters up to which a term's text is not counted: a row's size includes short texts."""
 ROW_BYTES, CELL_BYTES, STATEMENT_BYTES = 72, 8, 96
 """Approximate bytes of a solution's tuple, of one cell in the tuple, and of one statement."""
 _CLOCK_FACTOR = 10
@@ -28,8 +28,9 @@ _CLIENT_CHECK_S = 0.1
 class RecordLimits(NamedTuple):
     """Limits for mapping one record.
 
-    ``solutions`` bounds each intermediate result of the WHERE part as well as the final solutions.
-    ``seconds`` is CPU time; the limit of wall-clock time is ten times ``seconds``.
+    The limit ``solutions`` of a mapping bounds each intermediate result of the WHERE part as well as the
+    final solutions. ``seconds`` limits the CPU time of mapping one record; the limit of wall-clock time is
+    ten times as large.
     """
 
     solutions: int = 10_000
@@ -41,16 +42,17 @@ RECORD_LIMITS = RecordLimits()
 
 
 class RecordWork(threading.local):
-    """Counters of the work for the current record; each thread has its own counters.
+    """Counters of a mapping's work for the current record; each thread has separate counters.
 
     Attributes:
-        limits: the limits of text length, in the form that string functions expect.
-        since: the `perf_counter` time of the last `begin`; functions that count text see a new record by it.
+        limits: the limits on the length of texts, in the form that string functions expect.
+        since: the `perf_counter` time of the last `begin`; if it changes, functions that count text begin a
+            new record.
         used: True after the current record has counted any work.
     """
 
     def __init__(self, limits: RecordLimits) -> None:
-        """Create counters with no current record."""
+        """Create counters of mapping work, without a current record."""
         self.most = limits
         self.limits = QueryLimits(bytes=limits.bytes, text=min(1 << 20, limits.bytes))
         self.since = 1.0
@@ -62,7 +64,7 @@ class RecordWork(threading.local):
         self._counts: dict[int, int] = {}
 
     def begin(self) -> None:
-        """Reset all counters for the next record and start its clock."""
+        """Reset all counters of work for the next record and start the record's clock."""
         self.since = now = perf_counter()
         self._start(now)
         self._text = (0, now)
@@ -74,7 +76,7 @@ class RecordWork(threading.local):
 
     @property
     def text(self) -> tuple[int, float]:
-        """Characters of long values that functions made, and the `since` of the record with these values."""
+        """The characters of long values that functions made for a record, and the `since` of this record."""
         return self._text
 
     @text.setter
@@ -88,7 +90,7 @@ class RecordWork(threading.local):
         self._end, self._bytes, self.used = _NEVER, 0, False
 
     def tick(self) -> None:
-        """Count one step of work on the current record.
+        """Count one step of mapping work on the current record.
 
         Raises:
             LimitError: the record has taken more than its seconds.
@@ -103,9 +105,9 @@ class RecordWork(threading.local):
             self._check_client(now)
 
     def row(self, node: int, size: int) -> None:
-        """Count one more solution of pattern part number ``node``, a solution of ``size`` bytes.
+        """Count one more solution, of ``size`` bytes, of part number ``node`` of the mapping's pattern.
 
-        Raises: LimitError if the part has too many solutions, and the errors of `tick` and `take`.
+        Raises: LimitError if the pattern part has too many solutions, and the errors of `tick` and `take`.
         """
         self.tick()
         count = self._counts.get(node, 0) + 1
@@ -120,7 +122,7 @@ class RecordWork(threading.local):
         self.take(size)
 
     def take(self, size: int) -> None:
-        """Add ``size`` bytes to the record's memory; raise LimitError above the limit."""
+        """Add ``size`` bytes to the memory counted for the record; raise LimitError above the limit."""
         self._bytes += size
         self.used = True
         self._check_size(self._bytes)
@@ -133,9 +135,10 @@ class RecordWork(threading.local):
             )
 
     def long(self, text: str) -> bool:
-        """Count the bytes of a long text.
+        """Count the bytes of a long text that the mapping of a record has made.
 
-        Always returns True, so that generated conditions can call `long`.
+        The method `long`, which counts a long text, always returns True, so that generated conditions can
+        call it.
         """
         self.take(len(text) if text.isascii() else 4 * len(text))
         return True
@@ -145,9 +148,9 @@ class RecordWork(threading.local):
         self._end = now + self.most.seconds
 
     def _check_time(self, now: float) -> None:
-        """Raise LimitError if CPU time is over the limit.
+        """Raise LimitError if the CPU time for the record is over the limit.
 
-        Wall-clock time alone would reject records under load.
+        A limit on wall-clock time alone would reject records while the server is under load.
         """
         seconds = self.most.seconds
         left = self._cpu + seconds - thread_time()

@@ -27,8 +27,8 @@ from .traits import fields_of, is_blank, is_counted, is_single
 class Mapped(NamedTuple):
     """The result of mapping one record: distinct statements and an event time.
 
-    ``time`` is in milliseconds since 1970, None if the mapping declares no time or the field is missing.
-    ``blank`` is True if the statements may contain blank nodes.
+    The event ``time`` of a mapped record is in milliseconds since 1970; None if the mapping declares no time
+    or the field is missing. ``blank`` is True if the statements of a mapped record may contain blank nodes.
     """
 
     statements: Statements
@@ -43,7 +43,7 @@ _mapped = partial(tuple.__new__, Mapped)
 
 
 class RecordMapping(NamedTuple):
-    """A compiled mapping. ``apply`` maps one record and raises InputError and LimitError."""
+    """A compiled mapping. ``apply`` maps one record to statements; it raises InputError and LimitError."""
 
     declaration: MappingDeclaration
     apply: Apply
@@ -53,7 +53,9 @@ class RecordMapping(NamedTuple):
 def compiled(
     text: str, base_iri: str, any_format: bool = False, limits: RecordLimits = RECORD_LIMITS
 ) -> RecordMapping:
-    """Compile the JSON text of a declaration, cached; with ``any_format``, the result accepts all formats.
+    """Compile the JSON text of a mapping's declaration, with a cache.
+
+    With ``any_format``, the compiled mapping accepts records in all formats.
 
     Raises:
         InputError, QueryTextError, UnsupportedError: the declaration is wrong.
@@ -67,7 +69,7 @@ def compiled(
 def compile_mapping(
     declaration: MappingDeclaration, base_iri: str, limits: RecordLimits = RECORD_LIMITS
 ) -> RecordMapping:
-    """Compile a declaration without caching the result; raises the same errors as `compiled`."""
+    """Compile a mapping's declaration without a cache; raises the same errors as `compiled`."""
     if declaration.construct is None:
         return RecordMapping(declaration, _by_context(declaration, base_iri, limits))
     return RecordMapping(declaration, _by_construct(declaration, declaration.construct, base_iri, limits))
@@ -137,7 +139,7 @@ def _by_context(declaration: MappingDeclaration, base_iri: str, limits: RecordLi
 
 
 def _time_of(declaration: MappingDeclaration) -> Callable[[Any], int | None]:
-    """Return a function from the value of the time field to milliseconds; the function raises InputError."""
+    """Return a function from the value of the time field to milliseconds since 1970."""
     time_format, field = declaration.time_format, declaration.time or ""
     plain = time_format in (None, "ms")
 

@@ -9,13 +9,14 @@ Given = TypeVar("Given", str, float)
 Found = TypeVar("Found")
 
 _LONG = 300
-"""Characters from which arguments and results are not stored, so that the dictionary stays small."""
+"""Length in characters from which arguments and results are not memoised, to save memory."""
 
 
 class MemoisedFunction(dict[Given, Found]):
-    """Results of a function of one argument, looked up by ``[argument]`` and computed on first access.
+    """Memoised results of a function of one argument: ``[argument]`` computes a result on first access.
 
-    All arguments must have one type, because 1, 1.0 and True are equal keys. A full dictionary is cleared.
+    All arguments of a memoised function must have one type, because 1, 1.0 and True are equal keys. A
+    dictionary of memoised results is cleared when it is full.
     """
 
     def __init__(self, function: Callable[[Given], Found], *, most: int = 4_096) -> None:

@@ -1,4 +1,4 @@
-"""Conversion of expression values to the N-Triples texts that the store uses in statements."""
+"""Conversion of expression values to the N-Triples texts of statements, as the store uses them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Kind: TypeAlias = Callable[[Maybe], str | None]
 """A function from a value to its text at one position of a statement; None if RDF forbids it there."""
 _PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f\ufffe\uffff]*+').fullmatch
 _SMALL = 2.0**49
-"""Doubles between -2^49 and 2^49 can be written with the digits of Python's `repr`."""
+"""Doubles between -2^49 and 2^49 can be written to statements with the digits of Python's `repr`."""
 INTEGER, _DOUBLE, _BOOLEAN = (f'"^^<{XSD}{name}>' for name in ("integer", "double", "boolean"))
 
 
 def text_of(value: Value) -> str:
-    """Return the text of a value's term, as the store writes terms."""
+    """Return the N-Triples text of an expression value's term, as the store writes terms."""
     return object_text(value) or ""
 
 
 def object_text(value: Maybe) -> str | None:
-    """Return the text of a value as a statement's object.
+    """Return the N-Triples text of a value as a statement's object.
 
-    The result is None only for the value None, because every term may be an object.
+    The object text is None only for the value None, because every term may be an object.
     """
     if value is None:
         return None
@@ -57,11 +57,14 @@ def object_text(value: Maybe) -> str | None:
 
 TEXTS: MemoisedFunction[str, str | None] = MemoisedFunction(object_text)
 NUMBERS: MemoisedFunction[float, str | None] = MemoisedFunction(object_text)
-"""Memoised object texts of doubles. Zero must not be looked up: 0.0 and -0.0 are one key of a dict."""
+"""Memoised object texts of double values.
+
+Zero must not be looked up in the memo of doubles, because 0.0 and -0.0 are one key of a dict.
+"""
 
 
 def node_text(value: Maybe) -> str | None:
-    """Return the text of a value as a subject or graph name.
+    """Return the N-Triples text of a value as a subject or graph name.
 
     Returns None unless the value is an IRI or blank node.
     """
@@ -69,7 +72,7 @@ def node_text(value: Maybe) -> str | None:
 
 
 def iri_text(value: Maybe) -> str | None:
-    """Return the text of a value as a predicate; None unless the value is an IRI."""
+    """Return the N-Triples text of a value as a predicate; None unless the value is an IRI."""
     return str(value) if type(value) is NamedNode else None
 
 
@@ -82,10 +85,10 @@ def same_value(left: Value, right: Value) -> bool:
 
 
 def key_of(value: Value) -> str | Term:
-    """Return a dictionary key for a value; values of different terms have different keys."""
+    """Return a dictionary key for an expression value; values of different terms have different keys."""
     return value if type(value) is str else term_of(value)
 
 
 def triple_text(subject: str | None, predicate: str | None, value: str | None) -> str | None:
-    """Return the text of a triple term; None if a component is None."""
+    """Return the N-Triples text of a triple term; None if a component is None."""
     return None if None in (subject, predicate, value) else f"<<( {subject} {predicate} {value} )>>"

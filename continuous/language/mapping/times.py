@@ -33,7 +33,7 @@ def record_ms(value: Any, time_format: str | None, field: str) -> int:
     """Convert the value of a record's time field to milliseconds since 1970, rounded down.
 
     Args:
-        value: the value of the field, None if the record has no such field.
+        value: the value of the time field, None if the record has no such field.
         time_format: ``iso`` for ISO 8601; ``s``, ``ms`` or ``us`` for a number since 1970; None for the forms
             that `instant_ms` accepts.
         field: the name of the field, for error messages.

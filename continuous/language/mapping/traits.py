@@ -14,7 +14,9 @@ from ...algebra.variables import expression_variables
 from .construct import Construct
 
 _FEW = 64
-"""Statements up to which a template's work is not counted; for parts of expressions the bound is twice this.
+"""Number of template statements up to which a mapping's work is not counted.
+
+For parts of expressions, the bound is twice this number.
 """
 
 
@@ -39,13 +41,13 @@ def fields_of(construct: Construct) -> tuple[str, ...]:
 
 
 def is_blank(template: Sequence[TemplateQuad]) -> bool:
-    """Return True if a template contains blank nodes."""
+    """Return True if a CONSTRUCT template of a mapping contains blank nodes."""
     terms = [term for each in template for term in (each.triple.subject, each.triple.object, each.graph)]
     return any(variable.hidden for term in terms for variable in _variables(term))
 
 
 def is_single(construct: Construct) -> bool:
-    """Return True if one row of fields can never yield the same statement twice."""
+    """Return True if a mapping can never yield the same statement twice for one row of fields."""
     predicates = {each.triple.predicate for each in construct.template}
     nodes = all_nodes(construct.pattern)
     return (
@@ -56,7 +58,7 @@ def is_single(construct: Construct) -> bool:
 
 
 def is_counted(construct: Construct) -> bool:
-    """Return True if a mapping may give several solutions or is large, so that its work must be counted."""
+    """Return True if a mapping may give several solutions or is large, so that its work is counted."""
     parts = 0
     for node in all_nodes(construct.pattern):
         match node:

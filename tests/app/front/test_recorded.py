@@ -26,6 +26,7 @@ import pytest
 from quadrill.app.routes import all_routes
 from tests.app.routes import no_page
 
+from . import operations
 from .replay import RECORDED, differences, read, run
 
 SHOWN = 8
@@ -69,3 +70,12 @@ def test_requests_are_recorded_for_every_operation() -> None:
     assert missing == [], (
         "extend tests/app/front/operations.py and run make record-requests SCENARIO=operations-admin"
     )
+
+
+def test_recorded_requests_stand_in_the_order_of_the_routes() -> None:
+    """Otherwise the next recording has lines of other routes, too."""
+    made = next(each for each in operations.scenarios() if each.name == "operations-admin")
+    recorded = read(RECORDED / "operations-admin.jsonl")[0]
+    assert [step.send[0].partition("\r")[0] for step in recorded.steps] == [
+        step.send[0].partition("\r")[0] for step in made.steps
+    ], "run make record-requests SCENARIO=operations-admin"

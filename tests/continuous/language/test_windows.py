@@ -29,13 +29,18 @@ def spec(window: str, dialect: Any = "cqels") -> WindowSpec:
     return with_window(window, dialect).windows[0].spec
 
 
-def with_window(window: str, dialect: Any = "cqels") -> ContinuousQuery:
+def text_with(window: str, dialect: Any = "cqels") -> str:
+    """A query whose one window is this."""
     texts = {
         "cqels": f"SELECT * {{ STREAM <s> {window} {{ ?a ?b ?c }} }}",
         "rspql": f"SELECT * FROM NAMED WINDOW <w> ON <s> {window} {{ WINDOW <w> {{ ?a ?b ?c }} }}",
         "csparql": f"SELECT * FROM STREAM <s> {window} {{ ?a ?b ?c }}",
     }
-    return parse(texts[dialect], dialect=dialect)
+    return texts[dialect]
+
+
+def with_window(window: str, dialect: Any = "cqels") -> ContinuousQuery:
+    return parse(text_with(window, dialect), dialect=dialect)
 
 
 @pytest.mark.parametrize(

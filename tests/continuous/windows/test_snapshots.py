@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrill.continuous.algebra.nodes import Bgp, TriplePattern, Var
 from quadrill.continuous.algebra.query import WindowSpec
 from quadrill.continuous.algebra.reports import Report
 from quadrill.continuous.windows.encoded import EncodedContent, EngineTerms
@@ -20,25 +19,9 @@ from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.logs.packing import pack, unpack
 from tests.examples import examples
 
-from ..test_timeline import P, Streams, window
+from ..test_timeline import Streams, window
+from .specs import SPECS
 
-BLOCK = Bgp((TriplePattern(Var("x"), P, Var("y")),))
-SPECS = (
-    WindowSpec("now"),
-    WindowSpec("range", width_ms=7),
-    WindowSpec("past", width_ms=7, past_ms=2),
-    WindowSpec("grid", width_ms=6, slide_ms=4),
-    WindowSpec("grid", width_ms=3, slide_ms=5),
-    WindowSpec("grid", width_ms=8, slide_ms=3, past_ms=4),
-    WindowSpec("triples", count=2),
-    WindowSpec("batch", count=2),
-    WindowSpec("elements", count=3, step=2),
-    WindowSpec("all"),
-    WindowSpec("latest", count=2, width_ms=6, keys=(Var("x"),), pattern=BLOCK),
-    WindowSpec("latest", count=2, keys=(Var("y"),), pattern=BLOCK),
-    WindowSpec("session", width_ms=3, keys=(Var("x"),), pattern=BLOCK),
-    WindowSpec("session", width_ms=4),
-)
 REPORTS = (Report("on-content-change"), Report("on-window-close"), Report("periodic", 5))
 
 
