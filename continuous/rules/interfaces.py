@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from .facts import Fact, Facts, Pattern
-
-if TYPE_CHECKING:
-    from .rule import Rule
+from .triggers import Occurrence
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +25,27 @@ class Premise:
     named: bool = False
 
 
+class RuleLike(Protocol):
+    """A parsed rule; see `rule.Rule`."""
+
+    @property
+    def text(self) -> str:
+        """The text of the rule; of a built-in rule its W3C name."""
+        ...
+
+    @property
+    def patterns(self) -> Sequence[Occurrence]:
+        """The triple patterns and paths of the body."""
+        ...
+
+
 class Evaluable(Protocol):
-    """A compiled rule.
+    """A compiled rule."""
 
-    Attributes:
-        rule: the rule.
-    """
-
-    rule: Rule
+    @property
+    def rule(self) -> RuleLike:
+        """The rule."""
+        ...
 
     def heads(self, facts: Facts) -> Iterable[Fact]:
         """Return the head triples of all solutions over ``facts``; triples may repeat."""

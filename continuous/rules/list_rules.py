@@ -69,7 +69,7 @@ class CompiledListRule(ABC):
 
     @abstractmethod
     def _evidence(self, fact: Fact, subject: int, head: int, cells: Cells, facts: Facts) -> list[Fact] | None:
-        """Return facts from which an axiom derives a fact, next to the axiom; None if there are none."""
+        """Return facts from which, with the axiom, a rule derives a fact; None if there are none."""
 
     @abstractmethod
     def _axioms_for(self, fact: Fact, facts: Facts) -> Iterable[Fact]:

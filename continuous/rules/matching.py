@@ -192,26 +192,12 @@ class _Place:
                 else:
                     elements.append(self._observed(node, inside))
             case n.Path() if isinstance(node.path, ListCells):
-                elements.append(
-                    _Element(
-                        lambda _: self.matcher(node, frozenset()), certain(node), self._cost_of_cells(node)
-                    )
-                )
+                cost = _cost_of_cells(node, self._compiler.estimate(FIRST))
+                elements.append(_Element(lambda bound: self.matcher(node, bound), certain(node), cost))
             case _:
                 elements.append(
                     _Element(lambda bound: self.matcher(node, bound), certain(node), _cost_of(node))
                 )
-
-    def _cost_of_cells(self, node: n.Path) -> Callable[[Names], float]:
-        """Return the cost of a path over the cells of a list: somewhat more than that of a triple pattern."""
-        size = float(self._compiler.estimate(FIRST))
-        names = in_scope(node)
-
-        def cost(bound: Names) -> float:
-            free = len(names - bound)
-            return 2.0 if not free else 4.0 + size**0.5 if free < len(names) else 1e6 + size
-
-        return cost
 
     def _added(self, node: n.Algebra, elements: list[_Element]) -> list[_Element]:
         start = len(elements)
@@ -638,6 +624,17 @@ def _cost_of(node: n.Algebra) -> Callable[[Names], float]:
             return float(len(node.rows))
         free = len(names - bound)
         return 5.0 if not free else 1e6 * free / (1 + len(names & bound))
+
+    return cost
+
+
+def _cost_of_cells(node: n.Path, size: int) -> Callable[[Names], float]:
+    """Return the cost of a path over the cells of a list: somewhat more than that of a triple pattern."""
+    names = in_scope(node)
+
+    def cost(bound: Names) -> float:
+        free = len(names - bound)
+        return 2.0 if not free else 4.0 + size**0.5 if free < len(names) else 1e6 + size
 
     return cost
 

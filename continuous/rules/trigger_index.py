@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
 from ..algebra.variables import in_scope
 from .facts import Fact, Facts
+from .heads import Bindings, HeadTemplate
 from .interfaces import Evaluable, TriggerLike
-from .matching import Matcher
+from .matching import Compiler, Layout, Matcher
 from .paths import PathSteps, Reader
+from .rule import Rule
+from .terms import Terms
 from .triggers import Occurrence, predicates_of
-
-if TYPE_CHECKING:
-    from .program import CompiledRule
 
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 Conjunct: TypeAlias = "n.TriplePattern | n.Path"
@@ -41,10 +41,25 @@ def conjunction(body: n.Algebra) -> list[Conjunct] | None:
             return None
 
 
+class BodyRule(Protocol):
+    """A compiled rule with a body; see `program.CompiledRule`."""
+
+    rule: Rule
+    terms: Terms
+    layout: Layout
+    compiler: Compiler
+    scope: dict[str, int]
+    templates: list[HeadTemplate]
+
+    def heads(self, facts: Facts, bound: frozenset[str], values: Bindings) -> Iterator[Fact]:
+        """Yield the head triples of the solutions that agree with bound values."""
+        ...
+
+
 class Trigger:
     """One pattern of a rule body; see `interfaces.TriggerLike`."""
 
-    def __init__(self, rule: CompiledRule, occurrence: Occurrence, parts: Sequence[Conjunct] | None) -> None:
+    def __init__(self, rule: BodyRule, occurrence: Occurrence, parts: Sequence[Conjunct] | None) -> None:
         self.rule = rule
         self.closed = occurrence.closed
         pattern, terms = occurrence.pattern, rule.terms
@@ -159,7 +174,7 @@ Guard = tuple[Callable[[Fact], int] | None, int, Callable[[Fact], int] | None]
 """A pattern that every solution matches: its subject and object as functions of the changed fact, or None."""
 
 
-def _guards(rule: CompiledRule, occurrence: Occurrence, binds: list[tuple[int, int]]) -> list[Guard]:
+def _guards(rule: BodyRule, occurrence: Occurrence, binds: list[tuple[int, int]]) -> list[Guard]:
     """Return the other patterns of a body that a solution must match, and that share a term with the fact.
 
     Most changed facts fail one of them, at the cost of one look-up.
@@ -210,7 +225,7 @@ class _Split:
     """
 
     def __init__(
-        self, rule: CompiledRule, pattern: n.TriplePattern, others: list[Conjunct], bound: frozenset[str]
+        self, rule: BodyRule, pattern: n.TriplePattern, others: list[Conjunct], bound: frozenset[str]
     ) -> None:
         self._rule = rule
         self._bound = bound
