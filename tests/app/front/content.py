@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from .asking import FORM, JSON, LINES, QUADS, QUERY, TOKENS, TURTLE, UPDATE, ask, bearer, setting_up
+from .asking import (
+    CONTINUOUS,
+    FORM,
+    JSON,
+    LINES,
+    QUADS,
+    QUERY,
+    TOKENS,
+    TURTLE,
+    UPDATE,
+    ask,
+    bearer,
+    setting_up,
+)
 from .replay import Scenario, Step
 
 SELECT, ASK = "/query?query=" + quote("SELECT ?s ?o { ?s ?p ?o } ORDER BY ?s"), "/query?query=ASK%7B%7D"
@@ -55,12 +69,36 @@ def scenarios() -> Iterator[Scenario]:
             "compression" if packed else "compression-off", {"gzip": packed, "workers": 0}, {}, steps
         )
     yield Scenario("workers", {"workers": 1}, {}, [*_heavy()])
+    yield Scenario("inferred", {"workers": 0}, {}, [*setting_up(), *_inferred()])
     yield Scenario("preconditions", {}, {}, _preconditions())
     listed = {"cors_origins": ["https://app.example", "http://localhost:3000"]}
     yield Scenario("origins-none", {}, {}, _origins(few=True))
     yield Scenario("origins-listed", listed, {}, _origins())
     yield Scenario("origins-any", {"cors_origins": ["*"]}, {}, _origins(few=True))
     yield Scenario("origins-tokens", listed, TOKENS, _origins(bearer("write"), few=True))
+
+
+def _inferred() -> Iterator[Step]:
+    """Requests over a store with a rule set: queries, exports, registrations and writes."""
+    rule = "CONSTRUCT { ?s <urn:q> ?o } WHERE { ?s <urn:p> ?o }"
+    yield ask("PUT", "/rules/r?wait=true", JSON, body=json.dumps({"rules": [rule], "into": "urn:r"}))
+    count = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
+    for value in ("r", "none", "other", ""):
+        yield ask("POST", f"/query?entailment={value}", QUERY, body=count)
+        yield ask("POST", "/sparql", FORM, body=f"query={quote(count)}&entailment={value}")
+        yield ask("GET", f"/stored-queries/all/results?entailment={value}")
+        registration = json.dumps({"query": "SELECT * { ?s <urn:q> ?o }", "entailment": value})
+        yield ask("PUT", f"/queries/entailed-{value}", JSON, body=registration)
+    windows = json.dumps({"query": CONTINUOUS, "entailment": "r"})
+    yield ask("POST", "/queries:validate", JSON, body=windows)
+    for target in ("/store", "/store?inferred=true", "/store?inferred=maybe", "/store?graph=urn:r"):
+        yield ask("GET", target, "Accept: application/trig, application/n-triples;q=0.5")
+    yield ask("POST", "/update?entailment=r", UPDATE, body="INSERT DATA { <urn:n> <urn:p> 3 }")
+    yield ask(
+        "POST", "/update", UPDATE, "Prefer: return=representation", body="INSERT DATA { <urn:n> <urn:p> 3 }"
+    )
+    yield ask("DELETE", "/rules/r")
+    yield ask("PUT", "/rules/none", JSON, body=json.dumps({"rules": [rule], "into": "urn:none"}))
 
 
 def _formats() -> Iterator[Step]:
