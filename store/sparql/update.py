@@ -119,12 +119,12 @@ class _Derivation:
         self._action = operation.action
         self._pending = pending
         self._fetcher = fetcher
-        self._targets = partial(targets, operation, self._iri)
+        self._operation = operation
         self._derived = derived_graphs(pending.owned)
 
     def run(self) -> None:
         if self._derived:
-            refuse_targets(self._derived, self._targets())
+            refuse_targets(self._derived, targets(self._operation, self._iri))
         match self._action:
             case Data() as action:
                 self._data(action)
