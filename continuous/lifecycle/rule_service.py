@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pyoxigraph import NamedNode, Quad
 
-from quadrill.store.changes.commit import Commit, GraphName, NetChange, graph_key
+from quadrill.store.changes.commit import GraphName, NetChange, graph_key
+from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
-from quadrill.store.errors import ConflictError, GoneError, NotFoundError, ReportedError
+from quadrill.store.errors import ConflictError, GoneError, NotFoundError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
 
 from ..language.context import LanguageLimits
 from ..rules.definition import RuleSetDefinition, read_definition
-from ..rules.order import in_order, require_no_cycle
+from ..rules.order import require_no_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.why import Derivation
+from .rule_consequences import RuleConsequences
 from .rule_inconsistencies import inconsistencies
+from .rule_records import RuleRecords
+from .rule_start import RuleStart, empty, exceeds_own_budget
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -73,8 +76,8 @@ class QueriesOfSets:
 class RuleService:
     """Registers rule sets, and derives the consequences of each change under the writer lock.
 
-    Any thread may call the methods. The sets are replaced as a whole under the writer lock, so that a
-    commit sees either the sets before a PUT or those after it.
+    Any thread may call the methods. The service's lock guards its tables of changes under way; it is acquired
+    before the writer lock, never under it, and no commit is made while it is held.
 
     Attributes:
         queries: the queries that name rule sets.
@@ -91,17 +94,24 @@ class RuleService:
     ) -> None:
         self.queries = QueriesOfSets()
         self._store = store
-        self._records = _Records(registry)
-        self._registry = registry
+        self._records = RuleRecords(registry)
+        self._consequences = RuleConsequences(store, self._records)
         self._base_iri = base_iri
         self._limits = limits
         self._clock_ms = clock_ms
-        self._sets: dict[str, RuleSet] = {}
-        self._ordered: tuple[RuleSet, ...] = ()
         self._lock = threading.RLock()
         self._under_way: dict[str, RulePut] = {}
+        self._candidates: dict[str, RuleSet] = {}
+        self._dropping: set[str] = set()
         self._failed: dict[str, RuleSetRecord] = {}
-        self._leaving: tuple[PendingChanges, str] | None = None
+
+    @property
+    def _sets(self) -> dict[str, RuleSet]:
+        return self._consequences.sets
+
+    @property
+    def _ordered(self) -> tuple[RuleSet, ...]:
+        return self._consequences.ordered
 
     # --- start --------------------------------------------------------------------------------
 
@@ -110,45 +120,10 @@ class RuleService:
 
         Called before any client can read, so that no reader sees a version without its consequences.
         """
-        if self._registry is None:
-            return
-        unknown = self._store.committer.recovered_bulk
-        incomplete = []
-        for record in self._registry.rule_sets.all():
-            definition = record.following or record.definition
-            try:
-                rule_set = self._parse(record.name, definition)
-            except ReportedError as error:
-                log.error("the rule set %s cannot be loaded: %s", record.name, error.message)
-                self._failed[record.name] = replace(record, error=error.message)
-                continue
-            self._records.created_ms[record.name] = record.created_ms
-            self._store.queue.owned[rule_set.into] = rule_set.owner
-            rule_set.suspended = record.state == "suspended"
-            rule_set.error = record.error
-            self._sets[record.name] = rule_set
-            if unknown or record.state != "ready" or record.following is not None:
-                incomplete.append((record, rule_set))
-        self._order()
-        for record, rule_set in incomplete:
-            self._complete(record, rule_set)
-
-    def _complete(self, record: RuleSetRecord, rule_set: RuleSet) -> None:
-        """Complete a PUT, a DELETE, a suspension or a bulk load that a crash has interrupted."""
-        if record.state == "dropping":
-            self.delete(record.name)
-            return
-        if rule_set.suspended:
-            if self._count(rule_set.into):
-                self._submit(rule_set, lambda pending: pending.clear(rule_set.into))
-            return
-        old = read_definition(record.definition).into
-        try:
-            self._submit(rule_set, lambda pending: _rebuild(pending, rule_set, old))
-        except RuleBudgetError as error:
-            self._records.note(rule_set, "failed", error.message)
-            return
-        self._records.note(rule_set, "ready", None)
+        start = RuleStart(self._store, self._records, self._consequences, self._parse, self._drop)
+        start.run()
+        self._failed = start.failed
+        self._consequences.follow_owners()
 
     # --- registration -------------------------------------------------------------------------
 
@@ -162,12 +137,11 @@ class RuleService:
         """
         candidate = self._parse(name, members)
         with self._lock:
-            if name in self._under_way:
-                raise _in_progress(name)
+            self._require_idle(name)
             old = self._sets.get(name)
             if old is not None and not old.suspended and old.definition == candidate.definition:
                 return RulePut(name, False, False, lambda: None, candidate.definition)
-            require_no_cycle(self._sets.values(), candidate)
+            require_no_cycle((*self._sets.values(), *self._candidates.values()), candidate)
             if old is not None and old.into != candidate.into and (queries := self.queries.names(name)):
                 raise _in_use(name, [f"the query {query}" for query in queries])
             _claim(self._store, candidate)
@@ -175,6 +149,7 @@ class RuleService:
                 name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition
             )
             self._under_way[name] = put
+            self._candidates[name] = candidate
             created_ms = self._records.created_ms.get(name, self._clock_ms())
             try:
                 self._records.put(
@@ -188,10 +163,21 @@ class RuleService:
                 )
             except BaseException:
                 _unclaim(self._store, candidate, old)
-                del self._under_way[name]
+                self._end(name)
                 raise
             self._records.created_ms[name] = created_ms
+            self._failed.pop(name, None)
             return put
+
+    def _require_idle(self, name: str) -> None:
+        if name in self._under_way or name in self._dropping:
+            raise _in_progress(name)
+
+    def _end(self, name: str) -> None:
+        """End a PUT; other changes of the set are allowed again."""
+        with self._lock:
+            self._under_way.pop(name, None)
+            self._candidates.pop(name, None)
 
     def compare(self, name: str, members: Mapping[str, Any]) -> Literal["create", "change", "same"]:
         """Return what a PUT would do, and do nothing; raises the errors of `put` about the definition."""
@@ -206,26 +192,43 @@ class RuleService:
         state: RuleSetState = "ready"
         error = None
         try:
-            self._materialise(put, candidate, old)
-        except RuleBudgetError as refused:
-            if not candidate.definition.suspend:
-                self._abandon(candidate, old)
-                raise
-            state, error = "suspended", refused.message
-            self._install(candidate, old, suspended=refused.message)
+            try:
+                self._materialise(put, candidate, old)
+            except RuleBudgetError as refused:
+                if not exceeds_own_budget(candidate, refused):
+                    raise
+                state, error = "suspended", refused.message
+                candidate.suspended, candidate.error = True, error
+                former = candidate.into if old is None else old.into
+                self._consequences.submit(candidate, lambda pending: empty(pending, candidate.into, former))
         except BaseException:
-            self._abandon(candidate, old)
+            # After an ApplyError the commit of the set is durable.
+            if self._sets.get(candidate.name) is candidate:
+                self._finish(candidate, old, state, error)
+            else:
+                self._abandon(candidate, old)
             raise
-        self._records.note(candidate, state, error)
-        with self._lock:
-            self._under_way.pop(candidate.name, None)
+        self._finish(candidate, old, state, error)
+
+    def _finish(
+        self, candidate: RuleSet, old: RuleSet | None, state: RuleSetState, error: str | None
+    ) -> None:
+        try:
+            self._records.note(candidate, state, error)
+            if old is not None and old.into != candidate.into:
+                # From here on the next start leaves the former graph alone, so clients may write it.
+                self._store.queue.disown(old.into, candidate.owner)
+        finally:
+            self._end(candidate.name)
 
     def _materialise(self, put: RulePut, candidate: RuleSet, old: RuleSet | None) -> None:
         """Compute the fixpoint of a version without the writer lock, then what later commits change."""
         store = self._store
         with store.reader.snapshot_read() as snapshot:
             version = snapshot.version
-            inputs = candidate.snapshot(StoreView(snapshot.database(), store.queue.owned))
+            owned = store.queue.owned
+            inputs = candidate.snapshot(StoreView(snapshot.database(), owned))
+            candidate.settle(owned)
         budget = candidate.budget(0, timed=False)
 
         def report(count: int) -> None:
@@ -237,61 +240,14 @@ class RuleService:
             if old is not None and old.into != candidate.into:
                 pending.drop(old.into)
             missed = _missed(store, version)
-            if missed is None:
+            if missed is None or candidate.regrouped(pending, pending) or _reads_former(candidate, old):
                 candidate.derive_all(pending, budget)
             elif missed:
                 candidate.replace(pending, candidate.catch_up(pending, inferred, missed, budget))
             else:
                 candidate.replace(pending, set(inferred))
 
-        self._submit(candidate, derive, old=old)
-
-    def _install(self, candidate: RuleSet, old: RuleSet | None, *, suspended: str) -> None:
-        """Make a suspended set visible: its graph is empty."""
-        candidate.suspended, candidate.error = True, suspended
-
-        def derive(pending: PendingChanges) -> None:
-            if old is not None and old.into != candidate.into:
-                pending.drop(old.into)
-            pending.create(candidate.into)
-            pending.clear(candidate.into)
-
-        self._submit(candidate, derive, old=old)
-
-    def _submit(
-        self, rule_set: RuleSet, derive: Callable[[PendingChanges], None], *, old: RuleSet | None = None
-    ) -> Commit:
-        """Commit a change of a set's graph, and make the set visible with the commit."""
-
-        def committed(_: Commit) -> None:
-            if old is not None and old.into != rule_set.into:
-                self._store.queue.owned.pop(old.into, None)
-            self._sets = {**self._sets, rule_set.name: rule_set}
-            self._order()
-
-        owner = rule_set.owner
-        request = WriteRequest(
-            derive, f"rules {rule_set.name}", owner=owner, alone=True, committed=committed, timed=False
-        )
-        started = time.perf_counter()
-        commit = self._commit(request, rule_set.name)
-        rule_set.cost_ms = (time.perf_counter() - started) * 1000
-        return commit
-
-    def _commit(self, request: WriteRequest, name: str) -> Commit:
-        """Commit the replacement or the removal of a set, whose own consequences are left out."""
-        make = request.derive
-
-        def derive(pending: PendingChanges) -> None:
-            self._leaving = pending, name
-            make(pending)
-
-        request.derive = derive
-        try:
-            return self._store.queue.submit(request)
-        finally:
-            if self._leaving is not None and self._leaving[1] == name:
-                self._leaving = None
+        self._consequences.submit(candidate, derive)
 
     def delete(self, name: str) -> None:
         """Remove a set and its quads.
@@ -300,45 +256,70 @@ class RuleService:
             NotFoundError: there is no such set.
             ConflictError: another set or a query reads the graph of this one, or a PUT is under way.
         """
-        with self._lock, self.queries.lock:
-            if name in self._under_way:
-                raise _in_progress(name)
-            rule_set = self._sets.get(name)
-            if rule_set is None:
-                if name in self._failed:
-                    del self._failed[name]
-                    self._records.remove(name)
-                    return
-                raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
-            readers = self.readers_of(rule_set)
-            if readers:
-                raise _in_use(name, readers)
-            self._records.note(rule_set, "dropping", None)
-            into = rule_set.into
+        with ExitStack() as stack:
+            with self._lock:
+                # No query that names the set is registered until the set is gone.
+                stack.enter_context(self.queries.lock)
+                self._require_idle(name)
+                rule_set, failed = self._sets.get(name), self._failed.get(name)
+                if rule_set is None and failed is None:
+                    raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
+                if rule_set is not None and (readers := self.readers_of(rule_set)):
+                    raise _in_use(name, readers)
+                self._dropping.add(name)
+            try:
+                if rule_set is not None:
+                    self._drop(rule_set)
+                elif failed is not None:
+                    self._drop_failed(failed)
+            finally:
+                # Without the lock, which another thread may hold while it waits for the lock of the queries.
+                self._dropping.discard(name)
 
-            def removed(_: Commit) -> None:
-                self._sets = {other: each for other, each in self._sets.items() if other != name}
-                self._store.queue.owned.pop(into, None)
-                self._order()
+    def _drop(self, rule_set: RuleSet) -> None:
+        name, into = rule_set.name, rule_set.into
 
-            request = WriteRequest(
-                lambda pending: pending.drop(into),
-                f"rules {name}",
-                owner=rule_set.owner,
-                alone=True,
-                committed=removed,
+        self._records.note(rule_set, "dropping", None)
+        try:
+            self._consequences.commit(
+                rule_set, lambda pending: pending.drop(into), lambda _: self._consequences.remove(name)
             )
-            self._commit(request, name)
-            self._records.created_ms.pop(name, None)
-            self._records.remove(name)
+        except BaseException:
+            if name in self._sets:
+                self._records.restore(rule_set)
+            else:  # after an ApplyError the removal is durable
+                self._forget(name, into, rule_set.owner)
+            raise
+        self._forget(name, into, rule_set.owner)
+
+    def _drop_failed(self, record: RuleSetRecord) -> None:
+        owner = Owner("rules", record.name)
+        graphs = [graph for graph, other in self._store.queue.owned.items() if other == owner]
+
+        def derive(pending: PendingChanges) -> None:
+            for graph in graphs:
+                if isinstance(graph, NamedNode):
+                    pending.drop(graph)
+
+        request = WriteRequest(derive, f"rules {record.name}", owner=owner, alone=True, timed=False)
+        self._store.queue.submit(request)
+        for graph in graphs:
+            self._forget(record.name, graph, owner)
+        self._failed.pop(record.name, None)
+
+    def _forget(self, name: str, into: GraphName, owner: Owner) -> None:
+        """Remove the record of a removed set, and then let clients write its former graph."""
+        self._records.remove(name)
+        self._store.queue.disown(into, owner)
 
     def readers_of(self, rule_set: RuleSet) -> list[str]:
         """Return the rule sets that read the graph of a set, and the queries that name the set."""
-        sets = [
-            f"the rule set {other.name}"
-            for other in self._sets.values()
-            if other is not rule_set and rule_set.into in (other.definition.sources or ())
+        readers = [
+            other.name
+            for other in (*self._sets.values(), *self._candidates.values())
+            if other.name != rule_set.name and rule_set.into in (other.definition.sources or ())
         ]
+        sets = [f"the rule set {name}" for name in dict.fromkeys(readers)]
         return sets + [f"the query {query}" for query in self.queries.names(rule_set.name)]
 
     # --- reading ------------------------------------------------------------------------------
@@ -405,7 +386,7 @@ class RuleService:
             **definition,
             "state": state,
             "version": None if rule_set is None else self._store.reader.version,
-            "inferred": 0 if rule_set is None else self._count(rule_set.into),
+            "inferred": 0 if rule_set is None else self._consequences.count(rule_set.into),
             "materialised": None if put is None else put.progress.inferred,
             "strata": [] if rule_set is None else rule_set.strata(),
             **({} if listed else {"inconsistencies": inconsistencies(self._store, rule_set)}),
@@ -421,7 +402,7 @@ class RuleService:
             NotFoundError: the store does not have the quad.
         """
         with self._store.reader.snapshot_read() as snapshot:
-            view = StoreView(snapshot.database(), dict(self._store.queue.owned))
+            view = StoreView(snapshot.database(), self._store.queue.owned)
             if not view.contains(quad):
                 raise NotFoundError(f"the store does not have the quad {quad}", code="unknown-quad")
             asserted = True
@@ -443,75 +424,35 @@ class RuleService:
                 ],
             }
 
-    # --- consequences (store.quads.consequences) ----------------------------------------------
-
-    def derive(
-        self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
-    ) -> None:
-        """Add the consequences of a change, set by set; see `Consequences.derive`.
-
-        A set that the change itself replaces or removes is left out: it would derive its quads again.
-        """
-        size = self._store.reader.quad_count
-        leaving = self._leaving[1] if self._leaving is not None and self._leaving[0] is pending else None
-        for rule_set in self._ordered:
-            if rule_set.suspended or rule_set.name == leaving:
-                continue
-            started = time.perf_counter()
-            budget = rule_set.budget(self._count(rule_set.into), timed=timed)
-            with self._suspending(rule_set, pending):
-                rule_set.derive(below, pending, change, budget, size)
-            rule_set.cost_ms = (time.perf_counter() - started) * 1000
-            if len(self._ordered) > 1:
-                change = pending.net()
-
-    def derive_all(self, pending: PendingChanges) -> None:
-        """Compute every set again; see `Consequences.derive_all`."""
-        for rule_set in self._ordered:
-            if not rule_set.suspended:
-                with self._suspending(rule_set, pending):
-                    rule_set.derive_all(pending, rule_set.budget(0, timed=False))
-
-    @contextmanager
-    def _suspending(self, rule_set: RuleSet, pending: PendingChanges) -> Iterator[None]:
-        """Suspend a set that exceeds a budget inside the block, if its definition says so.
-
-        The graph is emptied by the same commit. The registry knows of the suspension before the commit, so
-        that a crash between them leaves a suspended set, whose graph the next start empties.
-        """
-        try:
-            yield
-        except RuleBudgetError as error:
-            if not rule_set.definition.suspend:
-                raise
-            pending.clear(rule_set.into)
-            rule_set.suspended, rule_set.error = True, error.message
-            self._records.note(rule_set, "suspended", error.message)
-            log.warning("the rule set %s is suspended: %s", rule_set.name, error.message)
-
     # --- helpers ------------------------------------------------------------------------------
 
     def _parse(self, name: str, members: Mapping[str, Any]) -> RuleSet:
         return RuleSet(name, read_definition(members), self._base_iri, self._limits)
 
-    def _count(self, graph: GraphName) -> int:
-        return self._store.committer.counts.get(graph, 0)
-
-    def _order(self) -> None:
-        """Order the sets so that each comes after the sets whose graphs it reads; called under a lock."""
-        self._ordered = tuple(in_order(list(self._sets.values())))
-        self._store.queue.consequences = self if self._ordered else None
-
     def _abandon(self, candidate: RuleSet, old: RuleSet | None) -> None:
         """Undo a PUT that failed: the set is as it was before."""
-        _unclaim(self._store, candidate, old)
-        with self._lock:
-            self._under_way.pop(candidate.name, None)
-        if old is None:
-            self._records.created_ms.pop(candidate.name, None)
-            self._records.remove(candidate.name)
-        else:
-            self._records.note(old, "suspended" if old.suspended else "ready", old.error)
+        name = candidate.name
+        try:
+            if old is not None:
+                restored = self._records.restore(old)
+            else:
+                self._records.remove(name)
+                restored = True
+        except Exception:
+            log.exception("the record of the rule set %s could not be removed", name)
+            restored = False
+        if restored:
+            _unclaim(self._store, candidate, old)
+        elif old is None:
+            # The next start would fill the graph, so that nobody else may have it.
+            members = candidate.definition.members()
+            with self._lock:
+                self._failed[name] = RuleSetRecord(name, members, None, "failed", "the PUT failed")
+        self._end(name)
+
+
+def _reads_former(candidate: RuleSet, old: RuleSet | None) -> bool:
+    return old is not None and old.into != candidate.into and old.into in (candidate.definition.sources or ())
 
 
 def _in_use(name: str, readers: list[str]) -> ConflictError:
@@ -525,37 +466,10 @@ def _in_use(name: str, readers: list[str]) -> ConflictError:
 
 def _in_progress(name: str) -> ConflictError:
     return ConflictError(
-        f"a PUT of the rule set {name} is under way",
+        f"a change of the rule set {name} is under way",
         code="in-progress",
         hint="wait for its end, then repeat the request; GET /rules shows the state",
     )
-
-
-class _Records:
-    """The records of rule sets in the registry; without a registry nothing is stored.
-
-    Attributes:
-        created_ms: the time of the first PUT of each set.
-    """
-
-    def __init__(self, registry: Registry | None) -> None:
-        self._registry = registry
-        self.created_ms: dict[str, int] = {}
-
-    def note(self, rule_set: RuleSet, state: RuleSetState, error: str | None) -> None:
-        """Store the state of a set."""
-        created_ms = self.created_ms.get(rule_set.name, 0)
-        self.put(RuleSetRecord(rule_set.name, rule_set.definition.members(), None, state, error, created_ms))
-
-    def put(self, record: RuleSetRecord) -> None:
-        """Store a record."""
-        if self._registry is not None:
-            self._registry.rule_sets.put(record)
-
-    def remove(self, name: str) -> None:
-        """Remove the record of a set."""
-        if self._registry is not None:
-            self._registry.rule_sets.remove(name)
 
 
 def _claim(store: QuadStore, candidate: RuleSet) -> None:
@@ -576,12 +490,12 @@ def _claim(store: QuadStore, candidate: RuleSet) -> None:
                 hint="drop the graph first, or choose another one for into",
                 graph=graph_key(into),
             )
-        store.queue.owned[into] = candidate.owner
+        store.queue.own(into, candidate.owner)
 
 
 def _unclaim(store: QuadStore, candidate: RuleSet, old: RuleSet | None) -> None:
     if old is None or old.into != candidate.into:
-        store.queue.owned.pop(candidate.into, None)
+        store.queue.disown(candidate.into, candidate.owner)
 
 
 def _missed(store: QuadStore, version: int) -> list[NetChange] | None:
@@ -593,9 +507,3 @@ def _missed(store: QuadStore, version: int) -> list[NetChange] | None:
     except GoneError:
         return None
     return [commit.net() for commit in commits] if all(commit.exact for commit in commits) else None
-
-
-def _rebuild(pending: PendingChanges, rule_set: RuleSet, old: NamedNode) -> None:
-    if old != rule_set.into and pending.has_graph(old):
-        pending.drop(old)
-    rule_set.derive_all(pending, rule_set.budget(0, timed=False))

@@ -29,17 +29,25 @@ def in_order(sets: list[RuleSet]) -> list[RuleSet]:
 
 
 def _cycle(sets: list[RuleSet]) -> list[str]:
-    """Return the names of sets that read one another; empty if there are none."""
-    by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
+    """Return the names of sets that read one another; empty if there are none.
+
+    A set that a PUT under way replaces counts twice, before and after the PUT, because the PUT may fail.
+    """
+    by_graph: dict[GraphName, list[RuleSet]] = {}
+    for each in sets:
+        by_graph.setdefault(each.into, []).append(each)
+    finished: set[int] = set()
 
     def search(rule_set: RuleSet, path: list[str]) -> list[str]:
         if rule_set.name in path:
             return path[path.index(rule_set.name) :]
-        for graph in rule_set.definition.sources or ():
-            if graph in by_graph:
-                found = search(by_graph[graph], [*path, rule_set.name])
-                if found:
-                    return found
+        if id(rule_set) not in finished:
+            for graph in rule_set.definition.sources or ():
+                for other in by_graph.get(graph, ()):
+                    found = search(other, [*path, rule_set.name])
+                    if found:
+                        return found
+            finished.add(id(rule_set))
         return []
 
     for each in sets:

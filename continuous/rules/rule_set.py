@@ -107,7 +107,8 @@ class RuleSet:
         self.cost_ms = 0.0
         self.error: str | None = None
         self._base_iri = base_iri
-        self._excluded: frozenset[GraphName] | None = None
+        # The inputs by the owners of graphs that the committed graph of the set reflects; None at first.
+        self._inputs: InputGraphs | None = None
         self._compile()
 
     def _compile(self) -> None:
@@ -124,6 +125,23 @@ class RuleSet:
         """Return the input graphs, given the owners of graphs."""
         sources = self.definition.sources
         return InputGraphs(sources, frozenset() if sources is not None else frozenset((*owned, self.into)))
+
+    def settle(self, owned: Owners) -> None:
+        """Note the owners of graphs at a version that the graph of the set reflects."""
+        self._inputs = self.inputs(owned)
+
+    def regrouped(self, below: StoreView | PendingChanges, pending: PendingChanges) -> bool:
+        """Return True if graphs with another owner than before join the input or leave it.
+
+        Args:
+            below: the dataset that the graph of the set reflects.
+            pending: the dataset now.
+        """
+        before, now = self._inputs, self.inputs(pending.owned)
+        if before is None or before.excluded == now.excluded:
+            return False
+        left, joined = now.excluded - before.excluded, before.excluded - now.excluded
+        return _any_listed(below, left) or _any_listed(pending, joined)
 
     def strata(self) -> list[list[int | str]]:
         """Return the rules of each stratum: numbers of the client's rules, W3C names of built-in ones."""
@@ -148,12 +166,14 @@ class RuleSet:
             RuleBudgetError: a budget is exceeded; ``pending`` then has a part of the consequences.
         """
         inputs = self.inputs(pending.owned)
-        regrouped = self._excluded is not None and self._excluded != inputs.excluded
         changed = len(change.added) + len(change.removed)
-        if regrouped or (changed > _FEW_CHANGES and changed > size // 4):
+        if self.regrouped(below, pending):
+            budget.until = None  # the change has not caused the work
             self.derive_all(pending, budget)
             return
-        self._excluded = inputs.excluded
+        if changed > _FEW_CHANGES and changed > size // 4:
+            self.derive_all(pending, budget)
+            return
         # Earlier requests of a group are not committed yet, and may never be.
         self._cache.begin(usable=not len(below))
         state = StoreState(below, pending, self._terms, inputs, self.into, self._cache)
@@ -187,7 +207,6 @@ class RuleSet:
         Raises:
             RuleBudgetError: a budget is exceeded; ``pending`` is unchanged.
         """
-        self._excluded = self.inputs(pending.owned).excluded
         self._cache.clear()
         snapshot = self.snapshot(pending)
         self.replace(pending, set(snapshot.materialise(budget)))
@@ -317,3 +336,7 @@ class Snapshot:
                 if read % 10_000 == 0:
                     budget.check()
         return facts
+
+
+def _any_listed(view: StoreView | PendingChanges, graphs: Iterable[GraphName]) -> bool:
+    return any(not isinstance(name, DefaultGraph) and view.has_graph(name) for name in graphs)

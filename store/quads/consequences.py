@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ..changes.commit import NetChange
+from ..changes.owners import Owners
 from ..changes.pending import PendingChanges
 
 
 class Consequences(Protocol):
-    """Adds to each change what follows from it. Called under the writer lock, one call at a time."""
+    """Adds to each change what follows from it. Called under the writer lock, one call at a time.
+
+    begin_group -> derive, for each request of the group -> committing, unless all requests failed
+    """
+
+    def begin_group(self) -> None:
+        """Begin a group of requests; what an earlier group has not committed is void."""
+        ...
 
     def derive(
         self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
@@ -24,6 +33,13 @@ class Consequences(Protocol):
 
         Raises:
             ReportedError: the change must not be committed, for instance because it exceeds a budget.
+        """
+        ...
+
+    def committing(self, owned: Owners) -> AbstractContextManager[None]:
+        """Return the context in which the group is logged and applied; ``owned`` are its owners of graphs.
+
+        If the log cannot be written, the context undoes what `derive` has noted beside the changes.
         """
         ...
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 
@@ -68,6 +68,10 @@ class LoadedView(StoreView):
         return not StoreView.contains(self, quad)
 
 
+class _NotAppliedError(Exception):
+    """The load was not applied."""
+
+
 @contextmanager
 def staged(
     load: Load, store: Store, owned: Owners, consequences: Consequences | None, folder: Path | None
@@ -95,20 +99,30 @@ def staged(
         load(loaded)
         refuse_targets(owned, loaded.named_graphs())
         change = NetChange()
+        applied = False
+        committing: AbstractContextManager[None] = nullcontext()
         if consequences is not None:
+            consequences.begin_group()
             pending = PendingChanges(LoadedView(store, loaded, owned))
             consequences.derive_all(pending)
             change = pending.net()
+            committing = consequences.committing(owned)
 
         def apply(target: Store) -> None:
+            nonlocal applied
             if change.removed or change.dropped:  # only a transaction removes and adds quads in one step
                 apply_change(target, change._replace(added=(*loaded, *change.added)))
+                applied = True
                 return
             target.bulk_extend(chain(loaded, change.added))
             for name in change.created:
                 target.add_graph(name)
+            applied = True
 
-        yield apply
+        with suppress(_NotAppliedError), committing:
+            yield apply
+            if not applied:
+                raise _NotAppliedError
     finally:
         if place is not None:
             apply = load = loaded = pending = None  # type: ignore[assignment]  # closes the database

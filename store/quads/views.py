@@ -166,14 +166,14 @@ class ViewRegistry:
         """
         with self._lock:
             self.check(graph, name)
-            self._store.queue.owned[graph] = Owner("view", name)
+            self._store.queue.own(graph, Owner("view", name))
         try:
             yield
         finally:
             with self._lock:
                 view = self.by_name.get(name)
                 if view is None or view.graph != graph:
-                    self._store.queue.owned.pop(graph, None)
+                    self._store.queue.disown(graph, Owner("view", name))
 
     def adopt(self, name: str, view: View | None) -> None:
         """Set the view of a query that starts or continues; a task of the engine calls this method.
@@ -188,7 +188,7 @@ class ViewRegistry:
             if view is not None:
                 self.by_name[name] = view
                 self._outbox.pop(name, None)
-                self._store.queue.owned[view.graph] = Owner("view", name)
+                self._store.queue.own(view.graph, Owner("view", name))
 
     def close(self, name: str) -> None:
         """Remove the view of a query that ends; its graph keeps the quads, and all clients may write it."""
@@ -196,7 +196,7 @@ class ViewRegistry:
             view = self.by_name.pop(name, None)
             self._outbox.pop(name, None)
             if view is not None:
-                self._store.queue.owned.pop(view.graph, None)
+                self._store.queue.disown(view.graph, Owner("view", name))
 
     # --- in the thread that changes the views -------------------------------------------------------
 

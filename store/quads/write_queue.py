@@ -9,9 +9,10 @@ serialisable: Oxigraph's transactions on disk have no conflict detection and wou
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 
 from pyoxigraph import Store
@@ -20,7 +21,7 @@ from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_k
 from ..changes.owners import Owner, derived_graphs
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import ConflictError, ReportedError, StoreError, StoreUnwritableError
-from .committer import Committer
+from .committer import ApplyError, Committer
 from .consequences import Consequences
 from .read_write_lock import ReadWriteLock
 from .staged_load import Load, staged
@@ -48,7 +49,9 @@ class WriteRequest:
         alone: True if the request must not share a group with others: no change is pending when ``derive`` is
             called, and later requests see its commit.
         timed: False if the consequences of the change may take any time, as for loads and restores.
-        committed: called with the commit under the writer lock, once it is logged and visible.
+        rederive: True if the consequences are updated even if ``derive`` changes nothing.
+        committed: called with the commit under the writer lock once it is durable; it is visible then, except
+            after an ApplyError.
         commit: the commit of the request; None before the commit and after a failure.
         error: the error of a failed request.
     """
@@ -60,6 +63,7 @@ class WriteRequest:
     alone: bool = False
     committed: Callable[[Commit], None] | None = None
     timed: bool = True
+    rederive: bool = False
     commit: Commit | None = None
     error: BaseException | None = None
 
@@ -73,8 +77,9 @@ class WriteQueue:
     """Accepts write requests to the store from any thread and commits them in groups.
 
     Attributes:
-        owned: the owners of graphs.
+        owned: the owners of graphs; replaced as a whole, so that any thread may read it.
         consequences: derives the quads that follow from each change; None while there are no rule sets.
+        owners_changed: called after a graph was given to an owner or has lost it, in the thread that did so.
     """
 
     def __init__(
@@ -94,7 +99,9 @@ class WriteQueue:
             clock_ms: the wall clock in milliseconds.
             grouped: True to commit waiting requests together with one fsync; useless in memory.
         """
-        self.owned: dict[GraphName, Owner] = {}
+        self.owned: Mapping[GraphName, Owner] = {}
+        self.owners_changed: Callable[[GraphName], None] = lambda _: None
+        self._owners = threading.Lock()
         self._committer = committer
         committer.inferred = self._inferred
         self._gate = gate
@@ -103,6 +110,29 @@ class WriteQueue:
         self.consequences: Consequences | None = None
         self._group_requests = _GROUP_REQUESTS if grouped else 1
         self._queue: deque[WriteRequest] = deque()
+
+    # --- owners -------------------------------------------------------------------------------
+
+    def own(self, graph: GraphName, owner: Owner) -> None:
+        """Give a graph to an owner. Commits that are being made keep the owners that they began with."""
+        self._set_owner(graph, owner)
+
+    def disown(self, graph: GraphName, owner: Owner) -> None:
+        """Take a graph from its owner; do nothing if it has another owner or none."""
+        if self.owned.get(graph) == owner:
+            self._set_owner(graph, None)
+
+    def _set_owner(self, graph: GraphName, owner: Owner | None) -> None:
+        with self._owners:
+            if self.owned.get(graph) == owner:
+                return
+            owned = {name: other for name, other in self.owned.items() if name != graph}
+            if owner is not None:
+                owned[graph] = owner
+            self.owned = owned
+        self.owners_changed(graph)
+
+    # --- requests -----------------------------------------------------------------------------
 
     def enqueue(self, request: WriteRequest) -> None:
         """Append a write request, which the next committing thread may include in its group.
@@ -189,6 +219,9 @@ class WriteQueue:
 
     def _derive_group(self, requests: list[WriteRequest]) -> None:
         group = PendingChanges(StoreView(self._committer.store, self.owned))
+        consequences = self.consequences
+        if consequences is not None:
+            consequences.begin_group()
         commits: list[Commit] = []
         now_ms = self._clock_ms()
         version = self._committer.version
@@ -211,8 +244,8 @@ class WriteQueue:
                 request.derive(pending)
                 change = pending.net()
                 self._refuse_owned(change, request.owner)
-                if self.consequences is not None and change:
-                    self.consequences.derive(group, pending, change, timed=request.timed)
+                if consequences is not None and (change or request.rederive):
+                    consequences.derive(group, pending, change, timed=request.timed)
                     change = pending.net()
             except Exception as error:
                 request.error = _without_frames(error)
@@ -223,11 +256,17 @@ class WriteQueue:
             if change:
                 commits.append(request.commit)
                 group.take(pending, change)
-        if commits:
-            self._committer.commit(commits, commits[0].net() if len(commits) == 1 else group.net())
-        for request in requests:
-            if request.committed is not None and request.error is None and request.commit is not None:
-                request.committed(request.commit)
+        try:
+            if commits:
+                ending: AbstractContextManager[None] = nullcontext()
+                if consequences is not None:
+                    ending = consequences.committing(group.owned)
+                with ending:
+                    self._committer.commit(commits, commits[0].net() if len(commits) == 1 else group.net())
+        except ApplyError:
+            _report(requests)
+            raise
+        _report(requests)
 
     def _commit(self, change: NetChange, version: int, now_ms: int, cause: str | None) -> Commit:
         if not change:
@@ -262,6 +301,13 @@ class WriteQueue:
             other = self.owned.get(name, owner)
             if other is not None and other != owner:
                 raise other.refusal(name)
+
+
+def _report(requests: Iterable[WriteRequest]) -> None:
+    """Call ``committed`` of the requests that were committed."""
+    for request in requests:
+        if request.committed is not None and request.error is None and request.commit is not None:
+            request.committed(request.commit)
 
 
 def _without_frames(error: Exception) -> Exception:

@@ -56,7 +56,7 @@ def fill(opened: QuadStore) -> None:
         PREFIX + "INSERT DATA { ex:a ex:p ex:b GRAPH ex:g { ex:a ex:p 1 , 2 } GRAPH ex:i { ex:i ex:p ex:h } }"
     )
     opened.writer.apply(add=[INSIDE, Quad(A, P, Literal(9), OWNED)])
-    opened.queue.owned[OWNED] = OWNER
+    opened.queue.own(OWNED, OWNER)
 
 
 def quads(opened: QuadStore) -> set[Quad]:
@@ -171,7 +171,7 @@ def test_dropping_many_graphs_drops_the_others(store: QuadStore) -> None:
 
 
 def test_a_derived_graph_that_is_not_listed_yet_is_refused_too(store: QuadStore) -> None:
-    store.queue.owned[NEW] = Owner("shapes", "s")
+    store.queue.own(NEW, Owner("shapes", "s"))
     for text in ("CREATE GRAPH ex:new", "DROP GRAPH ex:new", "CLEAR GRAPH ex:new", "COPY ex:g TO ex:new"):
         with pytest.raises(OwnedGraphError, match="the shapes s"):
             store.writer.update(PREFIX + text)

@@ -1,0 +1,179 @@
+"""Kills itself at each step of a scenario in turn, and checks the law after each restart; run by a test.
+
+A step is a point of `StoreOptions.reached`, or the time before or after a write of a record of the registry.
+Each attempt runs in a copy of this process, which itself opens no store. Arguments: folder, scenario.
+Prints the number of steps.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quadrill.continuous.rules.rule_set import RuleBudgetError
+from quadrill.store.quads.options import StoreOptions
+from tests.continuous.rules.served import BASE, INTO, PREFIX, Served, definition, rule
+
+SECOND, THIRD = f"{BASE}second", f"{BASE}third"
+BACK, CHAIN = rule("?y :r ?x", "?x :p ?y"), rule("?x :r ?z", "?x :p ?y . ?y :p ?z")
+PAIRS = rule("?x :r ?y", "?x :p ?a . ?y :p ?b")
+DATA = "INSERT DATA { :a :p :b . :b :p :c . GRAPH :g { :c :p :d } }"
+READER = definition(rule("?x :seen ?y", "?x :r ?y"), into=THIRD, **{"from": ["default", INTO]})
+
+
+def commits(served: Served) -> None:
+    served.put("one", definition(BACK, CHAIN))
+    served.put("two", READER)
+    served.update(DATA)
+    served.update("DELETE DATA { :b :p :c } ; INSERT DATA { GRAPH :g { :b :p :e } }")
+    waiting = [
+        served.store.writer.enqueue_update(f"{PREFIX}{text}")
+        for text in ("INSERT DATA { :k :p :a }", "DROP GRAPH :g", "CLEAR GRAPH :into", "CLEAR DEFAULT")
+    ]
+    for finish in waiting:
+        with suppress(Exception):
+            finish()
+    served.store.committer.checkpoint()
+
+
+def replaced(served: Served) -> None:
+    served.update(DATA)
+    served.put("one", definition(BACK))
+    served.put("two", READER)
+    served.put("one", definition(CHAIN))
+    served.put("one", definition(CHAIN, into=SECOND))
+    with suppress(RuleBudgetError):
+        served.put("one", definition(PAIRS, max_inferred=1))
+    served.put("one", definition(BACK, into=INTO))
+
+
+def removed(served: Served) -> None:
+    served.update(DATA)
+    served.put("one", definition(BACK))
+    served.put("two", READER)
+    served.rules.delete("two")
+    served.rules.delete("one")
+
+
+def suspended(served: Served) -> None:
+    members = definition(PAIRS, max_inferred=4, on_budget="suspend")
+    served.put("two", READER)
+    served.put("one", members)
+    served.update(DATA)
+    served.update("CLEAR DEFAULT")
+    served.put("one", members)
+    served.update("CLEAR ALL")
+    with suppress(RuleBudgetError):
+        served.put("one", definition(PAIRS, max_inferred=4))
+    served.update(DATA)
+    with suppress(RuleBudgetError):
+        served.put("one", definition(PAIRS, max_inferred=1, into=SECOND))
+    served.put("one", definition(PAIRS, max_inferred=1, into=SECOND, on_budget="suspend"))
+
+
+def steps(killed_at: int) -> tuple[StoreOptions, list[int]]:
+    """Kill this process at a step; return the options of its store, and the number of steps so far."""
+    count = [0]
+
+    def step(_: str) -> None:
+        if count[0] == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        count[0] += 1
+
+    from quadrill.store.registry.tables import RuleSetRecords
+
+    def around(work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            step("before a record")
+            result = work(*arguments)
+            step("after a record")
+            return result
+
+        return call
+
+    RuleSetRecords.put = around(RuleSetRecords.put)  # type: ignore[method-assign]
+    RuleSetRecords.remove = around(RuleSetRecords.remove)  # type: ignore[method-assign]
+    return StoreOptions(durable=False, reached=step), count
+
+
+def in_copy(work: Callable[[], None]) -> int:
+    """Run work in a copy of this process; return 0, or the negative number of the signal."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, -signal.SIGKILL), status
+    return status
+
+
+def check(folder: Path) -> None:
+    """Open the folder, check all graphs of rules, and check that it works."""
+    with Served(folder) as served:
+        served.check()
+        names = {described["name"]: described for described in served.rules.describe_all()}
+        graphs = {served.rules.graph_of(name).value for name in names}
+        assert {graph.value for graph in served.store.queue.owned} == graphs  # type: ignore[union-attr]
+        for record in served.registry.rule_sets.all():
+            assert record.state in ("ready", "suspended"), record
+            assert record.following is None
+            served.check(empty=[record.name] if record.state == "suspended" else [])
+        for graph in {INTO, SECOND, THIRD} - graphs:
+            assert not served.store.reader.size_of_graph(graph), graph
+        with suppress(RuleBudgetError):
+            served.update("INSERT DATA { :last :p :last }")
+        served.check()
+        served.put("one", definition(CHAIN))
+        served.put("two", READER)
+        served.check()
+
+
+def main(folder: Path, scenario: str) -> None:
+    work = globals()[scenario]
+
+    def run(data: Path, killed_at: int) -> None:
+        options, _ = steps(killed_at)
+        data.mkdir(exist_ok=True)
+        served = Served(data, options)
+        work(served)
+        served.close()
+
+    def restart(data: Path, killed_at: int) -> None:
+        options, _ = steps(killed_at)
+        Served(data, options).close()
+
+    number = 0
+    while attempt(folder, number, partial(run, folder / "data", number), restart):
+        number += 1
+    print(number)
+
+
+def attempt(folder: Path, number: int, run: Callable[[], None], restart: Callable[[Path, int], None]) -> bool:
+    """Kill the scenario at one step and check the folder; return False if the scenario ended before."""
+    data, again = folder / "data", folder / "again"
+    killed = in_copy(run)
+    if number % 5 == 0:  # the restart is killed, too
+        for step in range(2):
+            shutil.copytree(data, again)
+            in_copy(partial(restart, again, step))
+            assert not in_copy(partial(check, again)), (number, step)
+            shutil.rmtree(again)
+    assert not in_copy(partial(check, data)), number
+    shutil.rmtree(data)
+    return bool(killed)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,28 @@
+"""Killed at every step of a commit, a PUT, a DELETE and a suspension: the law holds after the restart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.process
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("scenario", ["commits", "replaced", "removed", "suspended"])
+def test_killed_at_each_step_rule_sets_hold_the_fixpoint_after_a_restart(
+    scenario: str, tmp_path: Path
+) -> None:
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.continuous.rules.crash_child", str(tmp_path), scenario],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    assert int(child.stdout) > 15
