@@ -1,7 +1,8 @@
 """Kills itself at each step of a scenario in turn, and checks the law after each restart; run by a test.
 
 A step is a point of `StoreOptions.reached`, or the time before or after a write of a record of the registry.
-Each attempt runs in a copy of this process, which itself opens no store. Arguments: folder, scenario.
+Each attempt runs in a copy of this process, which itself opens no store. Arguments: folder, scenario, distance of two
+steps that are tried.
 Prints the number of steps.
 """
 
@@ -140,7 +141,7 @@ def check(folder: Path) -> None:
         served.check()
 
 
-def main(folder: Path, scenario: str) -> None:
+def main(folder: Path, scenario: str, stride: int) -> None:
     work = globals()[scenario]
 
     def run(data: Path, killed_at: int) -> None:
@@ -156,7 +157,7 @@ def main(folder: Path, scenario: str) -> None:
 
     number = 0
     while attempt(folder, number, partial(run, folder / "data", number), restart):
-        number += 1
+        number += stride
     print(number)
 
 
@@ -164,7 +165,7 @@ def attempt(folder: Path, number: int, run: Callable[[], None], restart: Callabl
     """Kill the scenario at one step and check the folder; return False if the scenario ended before."""
     data, again = folder / "data", folder / "again"
     killed = in_copy(run)
-    if number % 5 == 0:  # the restart is killed, too
+    if number % 10 == 0:  # the restart is killed, too
         for step in range(2):
             shutil.copytree(data, again)
             in_copy(partial(restart, again, step))
@@ -176,4 +177,4 @@ def attempt(folder: Path, number: int, run: Callable[[], None], restart: Callabl
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ...examples import ALL
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -18,7 +20,14 @@ def test_killed_at_each_step_rule_sets_hold_the_fixpoint_after_a_restart(
     scenario: str, tmp_path: Path
 ) -> None:
     child = subprocess.run(
-        [sys.executable, "-m", "tests.continuous.rules.crash_child", str(tmp_path), scenario],
+        [
+            sys.executable,
+            "-m",
+            "tests.continuous.rules.crash_child",
+            str(tmp_path),
+            scenario,
+            "1" if ALL else "5",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
