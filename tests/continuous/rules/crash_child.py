@@ -1,8 +1,8 @@
 """Kills itself at each step of a scenario in turn, and checks the law after each restart; run by a test.
 
 A step is a point of `StoreOptions.reached`, or the time before or after a write of a record of the registry.
-Each attempt runs in a copy of this process, which itself opens no store. Arguments: folder, scenario, distance of two
-steps that are tried.
+Each attempt runs in a copy of this process, which itself opens no store. Arguments: folder, scenario,
+distance of two steps that are tried.
 Prints the number of steps.
 """
 
@@ -74,7 +74,9 @@ def suspended(served: Served) -> None:
     served.update("CLEAR ALL")
     with suppress(RuleBudgetError):
         served.put("one", definition(PAIRS, max_inferred=4))
-    served.update(DATA)
+    with suppress(RuleBudgetError):
+        served.update(DATA)
+    served.update("INSERT DATA { :a :p :b . :b :p :c }")
     with suppress(RuleBudgetError):
         served.put("one", definition(PAIRS, max_inferred=1, into=SECOND))
     served.put("one", definition(PAIRS, max_inferred=1, into=SECOND, on_budget="suspend"))
