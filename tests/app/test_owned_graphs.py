@@ -66,7 +66,7 @@ def test_a_worker_process_refuses_writes_to_a_derived_graph(tmp_path: Path, on_d
     inside = Quad(NamedNode("urn:a"), NamedNode("urn:p"), Literal(1), OWN)
     with QuadStore.open(folder) as store:
         store.writer.apply(add=[inside, Quad(*inside.triple)])
-        store.queue.owned[OWN] = Owner("rules", "r")
+        store.queue.own(OWN, Owner("rules", "r"))
         pool = WorkerPool(store, folder, size=1, memory_bytes=0, max_nesting=100)
 
         def compute(text: str) -> None:
