@@ -61,6 +61,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "ack": ("boolean", "acknowledge the lines of a chunked body while it comes"),
     "durable": ("boolean", "`false` answers without waiting for the input log"),
     "name": ("string", "name of the query"),
+    "quad": ("string", "a quad as a line of N-Quads"),
     "replace": ("boolean", "drop the query that has the name"),
     "dry_run": ("boolean", "tell what it would do, and do nothing"),
     "compact": ("boolean", "take commits into the files that are there, where that can be"),

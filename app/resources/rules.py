@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from quadrill.continuous.language.registration import NO_INFERRED
+from quadrill.store.documents.stored_lines import parse_stored_quads
+from quadrill.store.terms import in_store_form
 
 from ..http.answers import WholeAnswer, json_answer, no_content
 from ..http.errors import HttpError
@@ -52,6 +54,24 @@ def put_rules(services: Services, request: Request) -> WholeAnswer:
     put.run()
     headers = {"Location": f"{base_url(services, request)}rules/{name}"} if put.created else None
     return json_answer(services.rules.describe(name), 201 if put.created else 200, headers)
+
+
+def get_why(services: Services, request: Request) -> WholeAnswer:
+    """Return why a quad is in the store: whether it is asserted, and how rules derive it, one level deep."""
+    request.arguments.check({"quad"})
+    line = request.arguments.get("quad") or ""
+    try:
+        quads = parse_stored_quads(f"{line.strip().removesuffix('.')} .\n".encode())
+    except SyntaxError as error:
+        raise HttpError(
+            400,
+            f"quad is not a line of N-Quads: {error.msg}",
+            code="parameter",
+            hint="For instance quad=<http://e/a> <http://e/p> <http://e/b> <http://e/graph> .",
+        ) from error
+    if len(quads) != 1:
+        raise HttpError(400, f"quad has {len(quads)} quads; it must be one line of N-Quads", code="parameter")
+    return json_answer(services.rules.why(*in_store_form(quads)))
 
 
 def remove_rules(services: Services, request: Request) -> WholeAnswer:

@@ -23,4 +23,5 @@ RULES: tuple[Route, ...] = (
     Route(
         "DELETE", "/rules/{name}", rules.remove_rules, "remove a rule set and its quads", (204,), role="write"
     ),
+    Route("GET", "/why", rules.get_why, "why a quad is in the store", (200,), ("quad",), answers=JSON),
 )

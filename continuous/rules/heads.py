@@ -8,7 +8,7 @@ from pyoxigraph import BlankNode, NamedNode, Triple
 
 from ..algebra import nodes as n
 from .facts import Fact
-from .matching import Frame, Layout
+from .layout import Frame, Layout
 
 Bindings = Mapping[int, int]
 """Term ids by slot."""

@@ -13,7 +13,8 @@ from ..algebra.build import all_nodes
 from ..algebra.variables import in_scope
 from .built_in import inconsistency_rules
 from .facts import Fact, Facts
-from .matching import Compiler, Layout
+from .layout import Layout
+from .matching import Compiler
 from .rule import Rule
 from .terms import Terms
 

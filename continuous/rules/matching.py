@@ -10,8 +10,8 @@ of their operand alone; variables that the operand may leave unbound therefore g
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from pyoxigraph import Literal, NamedNode, Triple
 
@@ -20,46 +20,16 @@ from ..algebra.build import map_expression
 from ..algebra.set_functions import FUNCTIONS, percentile_parameter, set_function
 from ..algebra.variables import certain, expression_variables, in_scope, term_variables
 from ..expressions.compile import compile_condition, compile_id
+from .elements import Element, cost_of, cost_of_cells, order_after
 from .facts import Facts
+from .layout import Frame, Layout, Matcher, Names, Scope
 from .lists import FIRST, ListCells
-from .paths import PathSteps, Reader, may_be_empty
+from .matchers import bind, chain, match_in_graph, match_path, match_triple, unified, union
+from .paths import PathSteps, may_be_empty
 from .terms import Terms
-
-Frame: TypeAlias = list[Any]
-Matcher: TypeAlias = Callable[[Frame, Facts], Iterator[None]]
-Names: TypeAlias = frozenset[str]
-Scope: TypeAlias = Mapping[str, int]
-"""The slots of variables by name."""
 
 _BOOLEAN = NamedNode("http://www.w3.org/2001/XMLSchema#boolean")
 _TRUE, _FALSE = Literal("true", datatype=_BOOLEAN), Literal("false", datatype=_BOOLEAN)
-
-
-class Layout:
-    """The slots of one rule, which all matchers of the rule share."""
-
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
-        self._values: list[int | None] = []
-        self._constants: dict[int, int] = {}
-
-    def slot(self) -> int:
-        """Return a new free slot."""
-        self._values.append(None)
-        return len(self._values) - 1
-
-    def constant(self, term: n.Term) -> int:
-        """Return the slot that always holds a constant."""
-        term_id = self.terms.id_of(term)
-        place = self._constants.get(term_id)
-        if place is None:
-            place = self._constants[term_id] = self.slot()
-            self._values[place] = term_id
-        return place
-
-    def frame(self) -> Frame:
-        """Return a new frame in which only the constants are bound."""
-        return self._values.copy()
 
 
 class Compiler:
@@ -121,11 +91,11 @@ class _Place:
             case n.Path():
                 return self._path(node)
             case n.Union(left, right):
-                return _union(self.matcher(left, bound), self.matcher(right, bound))
+                return union(self.matcher(left, bound), self.matcher(right, bound))
             case n.Graph(name, inner):
                 return self._in_graph(name, inner, bound)
             case n.Values(variables, rows):
-                return self._values(variables, rows)
+                return _values(self._scope, self._layout.terms, variables, rows)
             case n.LeftJoin():
                 return self._optional(node, bound)
             case n.Minus():
@@ -159,7 +129,7 @@ class _Place:
 
         ``private``: the slots of the node's uncertain variables are bound by its operand alone.
         """
-        elements: list[_Element] = []
+        elements: list[Element] = []
         self._flatten(node, elements, private=private)
         steps: list[Matcher] = []
         while elements:
@@ -168,9 +138,9 @@ class _Place:
             elements.remove(element)
             steps.append(element.compile(bound))
             bound |= element.binds
-        return _chain(steps)
+        return chain(steps)
 
-    def _flatten(self, node: n.Algebra, elements: list[_Element], *, private: bool = False) -> None:
+    def _flatten(self, node: n.Algebra, elements: list[Element], *, private: bool = False) -> None:
         match node:
             case n.Join(left, right):
                 self._flatten(left, elements)
@@ -192,14 +162,14 @@ class _Place:
                 else:
                     elements.append(self._observed(node, inside))
             case n.Path() if isinstance(node.path, ListCells):
-                cost = _cost_of_cells(node, self._compiler.estimate(FIRST))
-                elements.append(_Element(lambda bound: self.matcher(node, bound), certain(node), cost))
+                cost = cost_of_cells(node, self._compiler.estimate(FIRST))
+                elements.append(Element(lambda bound: self.matcher(node, bound), certain(node), cost))
             case _:
                 elements.append(
-                    _Element(lambda bound: self.matcher(node, bound), certain(node), _cost_of(node))
+                    Element(lambda bound: self.matcher(node, bound), certain(node), cost_of(node))
                 )
 
-    def _added(self, node: n.Algebra, elements: list[_Element]) -> list[_Element]:
+    def _added(self, node: n.Algebra, elements: list[Element]) -> list[Element]:
         start = len(elements)
         self._flatten(node, elements)
         return elements[start:]
@@ -210,22 +180,22 @@ class _Place:
         private = {name: self._scope[name] for name in unsure if name in self._scope}
         return self._compiler.scope(private) if private else None
 
-    def _observed(self, node: n.Algebra, private: dict[str, int]) -> _Element:
+    def _observed(self, node: n.Algebra, private: dict[str, int]) -> Element:
         """Compile a node with private slots, whose values are then compared with the outer slots."""
         inside = self._with({**self._scope, **private})
         pairs = [(slot, self._scope[name]) for name, slot in private.items()]
 
         def compile(bound: Names) -> Matcher:
-            return _unified(inside._conjunction(node, bound - private.keys(), private=True), pairs)
+            return unified(inside._conjunction(node, bound - private.keys(), private=True), pairs)
 
-        return _Element(compile, certain(node), _cost_of(node))
+        return Element(compile, certain(node), cost_of(node))
 
-    def _filter_element(self, condition: n.Expr, inner: n.Algebra, before: list[_Element]) -> _Element:
+    def _filter_element(self, condition: n.Expr, inner: n.Algebra, before: list[Element]) -> Element:
         names = expression_variables(condition) & in_scope(inner)
         test = self._condition(condition, in_scope(inner))
-        return _Element(lambda _: test, frozenset(), lambda _: -1.0, *_order(names, inner, before))
+        return Element(lambda _: test, frozenset(), lambda _: -1.0, *order_after(names, inner, before))
 
-    def _extend_element(self, var: n.Var, expr: n.Expr, inner: n.Algebra, before: list[_Element]) -> _Element:
+    def _extend_element(self, var: n.Var, expr: n.Expr, inner: n.Algebra, before: list[Element]) -> Element:
         names = expression_variables(expr) & in_scope(inner)
         value = self._value(expr, in_scope(inner))
         slot = self._scope[var.name]
@@ -240,11 +210,11 @@ class _Place:
                 yield
                 frame[slot] = None
 
-        return _Element(lambda _: step, frozenset(), lambda _: 0.0, *_order(names, inner, before))
+        return Element(lambda _: step, frozenset(), lambda _: 0.0, *order_after(names, inner, before))
 
     # --- triple patterns ----------------------------------------------------------------------
 
-    def _triple_element(self, pattern: n.TriplePattern) -> _Element:
+    def _triple_element(self, pattern: n.TriplePattern) -> Element:
         names = frozenset(
             name
             for term in (pattern.subject, pattern.predicate, pattern.object)
@@ -264,7 +234,7 @@ class _Place:
                 return (2.0 if subject else 3.0) + math.sqrt(size) * (1 if predicate else 2)
             return 10.0 + size * (1 if predicate else 2)
 
-        return _Element(lambda _: self._triple(pattern), names, cost)
+        return Element(lambda _: self._triple(pattern), names, cost)
 
     def _triple(self, pattern: n.TriplePattern) -> Matcher:
         nested = isinstance(pattern.subject, n.TripleTerm) or isinstance(pattern.object, n.TripleTerm)
@@ -272,8 +242,8 @@ class _Place:
             return self._triple_with_terms(pattern)
         s, p, o = (self._slot_of(term) for term in (pattern.subject, pattern.predicate, pattern.object))
         if self._graph is not None:
-            return _triple_in_graph(self._graph, s, p, o)
-        return _triple(s, p, o)
+            return match_in_graph(self._graph, s, p, o)
+        return match_triple(s, p, o)
 
     def _triple_with_terms(self, pattern: n.TriplePattern) -> Matcher:
         """Compile a pattern with triple terms: match any term there, then compare it with the pattern."""
@@ -287,9 +257,9 @@ class _Place:
             else:
                 slots.append(self._slot_of(term))
         s, p, o = slots
-        outer = _triple(s, p, o) if self._graph is None else _triple_in_graph(self._graph, s, p, o)
+        outer = match_triple(s, p, o) if self._graph is None else match_in_graph(self._graph, s, p, o)
         steps = [outer, *(self._triple_term(place, term) for place, term in terms)]
-        return _chain(steps)
+        return chain(steps)
 
     def _triple_term(self, place: int, pattern: n.TripleTerm) -> Matcher:
         """Return a matcher that compares the triple term in a bound slot with a pattern."""
@@ -308,15 +278,15 @@ class _Place:
             if not isinstance(term, Triple):
                 return
             ids = [dictionary.ids[each] for each in (term.subject, term.predicate, term.object)]
-            yield from _bind(frame, slots, ids)
+            yield from bind(frame, slots, ids)
 
-        return _chain([step, *inner])
+        return chain([step, *inner])
 
     def _path(self, node: n.Path) -> Matcher:
         slots = self._slot_of(node.subject), self._slot_of(node.object)
         # Between two variables, a path of length zero starts only at nodes of the graph (section 18.4).
         free = isinstance(node.subject, n.Var) and isinstance(node.object, n.Var)
-        return _path_matcher(
+        return match_path(
             *slots, PathSteps(node.path, self._layout.terms), self._graph, free and may_be_empty(node.path)
         )
 
@@ -343,20 +313,6 @@ class _Place:
 
         return each_graph
 
-    def _values(self, variables: Sequence[n.Var], rows: Sequence[Sequence[n.Term | None]]) -> Matcher:
-        slots = [self._scope[var.name] for var in variables]
-        id_of = self._layout.terms.id_of
-        table = [
-            [(slot, id_of(term)) for slot, term in zip(slots, row, strict=True) if term is not None]
-            for row in rows
-        ]
-
-        def each_row(frame: Frame, _: Facts) -> Iterator[None]:
-            for row in table:
-                yield from _bind(frame, [slot for slot, _ in row], [value for _, value in row])
-
-        return each_row
-
     # --- nodes that look at the solutions of an operand ---------------------------------------
 
     def _optional(self, node: n.LeftJoin, bound: Names) -> Matcher:
@@ -372,7 +328,7 @@ class _Place:
         match_right = inside.matcher(right, known)
         if node.condition is not None:
             visible = in_scope(left) | in_scope(right)
-            match_right = _chain([match_right, inside._condition(node.condition, visible)])
+            match_right = chain([match_right, inside._condition(node.condition, visible)])
         pairs = [(slot, self._scope[name]) for name, slot in {**private, **extra}.items()]
 
         def optional(frame: Frame, facts: Facts) -> Iterator[None]:
@@ -384,7 +340,7 @@ class _Place:
                 if missing:
                     yield
 
-        return _unified(optional, pairs)
+        return unified(optional, pairs)
 
     def _minus(self, node: n.Minus, bound: Names) -> Matcher:
         left, right = node.left, node.right
@@ -414,7 +370,7 @@ class _Place:
                 else:
                     yield
 
-        return _unified(minus, [(slot, self._scope[name]) for name, slot in private.items()])
+        return unified(minus, [(slot, self._scope[name]) for name, slot in private.items()])
 
     def _distinct(self, inner: n.Algebra, bound: Names) -> Matcher:
         unsure = in_scope(inner) - certain(inner) - self._row.keys()
@@ -431,7 +387,7 @@ class _Place:
                     seen.add(values)
                     yield
 
-        return _unified(distinct, [(slot, self._scope[name]) for name, slot in private.items()])
+        return unified(distinct, [(slot, self._scope[name]) for name, slot in private.items()])
 
     def _group(self, node: n.Group, bound: Names) -> Matcher:
         inner = node.input
@@ -441,7 +397,7 @@ class _Place:
         inside = self._with(scope)
         matcher = inside.matcher(inner, bound & shared)
         key_slots = [scope.get(name, -1) for name in keys]
-        folds = [inside._fold(aggregate, in_scope(inner)) for _, aggregate in node.aggregates]
+        folds = [_fold(inside, aggregate, in_scope(inner)) for _, aggregate in node.aggregates]
         outer = [self._scope[name] for name in keys] + [self._scope[var.name] for var, _ in node.aggregates]
 
         def group(frame: Frame, facts: Facts) -> Iterator[None]:
@@ -456,44 +412,9 @@ class _Place:
                 groups[()] = [[] for _ in folds]
             for key, values in groups.items():
                 results = [finish(listed) or None for (_, finish), listed in zip(folds, values, strict=True)]
-                yield from _bind(frame, outer, [*key, *results])
+                yield from bind(frame, outer, [*key, *results])
 
         return group
-
-    def _fold(
-        self, aggregate: n.Aggregate, visible: Names
-    ) -> tuple[Callable[[Frame, Facts], Any], Callable[[list[Any]], int]]:
-        """Return a function that reads the argument of a set function, and one that computes the result."""
-        terms = self._layout.terms
-        if aggregate.expr is None:
-            slots = [self._scope[name] for name in sorted(visible) if name in self._scope]
-
-            def whole_row(frame: Frame, _: Facts) -> Any:
-                return tuple([frame[slot] for slot in slots])
-
-            def count_rows(rows: list[Any]) -> int:
-                return terms.context.values.id_of(len(set(rows)) if aggregate.distinct else len(rows))
-
-            return whole_row, count_rows
-        value = self._value(aggregate.expr, visible)
-
-        def result(ids: list[Any]) -> int:
-            bound_ids = [term_id for term_id in ids if term_id]
-            if aggregate.distinct:
-                bound_ids = list(dict.fromkeys(bound_ids))
-            if aggregate.name == "COUNT":
-                return terms.context.values.id_of(len(bound_ids))
-            if len(bound_ids) < len(ids) and 0 in ids and not FUNCTIONS[aggregate.name].passes_over_errors:
-                return 0
-            found = set_function(
-                aggregate.name,
-                [terms.term(term_id) for term_id in bound_ids],
-                separator=aggregate.separator,
-                parameter=None if aggregate.parameter is None else percentile_parameter(aggregate),
-            )
-            return 0 if found is None else terms.id_of(found)
-
-        return value, result
 
     # --- expressions --------------------------------------------------------------------------
 
@@ -580,212 +501,54 @@ def _row(frame: Frame, facts: Facts, slots: list[int], tests: list[tuple[int, An
     return tuple([frame[slot] or 0 for slot in slots])
 
 
-def _order(names: Names, inner: n.Algebra, before: list[_Element]) -> tuple[Names, list[_Element]]:
-    """Return the variables that must be bound before an expression, or all elements of its operand.
+def _values(
+    scope: Scope, terms: Terms, variables: Sequence[n.Var], rows: Sequence[Sequence[n.Term | None]]
+) -> Matcher:
+    slots = [scope[var.name] for var in variables]
+    id_of = terms.id_of
+    table = [
+        [(slot, id_of(term)) for slot, term in zip(slots, row, strict=True) if term is not None]
+        for row in rows
+    ]
 
-    The elements are needed for a variable that a solution of the operand may leave unbound.
-    """
-    return (names, []) if names <= certain(inner) else (frozenset(), before)
+    def each_row(frame: Frame, _: Facts) -> Iterator[None]:
+        for row in table:
+            yield from bind(frame, [slot for slot, _ in row], [value for _, value in row])
 
-
-class _Element:
-    """One element of a conjunction, which the planner orders.
-
-    Attributes:
-        compile: returns the matcher for the variables bound before it.
-        binds: the variables that are bound after it.
-        cost: an estimate of its solutions for the variables bound before it.
-        needs: variables that must be bound before it.
-    """
-
-    __slots__ = ("_before", "binds", "compile", "cost", "needs")
-
-    def __init__(
-        self,
-        compile: Callable[[Names], Matcher],
-        binds: Names,
-        cost: Callable[[Names], float],
-        needs: Names = frozenset(),
-        before: Sequence[_Element] = (),
-    ) -> None:
-        self.compile, self.binds, self.cost, self.needs = compile, binds, cost, needs
-        self._before = before
-
-    def follows(self, elements: Sequence[_Element]) -> bool:
-        """Return True if one of the elements must come first."""
-        return any(each in elements for each in self._before)
+    return each_row
 
 
-def _cost_of(node: n.Algebra) -> Callable[[Names], float]:
-    names = in_scope(node)
+def _fold(
+    place: _Place, aggregate: n.Aggregate, visible: Names
+) -> tuple[Callable[[Frame, Facts], Any], Callable[[list[Any]], int]]:
+    """Return a function that reads the argument of a set function, and one that computes the result."""
+    terms = place._layout.terms
+    if aggregate.expr is None:
+        slots = [place._scope[name] for name in sorted(visible) if name in place._scope]
 
-    def cost(bound: Names) -> float:
-        if isinstance(node, n.Values):
-            return float(len(node.rows))
-        free = len(names - bound)
-        return 5.0 if not free else 1e6 * free / (1 + len(names & bound))
+        def whole_row(frame: Frame, _: Facts) -> Any:
+            return tuple([frame[slot] for slot in slots])
 
-    return cost
+        def count_rows(rows: list[Any]) -> int:
+            return terms.context.values.id_of(len(set(rows)) if aggregate.distinct else len(rows))
 
+        return whole_row, count_rows
+    value = place._value(aggregate.expr, visible)
 
-def _cost_of_cells(node: n.Path, size: int) -> Callable[[Names], float]:
-    """Return the cost of a path over the cells of a list: somewhat more than that of a triple pattern."""
-    names = in_scope(node)
+    def result(ids: list[Any]) -> int:
+        bound_ids = [term_id for term_id in ids if term_id]
+        if aggregate.distinct:
+            bound_ids = list(dict.fromkeys(bound_ids))
+        if aggregate.name == "COUNT":
+            return terms.context.values.id_of(len(bound_ids))
+        if len(bound_ids) < len(ids) and 0 in ids and not FUNCTIONS[aggregate.name].passes_over_errors:
+            return 0
+        found = set_function(
+            aggregate.name,
+            [terms.term(term_id) for term_id in bound_ids],
+            separator=aggregate.separator,
+            parameter=None if aggregate.parameter is None else percentile_parameter(aggregate),
+        )
+        return 0 if found is None else terms.id_of(found)
 
-    def cost(bound: Names) -> float:
-        free = len(names - bound)
-        return 2.0 if not free else 4.0 + size**0.5 if free < len(names) else 1e6 + size
-
-    return cost
-
-
-# --- matchers -----------------------------------------------------------------------------------
-
-
-def _chain(steps: Sequence[Matcher]) -> Matcher:
-    """Return the matcher that runs matchers inside one another."""
-    if not steps:
-        return _once
-    *outer, last = steps
-    matcher = last
-    for step in reversed(outer):
-        matcher = _nested(step, matcher)
-    return matcher
-
-
-def _once(_frame: Frame, _facts: Facts) -> Iterator[None]:
-    yield
-
-
-def _nested(first: Matcher, second: Matcher) -> Matcher:
-    def both(frame: Frame, facts: Facts) -> Iterator[None]:
-        for _ in first(frame, facts):
-            yield from second(frame, facts)
-
-    return both
-
-
-def _union(first: Matcher, second: Matcher) -> Matcher:
-    def either(frame: Frame, facts: Facts) -> Iterator[None]:
-        yield from first(frame, facts)
-        yield from second(frame, facts)
-
-    return either
-
-
-def _triple(s: int, p: int, o: int) -> Matcher:
-    repeated = len({s, p, o}) < 3
-
-    def triple(frame: Frame, facts: Facts) -> Iterator[None]:
-        subject, predicate, value = frame[s], frame[p], frame[o]
-        matched = facts.match(subject, predicate, value)
-        if not matched:
-            return
-        if repeated:
-            for fact in matched:
-                yield from _bind(frame, (s, p, o), fact)
-            return
-        if subject is None:
-            if predicate is None:
-                if value is None:
-                    for frame[s], frame[p], frame[o] in matched:
-                        yield
-                    frame[s] = frame[p] = frame[o] = None
-                else:
-                    for frame[s], frame[p], _ in matched:
-                        yield
-                    frame[s] = frame[p] = None
-            elif value is None:
-                for frame[s], _, frame[o] in matched:
-                    yield
-                frame[s] = frame[o] = None
-            else:
-                for frame[s], _, _ in matched:
-                    yield
-                frame[s] = None
-        elif predicate is None:
-            if value is None:
-                for _, frame[p], frame[o] in matched:
-                    yield
-                frame[p] = frame[o] = None
-            else:
-                for _, frame[p], _ in matched:
-                    yield
-                frame[p] = None
-        elif value is None:
-            for _, _, frame[o] in matched:
-                yield
-            frame[o] = None
-        else:
-            yield
-
-    return triple
-
-
-def _triple_in_graph(graph: int, s: int, p: int, o: int) -> Matcher:
-    def triple(frame: Frame, facts: Facts) -> Iterator[None]:
-        for name, fact in facts.match_in(frame[graph], frame[s], frame[p], frame[o]):
-            yield from _bind(frame, (graph, s, p, o), (name, *fact))
-
-    return triple
-
-
-def _bind(frame: Frame, slots: Sequence[int], values: Sequence[int | None]) -> Iterator[None]:
-    """Bind slots to values and yield once, if the values are compatible with the frame; then free them."""
-    freed: list[int] = []
-    for slot, value in zip(slots, values, strict=True):
-        if value is None:
-            continue
-        known = frame[slot]
-        if known is None:
-            frame[slot] = value
-            freed.append(slot)
-        elif known != value:
-            break
-    else:
-        yield
-    for slot in freed:
-        frame[slot] = None
-
-
-def _unified(matcher: Matcher, pairs: Sequence[tuple[int, int]]) -> Matcher:
-    """Return a matcher that compares private slots with outer ones after each solution."""
-    if not pairs:
-        return matcher
-    private = [slot for slot, _ in pairs]
-    outer = [slot for _, slot in pairs]
-
-    def unified(frame: Frame, facts: Facts) -> Iterator[None]:
-        for _ in matcher(frame, facts):
-            yield from _bind(frame, outer, [frame[slot] for slot in private])
-
-    return unified
-
-
-# --- property paths -----------------------------------------------------------------------------
-
-
-def _path_matcher(s: int, o: int, steps: PathSteps, graph: int | None, nodes_only: bool) -> Matcher:
-    def pairs(frame: Frame, facts: Facts) -> Iterator[None]:
-        if graph is not None and frame[graph] is None:
-            for name in facts.graph_names():
-                frame[graph] = name
-                yield from pairs(frame, facts)
-            frame[graph] = None
-            return
-        read = Reader(facts, None if graph is None else frame[graph])
-        start, end = frame[s], frame[o]
-        if start is not None:
-            if not nodes_only or read.is_node(start):
-                for reached in steps.forward(read, start):
-                    yield from _bind(frame, (o,), (reached,))
-        elif end is not None:
-            if not nodes_only or read.is_node(end):
-                for reached in steps.backward(read, end):
-                    yield from _bind(frame, (s,), (reached,))
-        else:
-            for begin in steps.starts(read):
-                for reached in steps.forward(read, begin):
-                    yield from _bind(frame, (s, o), (begin, reached))
-
-    return pairs
+    return value, result

@@ -9,8 +9,9 @@ from ..algebra.variables import certain, in_scope
 from .facts import Fact, Facts
 from .heads import Bindings, HeadTemplate
 from .interfaces import Evaluable, Premise
+from .layout import Frame, Layout, Matcher
 from .lists import FIRST, ListCells
-from .matching import Compiler, Frame, Layout, Matcher
+from .matching import Compiler
 from .rule import Rule
 from .strata import strata
 from .terms import Terms

@@ -17,7 +17,8 @@ from ..algebra.variables import in_scope
 from .facts import Fact, Facts
 from .heads import Bindings, HeadTemplate
 from .interfaces import Evaluable, TriggerLike
-from .matching import Compiler, Layout, Matcher
+from .layout import Layout, Matcher
+from .matching import Compiler
 from .paths import PathSteps, Reader
 from .rule import Rule
 from .terms import Terms

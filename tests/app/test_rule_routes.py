@@ -295,3 +295,36 @@ def test_rule_sets_survive_a_restart(tmp_path: Path) -> None:
         server.update("DELETE DATA { <urn:a> <urn:parent> <urn:b> }")
         assert inferred(server) == set()
         server.client.close()
+
+
+def test_why_gives_rule_and_premises_of_an_inferred_quad(start_server: Start) -> None:
+    server = start_server()
+    server.update(FAMILY)
+    put(server)
+    line = f"<urn:a> <urn:grand> <urn:c> <{INTO}>"
+    why = server.client.get("/why", params={"quad": f"{line} ."}).json()
+    premises = ["<urn:a> <urn:parent> <urn:b> .", "<urn:b> <urn:parent> <urn:c> ."]
+    derivation = {"set": "family", "rule": GRAND, "premises": premises}
+    assert why == {"version": 2, "asserted": False, "derivations": [derivation]}
+    server.update("INSERT DATA { <urn:a> <urn:grand> <urn:c> }")
+    assert server.client.get("/why", params={"quad": line}).json()["asserted"] is True
+    given = server.client.get("/why", params={"quad": "<urn:a> <urn:parent> <urn:b> ."}).json()
+    assert (given["asserted"], given["derivations"]) == (True, [])
+    unknown = server.client.get("/why", params={"quad": "<urn:x> <urn:parent> <urn:b> ."})
+    assert problem_of(unknown, 404)["code"] == "unknown-quad"
+    for wrong in ("", "<urn:a>", "<urn:a> <urn:b> <urn:c> .\n<urn:a> <urn:b> <urn:d> ."):
+        assert problem_of(server.client.get("/why", params={"quad": wrong}), 400)["code"] == "parameter"
+
+
+def test_why_of_a_built_in_rule_has_its_w3c_name(start_server: Start) -> None:
+    server = start_server()
+    rdfs = "http://www.w3.org/2000/01/rdf-schema#"
+    server.update(f"INSERT DATA {{ <urn:i> a <urn:c> . <urn:c> <{rdfs}subClassOf> <urn:d> }}")
+    put(server, body={"include": ["rdfs"], "into": INTO})
+    kind = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+    why = server.client.get("/why", params={"quad": f"<urn:i> {kind} <urn:d> <{INTO}>"}).json()
+    assert [each["rule"] for each in why["derivations"]] == ["rdfs9"]
+    assert set(why["derivations"][0]["premises"]) == {
+        f"<urn:i> {kind} <urn:c> .",
+        f"<urn:c> <{rdfs}subClassOf> <urn:d> .",
+    }

@@ -32,6 +32,7 @@ _BODIES = {
     "text/plain": CONTINUOUS,
 }
 _PARAMETERS = {
+    "/why": "?quad=<urn:s>+<urn:p>+<urn:o>",
     "/streams get": "", "/streams": "?iri=http://localhost/s", "/streams/history": "?iri=http://localhost/s",
     "/streams:map": "?iri=http://localhost/s", "/streams:heartbeat": "?iri=http://localhost/s&at=9000",
     "/streams:reset-time": "?iri=http://localhost/s", "/streams/{name}:heartbeat": "?at=8000",
