@@ -17,7 +17,7 @@ _EVENTS, _LINES = Offer("events", EVENT_STREAM), Offer("lines", LINES)
 
 
 def changes(services: Services, request: Request) -> EventStream:
-    """Return the commits after ``?after=`` or ``Last-Event-ID`` as events; without them, only new commits."""
+    """Return the commits after ``?after=`` or ``Last-Event-ID`` as events; without both, only new commits."""
     request.arguments.check({"after", "patch", "graph"}, several={"graph"})
     form = negotiation.choose(request.accept, (_EVENTS, _LINES)).media_type
     after = request.headers.get("Last-Event-Id") or request.arguments.get("after")
