@@ -105,7 +105,7 @@ class WindowDeclaration:
 class DatasetClause:
     """The dataset clauses FROM and FROM NAMED of a query.
 
-    If both are empty, the query reads the whole dataset of the store.
+    If both FROM and FROM NAMED are empty, the query reads the whole dataset of the store.
     """
 
     default: tuple[NamedNode, ...] = ()

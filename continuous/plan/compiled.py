@@ -71,7 +71,7 @@ class CompiledPlan:
     ) -> None:
         """Measure step ``replan``, then at doubling intervals of at most ``replan_most`` steps.
 
-        A measured step also measures CPU time.
+        At every measured step, the generated function of a plan also measures CPU time.
         """
         self.plan = plan
         self.context = context
@@ -102,7 +102,7 @@ class CompiledPlan:
     def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
         """Run the first step, or a step that measures CPU time.
 
-        Before a measured step, joins choose their order of probes again.
+        Before a step that measures CPU time, joins choose their order of probes again.
         """
         if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
             self.plan.figures.steps -= 1  # `Plan.step` counts this step of the plan again.
@@ -151,7 +151,7 @@ class CompiledPlan:
 class _Writer:
     """Writes the source text of a plan's function.
 
-    All forms of the function share the stored results ``memos``.
+    All forms of a plan's generated function share the stored results ``memos``.
     """
 
     def __init__(
@@ -374,7 +374,7 @@ class _Writer:
     def _index(self, join: DeltaJoin, probe: Probe, often: bool) -> str:
         """Return the local name of the index that a join probes.
 
-        An index that only commits probe is built on demand.
+        An index of a join input that only commits probe is built on demand.
         """
         out = self._out
         arrangement = join.arrangements[probe.input]
