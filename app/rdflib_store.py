@@ -250,7 +250,7 @@ class QuadrillStore(Store):
         for row in self._ask("SELECT ?g { GRAPH ?g {} }").bindings:
             yield self._graph(row[Variable("g")])
 
-    # --- prefixes, stored in the client ----------------------------------------------------------
+    # --- methods for prefixes, which only the client stores --------------------------------------
 
     def bind(self, prefix: str, namespace: URIRef, override: bool = True) -> None:
         """Store a prefix in this rdflib store; the server does not receive the prefix."""

@@ -183,7 +183,7 @@ class DelayRecorder:
         self.delays.append(delay)
         self._output.write(",".join([report.pickup, report.dropoff, *found, f"{delay:.3f}"]) + "\n")
 
-    # --- called by the feed ---------------------------------------------------------------------
+    # --- methods that the query's feed calls ----------------------------------------------------
 
     def welcome(self, member: None, first: Sequence[StoredEvent], ended: bool) -> bool:
         """Accept the events that the feed has stored, as a new subscriber."""

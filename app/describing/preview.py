@@ -26,9 +26,9 @@ from ..http.errors import HttpError
 class PreviewLimits:
     """Limits on the cost of the preview of a query.
 
-    Limited are the processed elements, the returned events, the run time in milliseconds, the rows of one
-    evaluation and of the answer, the bytes of one evaluation and of the document, and the milliseconds of
-    waiting for another preview.
+    The limits of a preview bound the processed elements, the returned events, the run time in milliseconds,
+    the rows of one evaluation and of the answer, the bytes of one evaluation and of the document, and the
+    milliseconds of waiting for another preview.
     """
 
     elements: int = 20_000

@@ -207,8 +207,9 @@ class WorkerPool:
     ) -> None:
         """Evaluate a query on a copy of the store in an extra process, beyond the limit of worker processes.
 
-        ``look`` is called periodically and may stop the evaluation by an exception. The evaluation raises the
-        same errors as `run`.
+        ``look`` is called periodically and may stop the evaluation by an exception. Evaluation in an extra
+        process raises the same errors as `WorkerPool.run`: time-out, stop, lost worker, or an error of the
+        query.
         """
 
         def looked() -> None:

@@ -163,7 +163,7 @@ class Fanout:
         source.listen(lambda: self._mark(number))
         self._mark(number)
 
-    # --- channels: many subscribers of one feed --------------------------------------------------
+    # --- methods for channels, each with many subscribers of one feed ----------------------------
 
     def open_channel(self, channel: Channel) -> int:
         """Register a channel, one sequence of events for many subscribers, and return its number."""
@@ -216,7 +216,7 @@ class Fanout:
             if self._channels.pop(number, None) is not None and self._writer is not None:
                 self._writer.send(broadcast.END, number)
 
-    # --- sources of single clients ----------------------------------------------------------------
+    # --- methods for sources with a single subscriber ---------------------------------------------
 
     def _mark(self, number: int) -> None:
         """Mark a single subscriber's source as possibly having events; called by the source in any thread."""
@@ -268,7 +268,7 @@ class Fanout:
         for number in [number for number, each in permitted.items() if each in ended] if ended else ():
             writer.send(broadcast.REVOKE, number)
 
-    # --- start and end of the writer ------------------------------------------------------------------------
+    # --- start and end of the writer process ----------------------------------------------------------------
 
     def _new_number(self) -> int:
         self._numbers = self._numbers % 0xFFFFFFFF + 1

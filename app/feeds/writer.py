@@ -169,7 +169,7 @@ class StreamWriter:
         if self._child is not None:
             self._child.kill()
 
-    # --- the thread that reads the writer's messages ----------------------------------------------------
+    # --- methods of the thread that reads the writer's messages -----------------------------------------
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:

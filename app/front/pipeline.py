@@ -48,7 +48,7 @@ class Front:
         self._finish = AnswerFinisher(services.settings, lambda: services.store.reader.version)
         self._observer = RequestObserver(services.metrics)
 
-    # --- for the server -------------------------------------------------------------------------------------
+    # --- methods that the HTTP server calls -----------------------------------------------------------------
 
     def pool(self, request: Request) -> str:
         """Return the name of the thread pool that processes a request; empty for the default pool."""

@@ -130,7 +130,7 @@ class LivePush:
         self._held: PushMessage | None = None
         self._next_check = 0.0
 
-    # --- for the loop ---------------------------------------------------------------------------------------
+    # --- methods that the loop of long-lived pushes calls ---------------------------------------------------
 
     @property
     def reads(self) -> bool:
@@ -208,7 +208,7 @@ class LivePush:
         self._unacknowledged.clear()
         self.unsent.clear()
 
-    # --- implemented by the two kinds of pushes ------------------------------------------------------------
+    # --- methods that the two kinds of long-lived pushes implement -----------------------------------------
 
     def feed(self, data: bytes) -> None:
         """Decode bytes received from the client into messages."""
@@ -219,7 +219,7 @@ class LivePush:
         raise NotImplementedError
 
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
-        """Handle the answer to a message that the engine accepted and will make durable."""
+        """Handle the answer to a pushed message that the engine accepted and will make durable."""
         raise NotImplementedError
 
     def refused(self, message: PushMessage, error: Exception) -> None:

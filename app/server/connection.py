@@ -253,7 +253,7 @@ class Connection:
         with contextlib.suppress(OSError):
             self.socket.send(_CONTINUE)
 
-    # --- waiting for the client -----------------------------------------------------------------------------
+    # --- methods that wait for the client -------------------------------------------------------------------
 
     def wait_for_data(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for data from the client; return True if data can be received."""

@@ -133,7 +133,7 @@ class ConnectionLoop:
         """Number of open connections, including those that a worker serves."""
         return self.counts.total
 
-    # --- called by workers ----------------------------------------------------------------------------------
+    # --- methods that worker threads call -------------------------------------------------------------------
 
     def put(self, connection: Connection, since: float = 0.0) -> None:
         """Return a connection to the loop; if its next request is already complete, dispatch it at once.

@@ -126,7 +126,7 @@ class FastLane:
         if present is not None and present.waits_since:
             present.cut()
 
-    # --- called by other threads ----------------------------------------------------------------------------
+    # --- methods that other threads call --------------------------------------------------------------------
 
     def adopt(self, connection: Connection) -> bool:
         """Add a connection whose last request was short; return False if the fast lane rejects it."""
@@ -162,7 +162,7 @@ class FastLane:
         if later():
             self._home.put(connection)
 
-    # --- in the thread --------------------------------------------------------------------------------------
+    # --- methods that run in the thread of the fast lane ----------------------------------------------------
 
     def _run(self) -> None:
         next_look = 0.0
@@ -207,7 +207,7 @@ class FastLane:
                 self._forget(connection)
 
     def _answer_all(self, ready: list[Connection]) -> None:
-        """Receive the data of all ready connections, then answer their requests.
+        """Receive the data of all ready connections of the fast lane, then answer their requests.
 
         The fast lane receives all data first: as soon as a push gives work to the engine's thread, that
         thread takes the interpreter lock at each system call, and later pushes would have to wait.
@@ -277,7 +277,7 @@ class FastLane:
             self._unwatch(connection)
         self._home.put(connection)
 
-    # --- connections of the fast lane -----------------------------------------------------------------------
+    # --- methods that add and remove connections of the fast lane -------------------------------------------
 
     def _watch(self, connection: Connection, now: float) -> bool:
         try:

@@ -241,7 +241,7 @@ class Server:
             self._stop_departed(now)
         return any([*(pool.look(now) for pool in self._pools), self._quick.look(now)])
 
-    # --- in a worker ----------------------------------------------------------------------------------------
+    # --- methods that run in a worker thread ----------------------------------------------------------------
 
     def _serve(self, workers: Workers, connection: Connection) -> None:
         """Answer the request of a connection, and its next requests while no other request is queued."""

@@ -62,7 +62,7 @@ _FINAL = frozenset(
 
 
 def _options(value: Any, name: str) -> dict[str, str]:
-    """Read the member ``options``; raise InputError for a property or value that is not allowed."""
+    """Read the declaration member ``options``; raise InputError for a forbidden property or value."""
     given: dict[str, str] = mapping_of(text)(value, name)
     for key, each in given.items():
         if key not in _OPTIONS:

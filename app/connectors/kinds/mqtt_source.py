@@ -99,7 +99,7 @@ class MqttSource(Source):
             connection.close()
 
     def _subscribe(self, connection: MqttConnection) -> None:
-        """Subscribe to the declared topics, and unsubscribe from topics of an older declaration."""
+        """Subscribe to the declared MQTT topics, and unsubscribe from topics of an older declaration."""
         topics, before = sorted(set(self.given["topic"])), self.context.position
         gone = sorted(set(json.loads(before)) - set(topics)) if before else []
         if gone and connection.session_present:
