@@ -69,10 +69,7 @@ class CompiledPlan:
     def __init__(
         self, plan: Plan, context: ExpressionContext, *, replan: int = 16, replan_most: int = 1024
     ) -> None:
-        """Measure step ``replan``, then at doubling intervals of at most ``replan_most`` steps.
-
-        At every measured step, the generated function of a plan also measures CPU time.
-        """
+        """Measure CPU time at step ``replan``, then at doubling intervals up to ``replan_most`` steps."""
         self.plan = plan
         self.context = context
         self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, DeltaJoin)]

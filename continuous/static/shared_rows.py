@@ -276,8 +276,7 @@ class SharedArrangement(Arrangement):
 
     The constructor, `prepare` and `detach` may be called in any thread, all other methods of the join input
     in the engine's thread. A query that begins does not process a shared table's existing rows as a delta,
-    because the result of the join is empty
-    anyway: another input of the join is empty when a query begins.
+    because the result of the join is empty anyway: another input of the join is empty when a query begins.
     """
 
     def __init__(self, shared: SharedRows) -> None:
