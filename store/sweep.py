@@ -28,7 +28,7 @@ Holder: TypeAlias = Callable[[], Iterable[Iterable[int]]]
 
 @dataclass(frozen=True, slots=True)
 class SweepPace:
-    """The limits that control when a sweep begins and how long its slices are.
+    """The limits that control when a sweep of term ids begins and how long its slices are.
 
     In a sweep, dropping one term id counts as much work as marking eight ids. With the default limits, a
     sweep ends before the dictionary has grown by an eighth, and the next sweep begins at about three times
@@ -55,7 +55,7 @@ class DictionaryEntries(Protocol):
         ...
 
     def take_inline(self) -> list[int]:
-        """Return and clear the list of inline ids in mappings and caches."""
+        """Return and clear the list of inline term ids in mappings and caches."""
         ...
 
     def young(self) -> list[int]:
@@ -74,7 +74,8 @@ _DROP = 8
 class Sweep:
     """One sweep of the term dictionary; call `work` only while holders name all ids in use.
 
-    Attributes: marked: ids of terms that stay in the dictionary.
+    Attributes:
+        marked: ids of terms that stay in the dictionary.
     """
 
     def __init__(self, terms: DictionaryEntries, marked: set[int]) -> None:
@@ -100,7 +101,7 @@ class Sweep:
             for holder in waiting:
                 walked.add(holder)
                 yield from self._mark(chain.from_iterable(holder()))
-        # Inline ids contain their terms and can be rebuilt, so they are dropped even if marked.
+        # Inline term ids contain their terms and can be rebuilt, so they are dropped even if marked.
         yield from self._drop(self._terms.take_inline(), frozenset())
         yield from self._drop(self._terms.young(), self.marked)
 

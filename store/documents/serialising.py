@@ -75,10 +75,10 @@ class PlainStringWriter:
         return len(block)
 
     def flush(self) -> None:
-        """Do nothing: serialisers flush at their end, and `finish` follows."""
+        """Do nothing on flush: serialisers flush at their end, and a call of `finish` follows."""
 
     def finish(self) -> None:
-        """Pass on the remaining bytes of the dump."""
+        """Pass on the remaining bytes of the dump to the writer."""
         if self._tail:
             self._writer.write(self._tail)
             self._tail = b""

@@ -66,8 +66,8 @@ class Journal:
         """Open or create the journal in ``folder``; `SegmentedLog` describes the parameters of the input log.
 
         Raises:
-            StoreUnwritableError: the folder cannot be written.
-            StoreFormatError: a file in the folder is damaged.
+            StoreUnwritableError: the journal's folder cannot be written.
+            StoreFormatError: a file in the journal's folder is damaged.
         """
         log = SegmentedLog(
             folder / "input",
@@ -90,7 +90,7 @@ class Journal:
         document = {"kind": kind, **members}
         try:
             line = orjson.dumps(document)
-        except TypeError:  # orjson rejects integers over 64 bits and keys that are numbers
+        except TypeError:  # the JSON library orjson rejects integers over 64 bits and keys that are numbers
             line = _line_of(document).encode()
         return self.log.append(line + b"\n")
 

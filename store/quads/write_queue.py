@@ -33,14 +33,14 @@ class PreconditionError(ConflictError):
 
 
 class OwnedGraphError(ConflictError):
-    """A write touches a graph that only its view may change: HTTP 409."""
+    """A write request changes a graph that only its view may change: HTTP 409."""
 
     code = "graph-owned"
 
 
 @dataclass(slots=True)
 class WriteRequest:
-    """One write request and its outcome.
+    """One write request to the store and its outcome.
 
     Attributes:
         derive: adds the changes; called once under the writer lock, possibly in another writer's thread.
@@ -218,7 +218,7 @@ class WriteQueue:
 
 
 def _without_frames(error: Exception) -> Exception:
-    """Remove the tracebacks of a reported error, whose frames would keep the closed database open."""
+    """Remove an error's tracebacks, whose frames would keep the closed database open."""
     link: BaseException | None = error if isinstance(error, ReportedError) else None
     while link is not None:
         link.__traceback__ = None

@@ -196,7 +196,8 @@ class CallFinder:
     def require_nothing_hidden(self) -> None:
         """Check a text with a doubtful ``<`` for SERVICE and LOAD calls that the tokeniser may have missed.
 
-        Raises: NetworkRefusedError: the text may contain a SERVICE or LOAD call.
+        Raises:
+            NetworkRefusedError: the text may contain a SERVICE or LOAD call.
         """
         for match in _CALL.finditer(self._text):
             if match.start() not in self._seen:

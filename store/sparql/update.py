@@ -65,8 +65,8 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
 
     Raises:
         UpdateError: an operation failed, for instance CREATE of an existing graph or DROP of a missing graph.
-        QueryTextError: Oxigraph refuses the text.
-        UnsupportedError: the text calls an unknown function.
+        QueryTextError: Oxigraph refuses the update text.
+        UnsupportedError: the update text calls an unknown function.
         BufferedRowsError: a WHERE part may need more memory or time than this process allows.
         FetchError, NetworkRefusedError, LimitError, RdfSyntaxError: a LOAD or SERVICE call without SILENT
             failed.
@@ -140,7 +140,7 @@ class _Derivation:
     def _iri(self, token: str) -> NamedNode:
         return self._engine.iri(token, self._prologue)
 
-    # --- data and templates -------------------------------------------------------------------
+    # --- INSERT DATA, DELETE DATA and templates -----------------------------------------------------
 
     def _data(self, action: Data) -> None:
         change = self._pending.remove if action.remove else self._pending.add
