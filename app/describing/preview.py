@@ -56,8 +56,8 @@ def preview(
 ) -> dict[str, Any]:
     """Evaluate a query over the last ``span_ms`` of its streams and return its newest ``events`` events.
 
-    The preview has a separate evaluator, separate terms and copies of the elements, and runs outside of the
-    engine's tasks, so running queries are not affected.
+    A preview of a query has a separate evaluator, separate terms and copies of the elements, and runs outside
+    of the engine's tasks, so running queries are not affected.
 
     Raises:
         ReportedError: the query cannot be registered, or (UnsupportedError) it reads other servers.

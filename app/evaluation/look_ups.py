@@ -246,8 +246,8 @@ def _steps(read: list[list[int]], iris: int) -> list[_LookUpStep] | None:
         if not found:
             return None
         step = found[0]
-        # A bound variable may have a value that is not a predicate, and a repeated variable needs an equality
-        # check.
+        # These patterns are left to Oxigraph: a bound variable may have a value that is no predicate, and a
+        # repeated variable needs an equality check.
         if (step[1] in known and step[1] >= iris) or len({*step}) < len(step):
             return None
         read.remove(step)

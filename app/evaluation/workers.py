@@ -50,7 +50,7 @@ MAX_DUMPED_QUADS = 500_000
 _LONGEST_WAIT_S = 1e6
 _LOOK_EVERY_S = 0.1
 _SHARE_OF_CHANGE = 8
-"""Divisor of a worker's memory that bounds the change set of an update as text; quads need more memory."""
+"""A worker's update may return a change set of its memory limit divided by this; quads need more memory."""
 
 
 class WorkerLostError(StoreError):
@@ -83,7 +83,8 @@ class _Worker:
                 env=worker_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                # Signals that stop the server reach only the server, which then ends its workers itself.
+                # Workers get a session of their own, so that signals reach only the server, which then ends
+                # its workers itself.
                 start_new_session=True,
             )
         finally:
@@ -426,7 +427,7 @@ def _relay(
 ) -> ReportedError | None:
     """Relay a worker process's answer to ``sink``; return the error of the query itself, or None.
 
-    Raises: TimeoutError, EOFError, and the errors of ``sink`` and ``begin``.
+    Raises: TimeoutError, EOFError if the worker process died, and the errors of ``sink`` and ``begin``.
     """
     while True:
         left = deadline - time.monotonic()

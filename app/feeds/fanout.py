@@ -5,10 +5,10 @@
     store, loads --frames per client------> |        |
 
 A worker thread handles a request for ``text/event-stream`` up to its headers, then the socket goes to the
-writer (broadcast.py). Each event of a feed is sent to the writer once for all subscribers. A client whose
-buffer overflows is disconnected and resumes with ``Last-Event-ID``; no event is skipped. The first subscriber
-starts the writer. If the writer dies, its clients are disconnected, and the next subscriber starts a new
-writer.
+writer (broadcast.py). The engine sends each event of a feed to the writer process once for all subscribers. A
+subscriber whose buffer overflows is disconnected and resumes with ``Last-Event-ID``; no event is skipped. The
+first subscriber of an event stream makes the server start the writer process. If the writer process dies, its
+clients are disconnected, and the next subscriber starts a new writer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class FanoutFigures:
 
 
 class Fanout:
-    """Interface to the writer of event streams: hands over sockets and publishes frames.
+    """Interface to the writer of event streams, which gets subscribers' sockets and published frames.
 
     Attributes:
         figures: the counters of the fan-out for the server's metrics.
@@ -88,7 +88,7 @@ class Fanout:
         process: bool = PROCESSES,
         script: str = broadcast.__file__,
     ) -> None:
-        """Create a fan-out; the first subscriber starts the writer.
+        """Create a fan-out of event streams; the first subscriber starts the writer process.
 
         Args:
             heartbeat: seconds between two heartbeats to an idle subscriber.

@@ -124,7 +124,7 @@ class StreamWriter:
                 os.write(self._wake_writer, b"\0")
 
     def end(self, timeout: float) -> None:
-        """Wait up to ``timeout`` seconds for the writer to end, then kill it."""
+        """Wait up to ``timeout`` seconds for the writer of event streams to end, then kill it."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             with self._lock:

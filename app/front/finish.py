@@ -14,7 +14,7 @@ from ..http.request import Request
 from ..server.reply import Reply
 
 COMPRESS_FROM_BYTES = 1024
-"""Minimum size in bytes of a compressed body; compression of a smaller body saves too little."""
+"""Minimum bytes of an answer's body to be compressed; compression of a smaller body saves too little."""
 _LEVEL = 1
 _COMPRESSIBLE = ("text/", "application/", "image/svg+xml")
 _PACKED = ("application/x-tar",)
@@ -107,7 +107,7 @@ class StreamOutput:
             self._compressor = zlib.compressobj(_LEVEL, wbits=31)
 
     def write(self, block: bytes) -> None:
-        """Compress a block if necessary, and send it. Raises: OSError when the client has left."""
+        """Compress an answer's block if necessary, and send it. Raises: OSError when the client has left."""
         packed = block if self._compressor is None else self._compressor.compress(block)
         if packed:
             self._reply.write(packed)

@@ -41,7 +41,7 @@ class WholeAnswer:
 
 
 class Output(Protocol):
-    """The target of a streamed answer, which sends its blocks to the client."""
+    """The target of a streamed answer, which sends the answer's blocks to the client."""
 
     def begin(self, headers: Mapping[str, str], version: int | None) -> None:
         """Set the headers of an answer with status 200, which are sent with the first block."""

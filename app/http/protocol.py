@@ -83,7 +83,7 @@ class SparqlCall(NamedTuple):
 def posted(direct_types: tuple[str, ...], request: Request, settings: Settings) -> SparqlCall:
     """Parse a SPARQL request with a body: a form, or a text of one of the media types ``direct_types``.
 
-    Raises: HttpError 400, 413 or 415.
+    Raises: HttpError 400 for an invalid form, 413 for a large body, 415 for another media type.
     """
     essence = _posted_type(direct_types, request.method, request.headers.get("Content-Type"))
     fields = fields_of(request.query_string) if request.query_string else ()
@@ -191,7 +191,7 @@ _whole_dataset = lru_cache(maxsize=8)(DatasetScope)
 def scope_of(call: SparqlCall, settings: Settings) -> DatasetScope:
     """Return the dataset and the time limit that the parameters of a SPARQL query give.
 
-    Raises: HttpError 400 when a parameter is invalid.
+    Raises: HttpError 400 when a SPARQL Protocol parameter is invalid.
     """
     if not call.fields:
         return _whole_dataset(settings.query_timeout)

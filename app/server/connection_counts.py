@@ -30,7 +30,7 @@ class ConnectionCounts:
         return self._counts.total()
 
     def is_full(self, address: str) -> bool:
-        """Return True if an address has reached the maximum number of connections."""
+        """Return True if a client's address has reached the maximum number of connections."""
         return self._counts[address] >= self._most
 
     def add(self, connection: Connection) -> None:

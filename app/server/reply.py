@@ -49,7 +49,7 @@ class Reply:
     def __init__(
         self, sender: ByteSender, *, close: bool = False, bodiless: bool = False, minor_version: int = 1
     ) -> None:
-        """Make an answer of which nothing is sent yet.
+        """Make an HTTP answer of which nothing is sent yet.
 
         Args:
             sender: the connection to which the answer is sent.
@@ -140,7 +140,8 @@ def refusal(status: int, detail: str) -> bytes:
 def head_of(status: int, headers: Mapping[str, str], ending: str = "") -> bytes:
     """Return the status line and the header of an answer; ``ending`` contains further header lines.
 
-    A line break in a value becomes a space, because a line break could start another header or answer.
+    A line break in a header's value becomes a space, because a line break could start another header or
+    answer.
     """
     return _written_head(status, tuple(headers.items()), ending)
 
