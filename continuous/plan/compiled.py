@@ -61,7 +61,7 @@ class CompiledPlan:
     The generated function works on the state of the plan's operators, so function and operators can
     alternate. The operators run a plan's first step unless that step is large: many plans run only one step,
     because their query joins a group before the second step, and a server start should not wait for the
-    generation of thousands of functions. ``renewals`` counts how often the function was generated.
+    generation of thousands of functions. ``renewals`` counts how often the plan's function was generated.
     ``special`` is the number of the next step that measures CPU time, before which joins choose their probe
     order again.
     """

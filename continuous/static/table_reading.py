@@ -334,8 +334,8 @@ class Recomputer:
     def _attempt(self, asked: Sequence[Table]) -> None:
         """Reload the tables that still need it, with all other tables that their queries wait for.
 
-        A query needs all its tables at one version. During a series of large commits, separate reloads of a
-        query's tables might never reach a common version.
+        A query needs all its tables of static parts at one version of the store. During a series of large
+        commits, separate reloads of a query's tables might never reach a common version.
         """
         due = [table for table in asked if table.users and table.blind]
         related = chain.from_iterable(reader.tables for table in due for reader in list(table.readers))

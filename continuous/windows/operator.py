@@ -27,9 +27,10 @@ ORDER = attrgetter("event_time", "seq")
 
 @dataclass(slots=True)
 class WindowState:
-    """The state of a window: plain values, and deques of elements. ``content`` is set only in a checkpoint.
+    """The state of a window: plain values, and deques of elements.
 
-    A window's parameters (width, bounds, count) are not part of its state but come from the registration.
+    The field ``content`` of a window's state is set only in a checkpoint. A window's parameters (width,
+    bounds, count) are not part of its state but come from the registration.
     """
 
     content: ContentSnapshot | None = None
