@@ -86,7 +86,8 @@ class SqliteChangeLog:
         self._closed = False
         self._readers_lock = threading.Lock()
         self._marked: tuple[int, str] | None = None
-        self._oldest_ms: int | None = None  # the oldest commit's time, if known
+        # The time of the oldest commit in the log in milliseconds; None if unknown.
+        self._oldest_ms: int | None = None
         # Quad counts of graphs that changed since the counts were last written to the file.
         self._due: dict[str, int | None] = {}
         with ExitStack() as undo:

@@ -46,10 +46,14 @@ class Journal:
     folder: Path
     log: SegmentedLog
     results: ResultLog
-    keep_bytes: int  # maximum bytes kept for the member ``start`` beyond the needs of recovery
-    copy_from: int  # number of quads in windows from which a forked process writes checkpoints
-    on_step: Callable[[str], None] | None  # receives the name of each step, for tests of crashes
-    silent: bool = False  # True during replay, when nothing is written
+    # Maximum size in bytes of log files kept for registrations with ``start``, beyond the needs of recovery.
+    keep_bytes: int
+    # The number of quads in windows from which a forked process writes checkpoints.
+    copy_from: int
+    # A callback that receives the name of each write step, for tests of crashes.
+    on_step: Callable[[str], None] | None
+    # True during replay, when nothing is written to the journal.
+    silent: bool = False
 
     @classmethod
     def open(

@@ -94,9 +94,12 @@ class Committer:
         self._options = options
         self._database = database
         self._observers: tuple[Observer, ...] = ()
-        self._removed = 0  # quads removed since the last compaction
-        self._since_checkpoint = [0, 0]  # commits, quads
-        self._write_failed = False  # a write failed, so RocksDB may refuse all later writes
+        # The number of quads removed since the store was last copied to free memory.
+        self._removed = 0
+        # The numbers of commits and of changed quads since the last checkpoint.
+        self._since_checkpoint = [0, 0]
+        # True after a failed write, because RocksDB may then refuse all later writes.
+        self._write_failed = False
         self._closed = False
         self._recover()
         subscribers.begin_at(self.version)

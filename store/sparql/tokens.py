@@ -97,7 +97,7 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
     cannot begin an absolute IRI.
     """
     at = start
-    brackets = bytearray()  # for each open bracket of the text, whether it is a parenthesis
+    brackets = bytearray()  # 1 for each open bracket of the text that is a parenthesis, else 0
     previous: Token | None = None
     loose_until = 0
     hopeless: dict[str, int] = {}
