@@ -6,8 +6,8 @@ A sweep of the term dictionary marks live ids in two ways:
 - during the sweep, every id that the dictionary returns for a term is marked, and so is every unpinned id.
 
 Holders of ids change between two slices, so each holder lists its containers in the order in which ids flow:
-an id is copied only to a later container, or comes from the dictionary. The sweep therefore misses no live id
-of a term. An id in a container that the walk has passed was there during the walk, came from an earlier
+an id is copied only to a later container, or comes from the dictionary. The sweep therefore misses no term id
+that is in use. An id in a container that the walk has passed was there during the walk, came from an earlier
 container, or came from the dictionary; in all cases the id is marked. The sweep's walk will reach the ids in
 later containers. An id that leaves a holder's container during the walk may be marked unnecessarily.
 
@@ -67,7 +67,7 @@ class DictionaryEntries(Protocol):
         ...
 
 
-# Dropping one term id takes about as long as marking this many ids.
+# The number of term ids that a sweep can mark in the time that dropping one id takes.
 _DROP = 8
 
 

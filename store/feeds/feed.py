@@ -48,7 +48,7 @@ class FeedHistory:
     def __init__(self, limit: int, most_characters: int, epoch: int) -> None:
         """Create an empty history of a feed, whose event ids begin after ``epoch``.
 
-        The newest event stays in the history, however long it is.
+        The newest event always stays in a feed's history, however long it is.
         """
         self.limit = limit
         self._most_characters = most_characters
