@@ -60,7 +60,8 @@ _COMPLETING = "_ARGCOMPLETE"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line program ``quadrill`` and return the exit code."""
-    # httpx would import its own command line program, whose dependencies no command of quadrill uses.
+    # Python is kept from importing httpx's own command line program, whose dependencies no command of
+    # quadrill uses.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     if _COMPLETING in os.environ:
         from .commands.completing import complete

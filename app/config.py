@@ -450,8 +450,8 @@ class Settings:
     def data_folder(self) -> Path | None:
         """Absolute path of the data folder, or None for a store in memory.
 
-        The path is absolute because workers of a Spark cluster have another working directory than the
-        server.
+        The path of the data folder is absolute because workers of a Spark cluster have another working
+        directory than the server.
         """
         if self.in_memory:
             return None

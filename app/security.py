@@ -149,7 +149,8 @@ class Security:
     def require(self, needed: str, request: Request) -> None:
         """Check that the sender of an authorised request has another role that the request needs.
 
-        Raises: HttpError as `authorise` does.
+        Raises: HttpError 401 without a token; 403 if the role is insufficient, if the server is read-only, or
+            if a page of another site has sent the request.
         """
         if needed in _CHANGING:
             refuse_when_read_only(self._settings)

@@ -34,7 +34,7 @@ from quadrill.store.feeds.subscription import StoredEvent
 LENGTH = 10
 """Number of rows in a result list of the DEBS challenge."""
 MAX_BATCH = 64
-"""Maximum number of reports that are pushed before a `DelayRecorder` reads their answers."""
+"""Maximum number of trip reports that are pushed before a `DelayRecorder` reads their answers."""
 NAMESPACE = "http://debs2015.org/taxi#"
 # The challenge's rules require windows (now - width, now] and the whole list of rows on each output line.
 OPTIONS = {"output": "rstream", "bounds": "open-closed"}

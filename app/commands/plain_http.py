@@ -181,7 +181,7 @@ def _proxy(parts: SplitResult) -> SplitResult | None:
     """Return the http proxy that the environment sets for a URL; raise ReportedError for another scheme."""
     if not any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name in os.environ):
         return None
-    # The import of urllib.request is slow, and few environments set a proxy.
+    # `urllib.request` is imported here, because its import is slow and few environments set a proxy.
     from urllib.request import getproxies_environment, proxy_bypass
 
     found = getproxies_environment()

@@ -1,4 +1,4 @@
-"""The errors of connectors.
+"""The errors of sources and sinks.
 
 ConnectorError           temporary failure: the connector waits and retries
 └── ConnectorFailedError permanent failure until a user changes something

@@ -47,8 +47,8 @@ class Process:
     def check(self) -> None:
         """Raise CancelledError if the query, update or dump was stopped."""
         if self.error is not None:
-            # The check raises a new error because `error` would keep the frames and iterators of the
-            # evaluation alive.
+            # `Process.check` raises a new error because the stored error would keep the frames and iterators
+            # of the evaluation alive.
             raise CancelledError(self.error.message)
 
     def interrupt(self, reason: str) -> None:

@@ -170,7 +170,7 @@ class WorkerPool:
         Raises:
             QueryTimeoutError: the query's time limit has passed; its worker process was killed.
             CancelledError: a user or the server stopped the query; its worker process was killed.
-            WorkerLostError: the worker died.
+            WorkerLostError: the worker process died during the evaluation.
             ReportedError: an error of the query itself.
         """
         deadline = time.monotonic() + seconds
@@ -227,7 +227,7 @@ class WorkerPool:
         ``seconds`` is the time limit of the update, counted from the start of ``process``.
 
         Raises:
-            WorkerLostError: the worker died.
+            WorkerLostError: the worker process died during the evaluation.
             LimitError: the update's change set is larger than the server may keep in memory.
             ReportedError: the update is invalid, failed, timed out or was stopped; no change is applied.
         """

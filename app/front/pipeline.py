@@ -67,7 +67,7 @@ class Front:
 
         Raises:
             AnswerBrokenError: the answer failed after its first bytes; the connection must be cut.
-            OSError: the client has left.
+            OSError: the client has disconnected.
         """
         started = time.perf_counter()
         found = self._table.find(request)

@@ -120,7 +120,7 @@ class RouteMatch(NamedTuple):
 
 
 class _Resource:
-    """The routes of one path, by method."""
+    """The routes of one path, by HTTP method."""
 
     def __init__(self, path: str, label: str) -> None:
         self.label = label

@@ -47,7 +47,7 @@ class Output(Protocol):
         """Set the headers of an answer with status 200, which are sent with the first block."""
 
     def write(self, block: bytes) -> None:
-        """Send a block of the answer's body to the client. Raises: OSError when the client has left."""
+        """Send a block of the answer's body to the client. Raises: OSError if the client disconnected."""
 
 
 class StreamedAnswer(ABC):
@@ -63,7 +63,7 @@ class StreamedAnswer(ABC):
 
         Raises:
             AnswerBrokenError: the answer failed after its first bytes.
-            OSError: the client has left.
+            OSError: the client has disconnected.
         """
 
 

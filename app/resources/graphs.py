@@ -274,7 +274,7 @@ class _BoundedBody(io.RawIOBase):
         self._most = self._left = most
 
     def readable(self) -> bool:
-        """Return True, because a request body is always readable."""
+        """Return True, because the body of a request is always readable."""
         return True
 
     def readinto(self, buffer: Any) -> int:

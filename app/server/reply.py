@@ -69,7 +69,7 @@ class Reply:
     def send(self, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
         """Send a whole HTTP answer; ``headers`` contains Content-Length unless the answer has no body.
 
-        Raises: OSError when the client has left.
+        Raises: OSError when the client has disconnected.
         """
         self.status = status
         head = _head(status, headers, _CLOSE if self.close else "")
@@ -88,7 +88,7 @@ class Reply:
     def write(self, block: bytes) -> None:
         """Send a block of the answer's body.
 
-        Raises: OSError when the client has left.
+        Raises: OSError when the client has disconnected.
         """
         if self._bodiless:
             return
@@ -104,7 +104,7 @@ class Reply:
     def end(self) -> None:
         """Send the end of an answer of unknown length.
 
-        Raises: OSError when the client has left.
+        Raises: OSError when the client has disconnected.
         """
         if data := self._head + (_LAST_CHUNK if self._chunked else b""):
             self._send(data)

@@ -39,9 +39,9 @@ from .workers import BackgroundWork, Workers
 log = logging.getLogger("quadrill.server")
 
 EVALUATION_STACK_BYTES = 16 << 20
-"""Stack size of a worker thread in bytes. The stack is large because a nested query recurses in Oxigraph, and
-a stack overflow would end the process. The store evaluates queries that are nested too deeply for a worker's
-stack in a separate thread.
+"""Stack size in bytes of a worker thread, which answers requests. The stack is large because a nested query
+recurses in Oxigraph, and a stack overflow would end the process. The store evaluates queries that are nested
+too deeply for a worker's stack in a separate thread.
 """
 STAY_SECONDS = 0.005
 """Seconds that a worker waits for the next request of a connection while no other connection waits. A busy

@@ -329,7 +329,7 @@ class FileTail:
         return [each for each in found if each[:2] > behind[:2] and is_rotated(each.path, self.name)]
 
     def _is_known(self, file: OpenFile) -> bool:
-        """Return True for an empty file, and for a file that was already read under another name."""
+        """Return True for a rotated file that is empty or was already read under another name."""
         return not file.stat().st_size or any(mark.offset and mark.fits(file) for mark in self.earlier)
 
     def _is_rotated(self) -> bool:
@@ -370,7 +370,7 @@ class FileTail:
         return TailReader(file, mark, self.header, self.longest)
 
     def _open(self, path: str) -> OpenFile | None:
-        """Open a file; return None if the file is missing or may not be read."""
+        """Open a rotated file; return None if the file is missing or may not be read."""
         with suppress(FileNotFoundError, PermissionError, HttpError, InputError):
             return OpenFile(path, self.folders)
         return None

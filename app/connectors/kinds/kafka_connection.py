@@ -130,7 +130,7 @@ class BrokerErrors:
         self._newest: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """Store an error that librdkafka reports during a poll. Later errors replace no permanent error."""
+        """Store an error that librdkafka reports during a poll. No later error replaces a permanent one."""
         if self._newest is None or self._newest.code() not in _FINAL:
             self._newest = error
 

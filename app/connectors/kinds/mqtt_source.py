@@ -116,8 +116,8 @@ class MqttSource(Source):
         connection.client.on_subscribe = subscribed
         qos = self.given["qos"]
         if connection.is_v5:
-            # With this option the broker does not send retained messages again for a subscription that its
-            # session has.
+            # With RETAIN_SEND_IF_NEW_SUB the broker does not send retained MQTT messages again for a
+            # subscription that the session has.
             options = SubscribeOptions(qos, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
             connection.client.subscribe([(each, options) for each in topics])
         else:

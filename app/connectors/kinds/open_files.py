@@ -103,7 +103,7 @@ class FileCursor:
         return self.tail.marks(self._block.reader, self._block.mark(self._taken + number))
 
     def enter(self, number: int) -> None:
-        """Remove the first ``number`` waiting lines, which have entered the stream."""
+        """Remove the first ``number`` waiting lines of the file, which have entered the stream."""
         assert self._block is not None
         self._taken += number
         self.tail.passed(self._block.reader, self._block.mark(self._taken))
@@ -112,7 +112,7 @@ class FileCursor:
 
 
 class OpenFiles:
-    """The open files of a file source, by name.
+    """The files that a file source has open, by name.
 
     Attributes:
         done: files with names up to this name were read completely, except open files; None before the first
@@ -192,7 +192,7 @@ class OpenFiles:
             each.tail.close()
 
     def _read_next_of(self, file: FileCursor, *, last: bool) -> None:
-        """Read the next lines of a file; after an error, follow the file name again with a new FileTail.
+        """Read the next lines of an open file; after an error, follow its name with a new FileTail.
 
         After a read error, a new FileTail starts at the same mark, because the failed reader could skip
         bytes.
