@@ -188,7 +188,7 @@ class Settings:
         10_000, "events", "Number of events that a feed stores for clients that resume."
     )
 
-    # settings of streams and continuous queries
+    # streams and continuous queries
     auto_declare_streams: bool = _setting(
         True, "", "Declare a stream when a query names it or a push to it arrives."
     )

@@ -95,7 +95,7 @@ class Mirror:
             ) from error
 
     def is_of(self, store: QuadStore) -> bool:
-        """Return False if the change log shows that the mirror belongs to another history of the store."""
+        """Return False if the change log shows that this mirror belongs to another history of the store."""
         mark = store.log.mark(self.version)
         return mark is None or self.mark is None or mark == self.mark
 

@@ -199,7 +199,7 @@ class ViewRegistry:
             if view is not None:
                 self._store.queue.owned.pop(view.graph, None)
 
-    # --- in the thread that changes the views -------------------------------------------------------
+    # --- methods for the thread that changes the views ----------------------------------------------
 
     def after_commit(self, commit: Commit) -> None:
         """Mark each view whose graph a bulk load has changed for a rewrite; bulk loads ignore ownership."""
