@@ -66,7 +66,7 @@ class HttpConnection:
         self._kept: http.client.HTTPConnection | None = None
 
     def close(self) -> None:
-        """Close the connection to the server; the next request opens a new one."""
+        """Close the connection to the server; the next request opens a new connection."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None

@@ -127,8 +127,8 @@ def update_text(call: SparqlCall, settings: Settings) -> str:
 
     One character beyond U+00FF makes Python store every character of a text in two bytes, one beyond U+FFFF
     in four bytes, and the parser needs several times as much. The bound of 1.5 times the body limit in bytes
-    accepts every update text that consists of characters beyond U+00FF only. `update_text` raises the same
-    HTTP errors as `query_text`: 400 for a missing or repeated text.
+    accepts an update text whose characters all need two bytes, or all need four. `update_text` raises the
+    same HTTP errors as `query_text`: 400 for a missing or repeated text.
     """
     limit = settings.max_body_bytes
     text = _text(call, "update", "the update", limit)

@@ -1,4 +1,4 @@
-"""Repair of a data folder: drops damaged parts, moves the originals away, and reports the losses.
+"""Repair of a data folder: drops damaged parts, moves the original files away, and reports the losses.
 
 input log         damaged and missing records are replaced by `lost` records, so that no number is reused
 change log        restarts after the newest known version, with the counts of the quads
