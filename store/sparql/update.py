@@ -49,7 +49,7 @@ from .update_text import (
 
 log = logging.getLogger(__name__)
 
-# IRIs of custom functions that no request uses.
+# Reserved IRIs, which no request uses: for an unbound variable and for the function that records solutions.
 _UNBOUND = NamedNode("urn:quadrill:unbound")
 _RECORD = NamedNode("urn:quadrill:record")
 _BATCH = 20_000
