@@ -239,7 +239,7 @@ def follow(
 def _push(
     engine: Engine, stream: str, waiting: list[tuple[bytes, int]], listeners: Iterable[DelayRecorder]
 ) -> None:
-    """Push the ``waiting`` reports to the stream, and let each listener write its output lines."""
+    """Push the queued trip reports to the stream, and let each recorder write its output lines."""
     given = waiting.copy()
     waiting.clear()
     engine.streams.push_each(stream, given, "application/n-triples")

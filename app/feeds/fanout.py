@@ -41,7 +41,7 @@ _SHORT_LIVES = 3
 
 
 class Channel(Protocol):
-    """One sequence of events for many subscribers, notified when one leaves or the writer process ends."""
+    """One sequence of events for many subscribers, notified when a subscriber leaves or the writer ends."""
 
     def gone(self) -> None: ...  # noqa: D102
 

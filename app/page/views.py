@@ -56,7 +56,7 @@ HTML = negotiation.Offer(
 ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".png": "image/png", ".svg": "image/svg+xml"}
 ASSETS = Path(quadrill.static.__file__).parent
 SHOWN_QUERIES = 50
-"""Number of rows on one page of the list of queries; the script uses the same number."""
+"""Number of rows on one page of the list of queries; the page's JavaScript uses the same number."""
 DEMO = "QUADRILL_DEMO"
 """Key of the Flask configuration with the flag whether the demo runs."""
 

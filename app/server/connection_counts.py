@@ -34,12 +34,12 @@ class ConnectionCounts:
         return self._counts[address] >= self._most
 
     def add(self, connection: Connection) -> None:
-        """Count a new connection under its address."""
+        """Count a new open connection under its client's address."""
         with self._lock:
             self._counts[connection.counted_as] += 1
 
     def remove(self, connection: Connection) -> None:
-        """Remove an ended connection from the counts."""
+        """Remove an ended connection from the counts of open connections."""
         with self._lock:
             self._take_off(connection.counted_as)
 

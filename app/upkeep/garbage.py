@@ -7,9 +7,9 @@ only newer objects. Frozen cyclic garbage (dropped queries, closed connections) 
 collection every ten minutes.
 
 Python starts a garbage collection when allocations exceed deallocations by a threshold. A window that loses
-as many rows as it receives rarely reaches the threshold, and then each collection scans tens of thousands of
-new objects. So the module `garbage` also collects young objects periodically, a few thousand at a time, and
-less often while the server is idle and few objects are new.
+as many rows as it receives rarely reaches the collector's threshold, and then each collection scans tens of
+thousands of new objects. So the module `garbage` also collects young objects periodically, a few thousand at
+a time, and less often while the server is idle and few objects are new.
 
 Most computations create no reference cycles, so that a collection would find no garbage. While the last young
 collections found no garbage, three of four are replaced by freezing the young objects without a scan: a full

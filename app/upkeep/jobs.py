@@ -62,8 +62,8 @@ class JobQueue:
         """Queue a bulk load of RDF files into the store, with the members of ``POST /loads``.
 
         Raises:
-            HttpError: 400 for invalid members, 403 for a source outside the load folders, 404 for a missing
-                one.
+            HttpError: 400 for invalid members of the load, 403 for a source outside the load folders, 404 for
+                a missing source.
             UnsupportedError: the load engine that the request names is not installed.
         """
         return self._submit(LOAD, checked_load(request, self._settings))
