@@ -66,8 +66,9 @@ _COMPLETING = "_ARGCOMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
-    # httpx would import its own command line, whose dependencies no command of quadrill uses.
+    """Run the command line program ``quadrill`` and return the exit code."""
+    # Python is kept from importing httpx's own command line program, whose dependencies no command of
+    # quadrill uses.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     if _COMPLETING in os.environ:
         from .commands.completing import complete
@@ -90,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return OK
     except BrokenPipeError:
-        # The reader of the pipe, `head` for instance, has exited: Python would fail to flush stdout at exit.
+        # Standard output is replaced, because the reader of the pipe, such as `head`, has exited, and Python
+        # would fail to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
@@ -103,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build_parser(asked: str) -> argparse.ArgumentParser:
     """Build a parser with the commands of one module: the module of the command ``asked``.
 
-    If there is no command ``asked``, the parser has all commands. A command imports its dependencies when it
+    If ``asked`` names no command, the parser has all commands. A command imports its dependencies when it
     runs, because a client command needs neither store nor engine, whose import takes longer than its request.
     """
     parser = argparse.ArgumentParser(
@@ -127,7 +129,7 @@ def build_parser(asked: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Option that prints the version, which it reads from the distribution metadata when it is given."""
+    """Option that prints Quadrill's version, read from the distribution metadata when the option is given."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **further: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **further)

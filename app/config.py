@@ -1,9 +1,9 @@
 """Settings of a server, loaded from a TOML file, environment variables and the command line.
 
-A setting has one name everywhere: ``query_timeout`` in a TOML file, ``QUADRILL_QUERY_TIMEOUT`` in the
-environment, ``settings.query_timeout`` in code. The command line overrides the environment, which overrides
-the file. An unknown setting name prevents the start of the server, since a misspelt limit would have no
-effect.
+A setting has one name everywhere, for instance ``query_timeout`` in a TOML file, ``QUADRILL_QUERY_TIMEOUT``
+in the environment, ``settings.query_timeout`` in code. Settings on the command line override those in the
+environment, which override those in the TOML file. An unknown setting name prevents the start of the server,
+since a misspelt limit would have no effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, get_type_hints
 from .setting_values import OTHER_VARIABLES, Setting, SettingsError, convert, parse
 
 ENVIRONMENT_PREFIX = "QUADRILL_"
-"""Prefix of the environment variables that set settings."""
+"""Prefix of the environment variables that set settings of the server."""
 MEMORY = ":memory:"
 """Value of the setting ``data`` for a store that keeps nothing on disk."""
 
@@ -450,8 +450,8 @@ class Settings:
     def data_folder(self) -> Path | None:
         """Absolute path of the data folder, or None for a store in memory.
 
-        The path is absolute because workers of a Spark cluster have another working directory than the
-        server.
+        The path of the data folder is absolute because workers of a Spark cluster have another working
+        directory than the server.
         """
         if self.in_memory:
             return None
@@ -474,7 +474,7 @@ _BY_NAME = {row.name: row for row in SETTINGS}
 
 
 def names_data_folder(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether an environment variable names the data folder."""
+    """Return True if an environment variable sets the data folder."""
     return bool(environment.get(f"{ENVIRONMENT_PREFIX}DATA"))
 
 

@@ -28,7 +28,8 @@ def open_store(
 ) -> QuadStore:
     """Open the quad store of the data folder; the function ``clock_ms`` gives the time of each commit.
 
-    ``analyse_update`` returns the shared analysis of updates that differ only in constants.
+    ``analyse_update`` is the function that returns the shared analysis of updates that differ only in
+    constants.
 
     Raises:
         StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
@@ -71,8 +72,9 @@ def open_registry(settings: Settings) -> Registry:
     """Open the registry database and migrate its schema to the current version.
 
     Raises:
-        RegistryError: the database cannot be used, or its schema is unknown.
-        StoreFormatError: the database is damaged, or is missing although queries ran in the data folder.
+        RegistryError: the registry database cannot be used, or its schema is unknown.
+        StoreFormatError: the registry database is damaged, or is missing although queries ran in the data
+            folder.
         StoreUnwritableError: the data folder cannot be created.
     """
     folder = settings.data_folder

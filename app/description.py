@@ -26,7 +26,7 @@ _FORMAT_NAMES = {
     "trig": "TriG",
 }
 MAX_GRAPHS = 1000
-"""Maximum number of named graphs in a description; beyond it, only the default graph is described."""
+"""Maximum number of named graphs in a service description; above it, only the default graph is shown."""
 
 PREFIXES = {"sd": SD, "void": VOID, "formats": _FORMATS}
 
@@ -41,10 +41,10 @@ def describe(
     """Yield the triples that describe the service at ``endpoint``.
 
     Args:
-        endpoint: absolute address of the query endpoint.
+        endpoint: absolute URL of the query endpoint.
         graphs: number of triples of each graph.
-        updates: whether the server accepts updates (False in read-only mode).
-        federated: whether queries may use SERVICE.
+        updates: True if the server accepts updates; False in read-only mode.
+        federated: True if queries may use SERVICE.
     """
     service, dataset, default = NamedNode(endpoint), BlankNode(), BlankNode()
     yield Triple(service, _TYPE, _sd("Service"))

@@ -27,7 +27,8 @@ from .upkeep.huge_pages import HugePages
 class ServiceFigures(Collector):
     """Prometheus collector for the store, the engine and event streams.
 
-    A scrape reads counters and never iterates over quads, so its cost does not depend on their number.
+    A scrape of the metrics reads counters and never iterates over quads, so its cost does not depend on the
+    number of quads.
     """
 
     def __init__(
@@ -38,11 +39,12 @@ class ServiceFigures(Collector):
         self._endpoint = endpoint
         self._fanout = fanout
         self._pages = pages
-        # Collects memory, CPU time and open files of the process under the standard names of Prometheus.
+        # prometheus_client reports memory, CPU time and open files of the process under Prometheus' standard
+        # names.
         self._process = ProcessCollector(registry=None)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the current value of every metric."""
+        """Yield the current value of every metric of the store, the engine and event streams."""
         fanout = self._fanout
         streamed = fanout.figures
         counts = self._store.reader.graph_counts()
@@ -117,7 +119,7 @@ class ServiceFigures(Collector):
 
 
 def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
-    """Return the histogram of the durations of all stages: decode, log, queue, process, results, deliver."""
+    """Return the histogram of an input's stage durations: decode, log, queue, process, results, deliver."""
     metric = HistogramMetricFamily(
         "quadrill_stage_seconds", "Time that inputs and results spend in a stage.", labels=("stage",)
     )

@@ -28,13 +28,13 @@ class PrefixTable:
         )
 
     def all(self) -> Mapping[str, str]:
-        """Return an immutable map from every prefix to its IRI."""
+        """Return an immutable map from every prefix of the server to its IRI."""
         return self._known
 
     def put(self, prefix: str, iri: str) -> None:
         """Store a prefix.
 
-        Raises: HttpError 400 for a name that no Turtle text can use, for a relative IRI, or for too many.
+        Raises: HttpError 400 for a prefix that no Turtle text can use, a relative IRI, or too many prefixes.
         """
         if not _PREFIX.match(prefix) or len(prefix) > 128:
             raise HttpError(
@@ -58,7 +58,7 @@ class PrefixTable:
     def remove(self, prefix: str) -> None:
         """Delete a prefix.
 
-        Raises: NotFoundError if the prefix is unknown.
+        Raises: NotFoundError if the server has no such prefix.
         """
         with self._lock:
             self._registry.prefixes.remove(prefix)

@@ -1,12 +1,13 @@
 """An rdflib store over a running server: ``Graph(store="Quadrill")``, ``Dataset(store="Quadrill")``.
 
-Added triples are buffered. The store sends the buffer as one request before any read, removal or update, at
-``commit()`` and ``close()``, when the buffer has ``BATCH`` triples without blank nodes, and when the store is
-collected or the program ends.
-``rollback()`` discards the buffer.
+Triples that a program adds to the rdflib store are buffered in the program. The rdflib store sends its buffer
+as one request before any read, removal or update, at ``commit()`` and ``close()``, when the buffer has
+``BATCH`` triples without blank nodes, and when the store is collected or the program ends. ``rollback()`` of
+the rdflib store discards the buffered triples.
 
-Blank nodes keep their identity within one request; the server assigns new labels to blank nodes. Blank nodes
-that the server returned can be looked up, but not removed, since no SPARQL update can name a blank node.
+Blank nodes keep their identity only within one request to the server, which assigns new labels to blank
+nodes. Blank nodes that the server returned can be looked up, but not removed, since no SPARQL update can name
+a blank node.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class QuadrillStoreError(Exception):
 
 
 class _BufferedClient:
-    """HTTP client and buffered quads; a separate object, because it has to outlive a collected store."""
+    """HTTP client and buffered quads of an rdflib store, as an object that outlives a collected store."""
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -97,10 +98,10 @@ class QuadrillStore(Store):
     # --- life ---------------------------------------------------------------------------------
 
     def open(self, configuration: Any, create: bool = False) -> int | None:
-        """Set up the client of a server; ``create`` is ignored.
+        """Set up the HTTP client of a server; rdflib's argument ``create`` is ignored.
 
         Raises:
-            ValueError: the configuration has unknown members, or no address.
+            ValueError: the configuration has unknown members, or no address of a server.
         """
         self.close()
         options: dict[str, Any] = (
@@ -114,7 +115,7 @@ class QuadrillStore(Store):
         return VALID_STORE
 
     def close(self, commit_pending_transaction: bool = True) -> None:
-        """Disconnect; buffered quads are sent before, unless ``commit_pending_transaction`` is False."""
+        """Send buffered quads unless ``commit_pending_transaction`` is False; disconnect from the server."""
         if self._connection is not None:
             if not commit_pending_transaction:
                 self._connection.forget()
@@ -126,7 +127,7 @@ class QuadrillStore(Store):
         self._server().flush()
 
     def rollback(self) -> None:
-        """Discard the buffered quads."""
+        """Discard the buffered quads, which the server has not received."""
         self._server().forget()
 
     # --- writing ------------------------------------------------------------------------------
@@ -137,7 +138,8 @@ class QuadrillStore(Store):
         graph = _graph_of(context)
         server.waiting.append(" ".join(map(_text, (*triple, *([graph] if graph else [])))) + " .\n")
         server.with_blank |= any(isinstance(term, BNode) for term in triple)
-        # Blank nodes must be sent in one request: the server would give each request different blank nodes.
+        # Buffered blank nodes must be sent in one request, because the server makes different blank nodes for
+        # each request.
         if len(server.waiting) >= BATCH and not server.with_blank:
             server.flush()
 
@@ -222,7 +224,8 @@ class QuadrillStore(Store):
             triple = tuple(
                 row.get(Variable(name), term) for name, term in zip("spo", triple_pattern, strict=True)
             )
-            # SPARQL treats a blank node in a pattern as a variable, so rows are filtered by the label.
+            # SPARQL treats a blank node in a pattern as a variable, so this method filters rows by the blank
+            # node's label.
             if all(
                 not isinstance(wanted, BNode) or wanted == term
                 for wanted, term in zip(triple_pattern, triple, strict=True)
@@ -247,24 +250,24 @@ class QuadrillStore(Store):
         for row in self._ask("SELECT ?g { GRAPH ?g {} }").bindings:
             yield self._graph(row[Variable("g")])
 
-    # --- prefixes, stored in the client ----------------------------------------------------------
+    # --- methods for prefixes, which only the client stores --------------------------------------
 
     def bind(self, prefix: str, namespace: URIRef, override: bool = True) -> None:
-        """Store a prefix in this object; the server does not receive the prefix."""
+        """Store a prefix in this rdflib store; the server does not receive the prefix."""
         if override or prefix not in self._prefixes:
             self._prefixes = {name: iri for name, iri in self._prefixes.items() if iri != namespace}
             self._prefixes[prefix] = namespace
 
     def prefix(self, namespace: URIRef) -> str | None:
-        """Return the prefix of a namespace, or None."""
+        """Return the prefix of a namespace that this rdflib store has, or None."""
         return next((name for name, iri in self._prefixes.items() if iri == namespace), None)
 
     def namespace(self, prefix: str) -> URIRef | None:
-        """Return the namespace of a prefix, or None."""
+        """Return the namespace of a prefix that this rdflib store has, or None."""
         return self._prefixes.get(prefix)
 
     def namespaces(self) -> Iterator[tuple[str, URIRef]]:
-        """Yield all prefixes with their namespaces."""
+        """Yield all prefixes of this rdflib store with their namespaces."""
         yield from self._prefixes.items()
 
     # ------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from .wiring import Services, open_services
 log = logging.getLogger("quadrill.server")
 
 SWITCH_INTERVAL_SECONDS = 0.0005
-"""Python's thread switch interval; requests wait less for the busy engine thread than with the default."""
+"""Python's thread switch interval in seconds; with the default, requests wait longer for a busy engine."""
 
 
 CLOSE_SECONDS = 3.0
@@ -40,7 +40,8 @@ class RunningServer:
     """Running server with its address and services.
 
     ``ended`` is False if an evaluation that cannot be interrupted still runs after the stop: only the exit of
-    the process ends its thread. Acknowledged inputs are as durable in this case as after a crash.
+    the process ends its thread. If an evaluation still runs when the process exits, acknowledged inputs are
+    as durable as after a crash.
     """
 
     url: str
@@ -54,17 +55,18 @@ def serve(
 ) -> Iterator[RunningServer]:
     """Run a server until the block ends, then finish running requests and close the store.
 
-    If ``demo`` is True, the page shows the demo. The start polls the function ``is_cancelled`` and stops
-    early if the function returns True.
+    If ``demo`` is True, the web page shows the demo. The start of the server polls the function
+    ``is_cancelled`` and ends early if the function returns True.
 
     Raises:
-        EngineStoppedError: the start was cancelled.
+        EngineStoppedError: the start of the server was cancelled.
         AddressError: the address is in use or not allowed.
         TokenRequiredError: the address is not loopback and no token exists, or the token is too short.
         ReportedError: the data folder or the registry cannot be opened.
     """
     with ExitStack() as stack:
-        # Almost all objects created during the start stay alive, so garbage collection would double its time.
+        # Almost all objects created during the start stay alive, so garbage collection would only double the
+        # time of the start.
         gc.disable()
         stack.callback(gc.enable)
         garbage = CollectionSchedule()
@@ -116,7 +118,7 @@ def _stop(server: Server, found: RunningServer) -> None:
 
 
 def _close(found: RunningServer) -> None:
-    """Close the services; an update that still runs may own the writer's lock for a long time."""
+    """Close the server's services; an update that still runs may hold the writer's lock for a long time."""
     if found.ended:
         found.services.close()
         return

@@ -57,7 +57,7 @@ def hash_token(token: str) -> str:
 
 
 def new_token() -> str:
-    """Create a token of 256 random bits."""
+    """Create an access token of 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
@@ -76,8 +76,8 @@ def is_loopback(host: str) -> bool:
 class Security:
     """Access control for all requests, with the page's sessions, which exist in memory only.
 
-    Tokens are cached in memory and read again every `REFRESH_SECONDS`, so that only a request with an unknown
-    token waits for the database.
+    Access tokens are cached in memory and read again every `REFRESH_SECONDS`, so that only a request with an
+    unknown token waits for the registry's database.
     """
 
     def __init__(self, settings: Settings, tokens: TokenRecords | None) -> None:
@@ -86,7 +86,8 @@ class Security:
         self._own_hash = hash_token(settings.token) if settings.token else ""
         self._sessions: dict[str, tuple[str, float]] = {}
         self._known: dict[str, Caller] = {}
-        # Unknown tokens since the last refresh; the registry is queried once for each unknown token.
+        # Digests of unknown tokens since the tokens were last reloaded; the registry is queried once for each
+        # unknown token.
         self._missed: set[str] = set()
         self._any_tokens = bool(self._own_hash)
         self._lock = threading.Lock()
@@ -101,7 +102,7 @@ class Security:
         self.refresh()
 
     def refresh(self) -> None:
-        """Reload the tokens from the registry."""
+        """Reload the cached access tokens from the registry."""
         if self._tokens is None:
             return
         records = self._tokens.all()
@@ -146,9 +147,10 @@ class Security:
         request.caller, request.needed = caller, needed
 
     def require(self, needed: str, request: Request) -> None:
-        """Check that the sender of an authorised request has a further role.
+        """Check that the sender of an authorised request has another role that the request needs.
 
-        Raises: HttpError as `authorise` does.
+        Raises: HttpError 401 without a token; 403 if the role is insufficient, if the server is read-only, or
+            if a page of another site has sent the request.
         """
         if needed in _CHANGING:
             refuse_when_read_only(self._settings)
@@ -157,7 +159,7 @@ class Security:
         _check_role(needed, request.caller or NOBODY)
 
     def grant(self, request: Request) -> Grant:
-        """Return the permission by which an authorised request may keep its connection open."""
+        """Return the permission by which an authorised request, such as an event stream, stays open."""
         needed = request.needed
         header, cookie = request.headers.get("Authorization", ""), request.cookies.get(COOKIE)
         if not self.has_tokens() or not (header or cookie):
@@ -167,7 +169,7 @@ class Security:
         return Grant(self._permits, needed, session=hash_token(cookie or ""))
 
     def _permits(self, grant: Grant) -> bool:
-        """Return True while the token or session of a grant exists and has the role."""
+        """Return True while the token or session of a grant exists and has the role that the grant needs."""
         digest = grant.digest
         if grant.session:
             with self._lock:
@@ -180,7 +182,7 @@ class Security:
         return caller is not None and caller.may(grant.needed)
 
     def log_in(self, token: str, address: str) -> str:
-        """Start a session of the page and return the value of the session cookie.
+        """Start a session of the web page and return the value of the session cookie.
 
         Raises: HttpError 401 for an unknown token, 429 after too many unknown tokens from one address.
         """
@@ -195,16 +197,16 @@ class Security:
         return session
 
     def log_out(self, session: str) -> None:
-        """End a session of the page."""
+        """End a session of the web page."""
         with self._lock:
             self._sessions.pop(hash_token(session), None)
 
     def _shown(self, digest: str, address: str) -> Caller | None:
-        """Return the identity of a token that a client at an address sent.
+        """Return role and label of an access token that a client at an address sent; None if it is unknown.
 
-        The limit per address rejects only tokens that are not cached, because many clients may share one
-        address. The limit slows down the guessing of tokens chosen by users; tokens of 256 random bits cannot
-        be guessed.
+        The limit on wrong tokens per address rejects only tokens that are not cached, because many clients
+        may share one address. The limit on wrong tokens slows down the guessing of tokens chosen by users;
+        tokens of 256 random bits cannot be guessed.
         """
         found = self._of_hash(digest)
         if found is None:
@@ -218,7 +220,7 @@ class Security:
         return found
 
     def _looked_up(self, digest: str) -> Caller | None:
-        """Look up a token in the registry, because the token may be newer than the cached tokens."""
+        """Look up an access token in the registry, because it may be newer than the cached tokens."""
         if self._tokens is None or digest in self._missed:
             return None
         record = self._tokens.get(digest)
@@ -256,7 +258,7 @@ class Security:
         return NOBODY if shown is None else self._counted(digest, shown)
 
     def _counted(self, digest: str, caller: Caller) -> Caller:
-        """Count a request against the limit of its token."""
+        """Count a request against the limit of requests per access token; raise HttpError 429 above it."""
         wait_s = self._requests.wait_s(digest)
         if wait_s:
             raise too_many("this token has sent too many requests", wait_s)
@@ -319,14 +321,14 @@ def _is_of_sessions(path: str) -> bool:
 
 
 def refuse_when_read_only(settings: Settings) -> None:
-    """Raise HttpError 403 in read-only mode."""
+    """Raise HttpError 403 if the server is in read-only mode."""
     if settings.read_only:
         raise HttpError(403, "this server is read-only", code="read-only")
 
 
 @lru_cache(maxsize=256)
 def _host_name(header: str) -> str:
-    """Return the Host header in lower case without the port."""
+    """Return the name in a request's Host header in lower case without the port."""
     host = header.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -345,7 +347,7 @@ def _unauthorised(message: str) -> HttpError:
 
 
 def _check_role(needed: str, caller: Caller) -> None:
-    """Raise HttpError 401 without a token, or 403 if the role does not include ``needed``."""
+    """Raise HttpError 401 for a sender without a token, 403 if its role does not include ``needed``."""
     if not caller.role:
         raise _unauthorised("this server needs a token")
     if not caller.may(needed):

@@ -12,7 +12,7 @@ from typing import Any
 from quadrill.store.errors import ReportedError
 
 SERVER_VARIABLE = "QUADRILL_SERVER"
-"""Environment variable with the server's address for client commands; not a setting of the server."""
+"""Environment variable with the server's address for client commands, which is no setting of a server."""
 OTHER_VARIABLES = re.compile(
     r"QUADRILL_(SERVER|(SOURCE|SINK)_.+_(SECRET|SEND|TOKEN|HEADERS|PASSWORD|OPTIONS|URL)_*)\Z"
 )
@@ -84,7 +84,7 @@ def _parse_list(row: Setting, text: str, place: str) -> Any:
 
 
 def convert(row: Setting, value: Any, place: str) -> Any:
-    """Validate a value that already has a type, and return it as the type of the setting.
+    """Validate a setting's value that has a type, such as one from TOML, and return it as the setting's type.
 
     Raises: SettingsError for a value of a wrong type or range.
     """
@@ -127,7 +127,7 @@ def _check_networks(row: Setting, values: Sequence[str], place: str) -> None:
 
 
 def _out_of_range(row: Setting, value: float) -> str | None:
-    """Return the end of an error message after "must" for a number out of range, else None."""
+    """Return the end of an error message after "must" for a setting out of range; None for a valid number."""
     if not 0 <= value < float("inf"):
         return "not be negative or infinite"
     if row.unit == "port" and value > _LAST_PORT:

@@ -83,8 +83,11 @@ class Services:
     def start(self) -> None:
         """Load the grammars, let the fan-out accept subscribers, and start the engine with its queries."""
         if self.engine.settings.threaded:
-            self.tokens.start()  # The server answers requests during the replay of the journal.
-        # Grammars are loaded before the first request, since concurrent registrations would all wait for one.
+            # Tokens are kept current from here on, because the server answers requests during the journal's
+            # replay.
+            self.tokens.start()
+        # Grammars of query texts are loaded before the first request, since concurrent registrations would
+        # all wait for one.
         folder = self.settings.data_folder
         warm_up(None if folder is None else folder / "engine" / "grammars")
         self.fanout.start()
@@ -128,7 +131,7 @@ class Services:
 
     @staticmethod
     def _each(*steps: Callable[[], bool | None]) -> bool:
-        """Run all steps despite errors; return False if one step reports work that still runs."""
+        """Run all steps of a shutdown despite errors; return False if one reports work that still runs."""
         ended = True
         for step in steps:
             try:
@@ -226,7 +229,7 @@ def open_journal(settings: Settings) -> Journal | None:
 
     Raises:
         SettingsError: ``input_sync`` has an unknown value.
-        StoreUnwritableError, StoreFormatError: the folder cannot be used.
+        StoreUnwritableError, StoreFormatError: the journal's folder cannot be used.
     """
     folder = settings.data_folder
     if folder is None:
@@ -326,7 +329,7 @@ def engine_settings(
 
 
 def _bounded(store: QuadStore, workers: WorkerPool, settings: Settings) -> StaticParts:
-    """Build the evaluator of static parts with its bounds on time, bytes and text length."""
+    """Build the evaluator of queries' static parts with its bounds on time, bytes and text length."""
     limits = PartLimits(
         duration_ms(settings.max_static_time, "the setting max_static_time", positive=True) / 1000,
         settings.max_result_bytes,

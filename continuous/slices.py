@@ -27,7 +27,7 @@ switching cost."""
 _WAIT_S, _WAIT_OUTSIDE_S = 0.002, 0.05
 """Seconds that a fiber waits for a child process before the engine checks for tasks.
 
-The second of both values is for callers outside of fibers that wait for a child process.
+The second of the two values is for callers outside of fibers that wait for a child process.
 """
 
 

@@ -1,7 +1,7 @@
 """The term dictionary: maps RDF terms to integer ids for joins, grouping and comparisons.
 
-The id 0 means *unbound*. A negative (inline) id contains its term, as in section 4.2 of CQELS 2011: five bits
-of type and a value of 58 bits, or more for decimals. Positive ids are entries of the dictionary, counted
+The term id 0 means *unbound*. A negative (inline) id contains its term, as in section 4.2 of CQELS 2011: five
+bits of type and a value of 58 bits, or more for decimals. Positive ids are entries of the dictionary, counted
 upwards and never reused, so a cache with the id of a forgotten term can be stale but never wrong.
 
 Terms must be in the canonical form of Oxigraph, so that equal terms have equal ids. A term that cannot be
@@ -78,7 +78,8 @@ class _TermsById(dict[int, Term]):
 class TermDictionary:
     """A two-way mapping between terms and ids, which forgets terms that no holder refers to.
 
-    A term is identified by its N-Quads text. The attributes ``texts``, ``ids`` and ``terms`` are mappings for
+    In the dictionary, a term is identified by its N-Quads text. The attributes ``texts``, ``ids`` and
+    ``terms`` are mappings for
     hot loops: ``texts[text]`` and ``ids[term]`` assign an id to a new term in any thread; ``terms[id]``
     creates a term on first use. While a slice of a sweep runs, every id in use must be named by a holder.
 
@@ -86,7 +87,7 @@ class TermDictionary:
     ids other holders copy are registered first. Ids in rows of static tables are pinned, so that sweeps of
     the dictionary skip these ids. A sweep of the dictionary drops entries that no holder names. `sweep_slice`
     executes one slice of a sweep; a sweep begins when the number of unpinned ids has doubled, so the cost per
-    new term is constant. `sweep` executes a whole sweep.
+    new term is constant. The method `sweep` executes a whole sweep of the dictionary.
     """
 
     def __init__(self, pace: SweepPace | None = None, most: int = 262_144) -> None:
@@ -222,7 +223,7 @@ class TermDictionary:
 
     def _begin(self) -> None:
         self._sweep = Sweep(self, self._marked)
-        # Terms added before the sweep must not lengthen its slices.
+        # Terms that were added before the sweep must not lengthen its slices.
         self._left = self._to_sweep()
         # With the mapping ``ids`` empty, the next look-up of each term goes through ``texts``, which marks
         # the id.
@@ -241,11 +242,11 @@ class TermDictionary:
         self._left = self._to_sweep()
 
     def _to_sweep(self) -> int:
-        """Return the number of unpinned and inline ids, which a sweep has to examine."""
+        """Return the number of unpinned and inline term ids, which a sweep has to examine."""
         return len(self._young) + len(self._by_id.inline)
 
     def take_inline(self) -> list[int]:
-        """Return and clear the list of inline ids in mappings and caches; called by a sweep."""
+        """Return and clear the list of inline term ids in mappings and caches; called by a sweep."""
         taken: list[int] = []
         for noted in (self._by_id.inline, self._passing):
             taken += noted[: (number := len(noted))]
@@ -327,7 +328,7 @@ class _Entering(dict[str, int]):
 
 
 def ids_of(texts: Iterable[str], ids: Mapping[str, int]) -> list[int]:
-    """Return ids of N-Quads texts: long numbers are parsed, other texts are looked up in ``ids``."""
+    """Return term ids of N-Quads texts: long numbers are parsed, other texts are looked up in ``ids``."""
     return [
         (len(text) > _LONG_DECIMAL and text.endswith(_DECIMAL_END) and _decimal_id(text[1:_DECIMAL_CUT]))
         or (len(text) > _LONG_INTEGER and text.endswith(_INTEGER_END) and _integer_id(text[1:_INTEGER_CUT]))

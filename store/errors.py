@@ -26,7 +26,7 @@ DAMAGED = (
     "quadrill check --data DIR tells what is damaged; restore the folder from a backup, or let "
     "quadrill repair --drop-damaged --data DIR put the damaged parts aside and go on without them"
 )
-"""The hint in errors about damaged data folders."""
+"""The hint for users in errors about damaged data folders."""
 
 OLDEST = "30ff0e66"
 """The commit of this project whose data formats are the oldest that can still be read."""
@@ -35,7 +35,7 @@ OLDER = (
     f"commit {OLDEST} still exports it: there run quadrill export --data DIR FILE.nq and, with its server, "
     "quadrill dump > FILE.toml; then give both to quadrill load and quadrill apply of this version"
 )
-"""The hint for data folders written before the commit `OLDEST`."""
+"""The hint for users in errors about data folders written before the commit `OLDEST`."""
 
 
 class ReportedError(Exception):
@@ -68,7 +68,7 @@ class StoreError(ReportedError):
 
 
 class StoreLockedError(StoreError):
-    """Another process holds the store folder."""
+    """Another process has locked the store's data folder."""
 
     code = "store-locked"
 
@@ -80,7 +80,7 @@ class StoreFormatError(StoreError):
 
 
 class OlderFormatError(StoreFormatError):
-    """Data written before `OLDEST`; the hint says how to move it to this version."""
+    """The data folder was written before the commit `OLDEST`; the hint says how to move its data."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} was written before commit {OLDEST} and is no longer read", hint=OLDER)
@@ -148,7 +148,7 @@ class MediaTypeError(ReportedError):
 
 
 class QueryTextError(PlacedError):
-    """A query text is wrong at a place: HTTP 400 with line, column, excerpt and hint.
+    """A continuous or one-shot query text is wrong: HTTP 400 with line, column, excerpt and hint.
 
     ``line`` and ``column`` count from 1; ``excerpt`` is the line with a caret line under it;
     ``faults`` lists every independent fault as dicts with the same members.

@@ -9,7 +9,7 @@
     damaged/          damaged files and records that were moved out of the way
     frozen/           copies of the database for readers of older versions (`frozen`)
 
-The folder may contain further files, such as the registry and the input logs.
+The data folder may contain further files, such as the registry and the input logs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DataFolder:
         """Create the data folder if necessary, and lock it.
 
         Raises:
-            StoreUnwritableError: the folder cannot be created or written.
+            StoreUnwritableError: the data folder cannot be created or written.
             StoreLockedError: another process has locked the folder.
             StoreFormatError: the folder is no data folder, or has another format version.
         """
@@ -149,7 +149,7 @@ def write_format(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Sync a folder, so that its file names survive a power failure."""
+    """Sync a folder to disk, so that its file names survive a power failure."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -162,7 +162,7 @@ def looked_at(path: Path) -> Iterator[None]:
     """Lock a data folder for a ``with`` block without writing to the folder.
 
     Raises:
-        StoreLockedError: another process uses the folder.
+        StoreLockedError: another process uses the data folder.
         StoreFormatError: the folder has no data.
     """
     if is_new(path):
@@ -182,7 +182,7 @@ def format_of(path: Path) -> int:
     """Return the format version of a data folder.
 
     Raises:
-        StoreFormatError: the FORMAT file is missing or states no version.
+        StoreFormatError: the folder's FORMAT file is missing or states no version.
     """
     file = path / "FORMAT"
     try:

@@ -32,7 +32,7 @@ class RdfType:
 
     @property
     def media_type(self) -> str:
-        """The media type of responses in this format: the first of ``media_types``."""
+        """The media type of responses in this RDF format: the first of ``media_types``."""
         return self.media_types[0]
 
 

@@ -26,7 +26,7 @@ class Payloads:
         """Store contents in a folder, which the first content creates.
 
         Args:
-            folder: one file per content; None keeps them in memory.
+            folder: the folder with one file per content; None keeps contents in memory.
         """
         self._folder = folder
         self._held: dict[str, bytes] = {}
@@ -36,7 +36,7 @@ class Payloads:
         """Store the bytes of a fetched document durably and return their digest.
 
         Raises:
-            StoreUnwritableError: the content cannot be written.
+            StoreUnwritableError: the fetched content cannot be written.
         """
         digest = hashlib.sha256(content).hexdigest()
         if self._folder is None:

@@ -226,8 +226,10 @@ def _same_host(before: httpx.URL, after: httpx.URL) -> bool:
 def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:
     """Fetch and parse an RDF document; its blank nodes get new labels.
 
-    Raises: FetchError: the document cannot be fetched, or its format is not known. NetworkRefusedError,
-        LimitError: as of `RemoteClient.get`. RdfSyntaxError: it is malformed.
+    Raises:
+        FetchError: the document cannot be fetched, or its format is not known.
+        NetworkRefusedError, LimitError: the errors of `RemoteClient.get`.
+        RdfSyntaxError: the document is malformed.
     """
     return rdf_of(fetcher(iri))
 
@@ -236,8 +238,8 @@ def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
     """Parse a fetched RDF document and return its quads.
 
     Raises:
-        FetchError: its format is not known.
-        RdfSyntaxError: it is malformed.
+        FetchError: the format of the document is not known.
+        RdfSyntaxError: the document is malformed.
     """
     format_ = _document_format(document)
     if format_ is None:
@@ -265,7 +267,7 @@ def rows_of(document: Fetched, columns: tuple[str, ...], max_rows: int) -> list[
     """Return the solutions in a SPARQL endpoint's answer, with terms in the order of ``columns``.
 
     Raises:
-        FetchError: it is no SPARQL result of a SELECT.
+        FetchError: the endpoint's answer is no SPARQL result of a SELECT.
         LimitError: the answer has more rows than ``max_rows``.
     """
     try:
@@ -285,7 +287,7 @@ def solutions_of(document: Fetched) -> QuerySolutions:
     """Return an iterator of an endpoint's solutions, which must be exhausted in this thread.
 
     Raises:
-        FetchError: it is no SPARQL result of a SELECT.
+        FetchError: the endpoint's answer is no SPARQL result of a SELECT.
         SyntaxError, ValueError: the answer is malformed; the iterator may raise these errors, too.
     """
     media = (document.media_type or "").partition(";")[0].strip()

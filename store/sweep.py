@@ -6,8 +6,8 @@ A sweep of the term dictionary marks live ids in two ways:
 - during the sweep, every id that the dictionary returns for a term is marked, and so is every unpinned id.
 
 Holders of ids change between two slices, so each holder lists its containers in the order in which ids flow:
-an id is copied only to a later container, or comes from the dictionary. The sweep therefore misses no live id
-of a term. An id in a container that the walk has passed was there during the walk, came from an earlier
+an id is copied only to a later container, or comes from the dictionary. The sweep therefore misses no term id
+that is in use. An id in a container that the walk has passed was there during the walk, came from an earlier
 container, or came from the dictionary; in all cases the id is marked. The sweep's walk will reach the ids in
 later containers. An id that leaves a holder's container during the walk may be marked unnecessarily.
 
@@ -28,7 +28,7 @@ Holder: TypeAlias = Callable[[], Iterable[Iterable[int]]]
 
 @dataclass(frozen=True, slots=True)
 class SweepPace:
-    """The limits that control when a sweep begins and how long its slices are.
+    """The limits that control when a sweep of term ids begins and how long its slices are.
 
     In a sweep, dropping one term id counts as much work as marking eight ids. With the default limits, a
     sweep ends before the dictionary has grown by an eighth, and the next sweep begins at about three times
@@ -55,7 +55,7 @@ class DictionaryEntries(Protocol):
         ...
 
     def take_inline(self) -> list[int]:
-        """Return and clear the list of inline ids in mappings and caches."""
+        """Return and clear the list of inline term ids in mappings and caches."""
         ...
 
     def young(self) -> list[int]:
@@ -67,14 +67,15 @@ class DictionaryEntries(Protocol):
         ...
 
 
-# Dropping one term id takes about as long as marking this many ids.
+# The number of term ids that a sweep can mark in the time that dropping one id takes.
 _DROP = 8
 
 
 class Sweep:
     """One sweep of the term dictionary; call `work` only while holders name all ids in use.
 
-    Attributes: marked: ids of terms that stay in the dictionary.
+    Attributes:
+        marked: ids of terms that stay in the dictionary.
     """
 
     def __init__(self, terms: DictionaryEntries, marked: set[int]) -> None:
@@ -100,7 +101,7 @@ class Sweep:
             for holder in waiting:
                 walked.add(holder)
                 yield from self._mark(chain.from_iterable(holder()))
-        # Inline ids contain their terms and can be rebuilt, so they are dropped even if marked.
+        # Inline term ids contain their terms and can be rebuilt, so they are dropped even if marked.
         yield from self._drop(self._terms.take_inline(), frozenset())
         yield from self._drop(self._terms.young(), self.marked)
 

@@ -36,8 +36,8 @@ _IS_CANONICAL: dict[str, Callable[[str], object]] = {
     **{datatype: re.compile(pattern).fullmatch for datatype, pattern in CANONICAL.items()},
     _XSD_STRING: str,
 }
-# Prices and coordinates often end with zeros. Short decimals of this pattern are converted to canonical form
-# without Oxigraph.
+# Prices and coordinates often end with zeros, which the canonical form of decimals lacks. Short decimals that
+# match this pattern are converted to canonical form without Oxigraph.
 _PLAIN_DECIMAL = re.compile(r"(-?)0*([0-9]{1,9})(?:\.([0-9]{1,9}))?\Z").match
 _PROBE = NamedNode("urn:quadrill:probe")
 _forms: dict[Any, Any] = {}
@@ -88,7 +88,7 @@ def _may_change(term: object) -> bool:
 def store_form(term: Literal | Triple, most: int = 100_000) -> Literal | Triple:
     """Return a term in the canonical form in which Oxigraph stores it, for instance the integer 010 as 10.
 
-    Canonical forms are cached; the cache is cleared when it holds ``most`` terms.
+    Canonical forms of terms are cached; the cache is cleared when it holds ``most`` terms.
     """
     if type(term) is Literal:
         datatype = term.datatype.value

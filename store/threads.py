@@ -44,7 +44,7 @@ def _fulfil(work: Callable[[], T], given: Future[T]) -> None:
 
 
 class Threads:
-    """Runs work in separate threads or, if ``threaded`` is False, in the calling thread."""
+    """Runs pieces of work in separate threads or, if ``threaded`` is False, in the calling thread."""
 
     def __init__(self, *, threaded: bool) -> None:
         self.threaded = threaded

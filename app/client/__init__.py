@@ -8,7 +8,7 @@
             print(event.id, event.answer.rows())
 
 The client imports rdflib, pandas, polars and pyarrow only in the methods that return their types.
-The public names of this package are imported on first access, because importing asyncio is slow.
+The public names of `quadrill.client` are imported on first access, because importing asyncio is slow.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class FeedEvent:
-    """One event of a feed.
+    """One event of a continuous query's feed.
 
     Attributes:
         id: sequence number of the event, or None for ``progress`` and ``reset``.

@@ -15,7 +15,7 @@ WHOLE = frozenset(
     for name in "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger "
     "negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte".split()
 )
-"""XSD datatypes that are converted to int."""
+"""XSD datatypes whose literals are converted to int."""
 _REAL = (XSD + "double", XSD + "float")
 
 

@@ -86,7 +86,7 @@ def _removable_names(removable: Mapping[str, Collection[str]]) -> set[tuple[str,
     return {(section, name) for section, names in removable.items() for name in names}
 
 
-# --- objects of the server ---------------------------------------------------------------------------------
+# --- requests for the objects of the server ----------------------------------------------------------------
 
 
 def _present(server: ServerConnection, sections: Collection[str]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -182,7 +182,7 @@ def _query_differences(
     return ()
 
 
-# --- execution of the steps --------------------------------------------------------------------------------
+# --- execution of the steps of an apply --------------------------------------------------------------------
 
 
 @dataclass

@@ -34,7 +34,7 @@ from quadrill.store.feeds.subscription import StoredEvent
 LENGTH = 10
 """Number of rows in a result list of the DEBS challenge."""
 MAX_BATCH = 64
-"""Maximum number of reports that are pushed before a `DelayRecorder` reads their answers."""
+"""Maximum number of trip reports that are pushed before a `DelayRecorder` reads their answers."""
 NAMESPACE = "http://debs2015.org/taxi#"
 # The challenge's rules require windows (now - width, now] and the whole list of rows on each output line.
 OPTIONS = {"output": "rstream", "bounds": "open-closed"}
@@ -183,7 +183,7 @@ class DelayRecorder:
         self.delays.append(delay)
         self._output.write(",".join([report.pickup, report.dropoff, *found, f"{delay:.3f}"]) + "\n")
 
-    # --- called by the feed ---------------------------------------------------------------------
+    # --- methods that the query's feed calls ----------------------------------------------------
 
     def welcome(self, member: None, first: Sequence[StoredEvent], ended: bool) -> bool:
         """Accept the events that the feed has stored, as a new subscriber."""
@@ -239,7 +239,7 @@ def follow(
 def _push(
     engine: Engine, stream: str, waiting: list[tuple[bytes, int]], listeners: Iterable[DelayRecorder]
 ) -> None:
-    """Push the ``waiting`` reports to the stream, and let each listener write its output lines."""
+    """Push the queued trip reports to the stream, and let each recorder write its output lines."""
     given = waiting.copy()
     waiting.clear()
     engine.streams.push_each(stream, given, "application/n-triples")

@@ -44,7 +44,7 @@ class UnreachableError(ServerError):
 
 
 class ServerConnection(AbstractContextManager["ServerConnection"]):
-    """Connection of a command to one server."""
+    """Connection of a command line command to one server."""
 
     def __init__(self, url: str, token: str | None) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -221,6 +221,7 @@ def _problem(answer: HttpAnswer) -> ServerError:
             f"the server answered {answer.status} {answer.reason}",
             hint=f"It names another address: {elsewhere}" if elsewhere else None,
         )
-    # The server's hint about tokens explains HTTP headers; users of a command need its option instead.
+    # The server's hint about tokens explains HTTP headers, but users of a command need the option
+    # ``--token``.
     hint = _TOKEN if answer.status == 401 else document.get("hint")
     return ServerError(message, hint=hint, document=document)

@@ -107,7 +107,8 @@ def _add_tokens(commands: Any) -> None:
     remove = add_command(actions, "remove", _remove_token, "remove a token", "token remove 5f0c2a")
     remove.add_argument("hash", help="the first digits of the token's hash, as token list prints them")
     for action in (add, listing, remove):
-        # --data and --config are accepted before and after the action's name.
+        # The options --data and --config of a command with actions are accepted before and after the action's
+        # name.
         add_data_options(action, default=argparse.SUPPRESS)
 
 

@@ -58,7 +58,8 @@ def add_commands(commands: Any) -> None:
 
 def _load(options: argparse.Namespace) -> int:
     if options.data:
-        # The import of the store is slow, and only an offline load needs the store in this process.
+        # The store is imported here, because its import is slow and only an offline load needs the store in
+        # this process.
         from .offline_load import load_offline
 
         figures = load_offline(options)
@@ -133,7 +134,7 @@ def _blocks(stream: Any, line: ProgressLine, total: int | None) -> Iterator[byte
 def _load_there(server: ServerConnection, file: Path, options: argparse.Namespace) -> int | None:
     """Let the server load a file from its own disk, and return the exit code.
 
-    The result is None if the file lies in no load folder of the server or does not exist there (status 403
+    The exit code is None if the file lies in no load folder of the server or does not exist there (status 403
     or 404), so that the caller can upload the file.
     """
     if options.master:

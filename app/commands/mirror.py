@@ -32,7 +32,8 @@ def add_commands(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if options.data:
-        # The import of the store is slow, and only --data needs the store in this process.
+        # The store is imported here, because its import is slow and only --data needs the store in this
+        # process.
         from . import offline_mirror
 
         if options.show:

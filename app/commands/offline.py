@@ -1,7 +1,7 @@
 """Implementation of the commands migrate, backup, restore, export and ``drop --offline`` on a data folder.
 
 ``backup`` and ``export`` read a data folder, or request the data from a server; `open_source` chooses. The
-module folder.py adds the commands to the parser, without the slow import of the store.
+module folder.py adds the commands on a data folder to the parser, without the slow import of the store.
 """
 
 from __future__ import annotations

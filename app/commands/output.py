@@ -52,8 +52,8 @@ def listing(
 def describe(options: argparse.Namespace, document: Mapping[str, Any], times: Collection[str] = ()) -> None:
     """Print one line per member that has a value, or with ``--json`` the whole document as JSON.
 
-    ``times`` names the members that are instants in milliseconds. Members whose names end in ``_ms`` are left
-    out of the lines.
+    ``times`` names the members of the document that are instants in milliseconds. Members whose names end in
+    ``_ms`` are left out of the lines.
     """
     if options.json:
         print_json(document)

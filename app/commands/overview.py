@@ -19,7 +19,7 @@ _FIGURES = {
     "quadrill_queue_elements": "waiting_elements",
     "quadrill_feed_subscribers": "feeds",
 }
-"""Members of the overview by the names of the metrics that have their values."""
+"""Members of the overview of ``quadrill top``, by the names of the metrics that have their values."""
 _SAMPLE = re.compile(r"([a-z_]+) (\S+)\Z")
 
 

@@ -66,7 +66,7 @@ class HttpConnection:
         self._kept: http.client.HTTPConnection | None = None
 
     def close(self) -> None:
-        """Close the connection to the server; the next request opens a new one."""
+        """Close the connection to the server; the next request opens a new connection."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
@@ -181,7 +181,7 @@ def _proxy(parts: SplitResult) -> SplitResult | None:
     """Return the http proxy that the environment sets for a URL; raise ReportedError for another scheme."""
     if not any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name in os.environ):
         return None
-    # The import of urllib.request is slow, and few environments set a proxy.
+    # `urllib.request` is imported here, because its import is slow and few environments set a proxy.
     from urllib.request import getproxies_environment, proxy_bypass
 
     found = getproxies_environment()

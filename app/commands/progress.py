@@ -58,7 +58,7 @@ class ProgressLine:
 
 
 def _begun() -> Progress:
-    # The import of rich is slow, and only a terminal needs rich.
+    # The library rich is imported here, because its import is slow and only a terminal needs the library.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 

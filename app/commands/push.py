@@ -241,7 +241,8 @@ def _batches(source: int, most: int, linger: float) -> Iterator[list[bytes]]:
 def _read(source: int, waiting: queue.Queue[bytes | None]) -> None:
     """Enqueue the lines of a file descriptor; a full queue blocks this thread, and thus the writer of a pipe.
 
-    The function reads the descriptor instead of sys.stdin, whose lock this thread would hold at exit.
+    The reading thread uses the file descriptor instead of sys.stdin, whose lock the thread would hold at
+    exit.
     """
     rest = b""
     try:

@@ -116,7 +116,8 @@ def _replay(options: argparse.Namespace) -> int:
 
 def _drop(options: argparse.Namespace) -> int:
     if options.offline:
-        # The import of store and engine is slow, and only --offline needs them in this process.
+        # Store and engine are imported here, because the import is slow and only --offline needs them in this
+        # process.
         from .offline import drop_offline
 
         drop_offline(options)

@@ -12,7 +12,7 @@ from .arguments import DIALECTS, add_client_command, json_of, members_of, query_
 from .connection import ServerConnection, connect
 
 _DIALECTS = {".cqels": "cqels", ".rspql": "rspql", ".csparql": "csparql"}
-"""Dialects by the ending of a query file."""
+"""Dialects of query texts by the ending of a query file's name."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 128
 

@@ -79,7 +79,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         "extensions": _names(options.extension) if options.extension else None,
         "paused": _names(options.paused) if options.paused else None,
     }
-    # The import of the settings is slow, so it is not at module level.
+    # The settings are imported here and not at module level, because their import is slow.
     from ..config import load_settings
 
     given = {name: value for name, value in named.items() if value is not None}

@@ -55,7 +55,7 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wr
     characters.
     """
     if sys.stdout.isatty() and len(rows) <= MOST_FITTED:
-        # The import of rich is slow, and only a terminal needs rich.
+        # The library rich is imported here, because its import is slow and only a terminal needs the library.
         from .terminal import show_table
 
         show_table(names, [[_printable(cell) for cell in row] for row in rows], wrapped)

@@ -42,8 +42,8 @@ def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wra
 def table_of(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped, width: int) -> Table:
     """Return a rich table of text cells that fits a terminal of the given width.
 
-    Columns of numbers are aligned to the right. Unless all columns are wrapped, the last column gets the
-    width that the other columns leave.
+    Columns of numbers are aligned to the right. Unless all columns of a table are wrapped, the last column
+    gets the width that the other columns leave.
     """
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     columns = [[row[place] for row in rows if row[place]] for place in range(len(names))]

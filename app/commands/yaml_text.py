@@ -52,7 +52,7 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
     """YAML dumper that writes texts of several lines as blocks, and never writes anchors or aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return True, so that a repeated value is written again instead of as an alias."""
+        """Return True, so that YAML texts repeat a repeated value instead of an alias for it."""
         return True
 
 

@@ -14,12 +14,12 @@ from .sink import SINK_MEMBERS, Sink
 from .source import SOURCE_MEMBERS, Source
 
 BUILT_IN = f"{__package__}.kinds"
-"""The extension that registers the built-in kinds; without it only external kinds exist."""
+"""The extension that registers the built-in kinds of connectors; without it only other kinds exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of source or sink.
+    """A kind of source or sink, such as `kafka`, with the way to load its class.
 
     Attributes:
         load: imports the connector class on first use, because its library may be large or missing.
@@ -36,7 +36,7 @@ _SINKS: _Table = {}
 
 
 def register_source(name: str, kind: Kind) -> None:
-    """Add a kind of source, whose class is a `Source`.
+    """Register a kind of source, whose class is a subclass of `Source`.
 
     Raises:
         ValueError: a kind of this name is registered already.
@@ -45,7 +45,7 @@ def register_source(name: str, kind: Kind) -> None:
 
 
 def register_sink(name: str, kind: Kind) -> None:
-    """Add a kind of sink, whose class is a `Sink`.
+    """Register a kind of sink, whose class is a subclass of `Sink`.
 
     Raises:
         ValueError: a kind of this name is registered already.
@@ -54,12 +54,12 @@ def register_sink(name: str, kind: Kind) -> None:
 
 
 def unregister_source(name: str) -> None:
-    """Remove a kind of source; the caller makes sure that no source of this kind is declared."""
+    """Unregister a kind of source; the caller makes sure that no source of this kind is declared."""
     del _SOURCES[name]
 
 
 def unregister_sink(name: str) -> None:
-    """Remove a kind of sink; the caller makes sure that no sink of this kind is declared."""
+    """Unregister a kind of sink; the caller makes sure that no sink of this kind is declared."""
     del _SINKS[name]
 
 

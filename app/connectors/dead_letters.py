@@ -21,7 +21,7 @@ def _line_of(letter: dict[str, Any]) -> str:
 
 
 class DeadLetterFile:
-    """The dead letters of one connector; without a file only in memory."""
+    """The dead letters of one connector, in a file, or only in memory if there is no data folder."""
 
     def __init__(self, path: Path | None, most: int = 1_000) -> None:
         self._path = path
@@ -42,7 +42,7 @@ class DeadLetterFile:
         return found[-self._most :]
 
     def add(self, record: bytes | str, error: str, **members: Any) -> None:
-        """Store a record and its error; a long record is cut."""
+        """Store an unreadable record or event and its error as a dead letter; a long record is cut."""
         shown = record if isinstance(record, str) else record.decode("utf-8", "replace")
         letter = {"at": time.time_ns() // 1_000_000, "error": error, "record": shown[:_MOST_TEXT], **members}
         if len(shown) > _MOST_TEXT:

@@ -40,7 +40,7 @@ class ValueReader:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationMember:
-    """One member of a declaration.
+    """One member of the declarations of a kind of source or sink.
 
     Attributes:
         name: the member's name in a JSON declaration.
@@ -73,7 +73,7 @@ class DeclarationMember:
 
 
 def read_members(kind: str, members: Iterable[DeclarationMember], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a declaration with defaults; null counts as omitted.
+    """Return the values of a connector's declaration, with defaults; null counts as omitted.
 
     Raises:
         InputError: the declaration has an unknown member, an invalid value, or a missing member.
@@ -122,7 +122,7 @@ def shown_url(url: str) -> str:
 
 
 def shown_message(message: str) -> str:
-    """Return a message without the query parts of its URLs, which may have keys of services."""
+    """Return an error message without the query parts of its URLs, which may have keys of services."""
     return _QUERY_PART.sub("?…>", message)
 
 
@@ -157,7 +157,7 @@ def with_secrets(
 
 
 def text(value: Any, name: str) -> str:
-    """Return a non-empty text."""
+    """Return the value of a declaration member that must be a non-empty text."""
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise InputError(f"{name} is {value!r}, it must be a text", code="member")
     return value

@@ -20,7 +20,7 @@ STYLE = DeclarationMember(
     "the form of an event; data sends the event's data without its id",
     default="json",
 )
-"""The member `style` of sinks whose protocol carries id and kind outside of the body."""
+"""The declaration member `style` of sinks whose protocol carries an event's id outside of the body."""
 
 
 def body_of(event: StoredEvent, style: str, query: str) -> bytes:
@@ -38,12 +38,12 @@ def line_of(event: StoredEvent) -> bytes:
 
 
 def key_of(event: StoredEvent) -> str:
-    """Return the key of an event, unique within its query and equal at a repeated delivery."""
+    """Return an event's key for sinks: unique within its query, equal at a repeated delivery."""
     return event.kind if event.id is None else str(event.id)
 
 
 def cloud_event(event: StoredEvent, query: str, source: str) -> dict[str, Any]:
-    """Encode an event as CloudEvents 1.0.2; ``time`` is the instant of the answer."""
+    """Encode an event of a query as CloudEvents 1.0.2; ``time`` is the instant of the answer."""
     data = json.loads(event.data)
     document = {
         "specversion": "1.0",

@@ -1,4 +1,4 @@
-"""The errors of connectors.
+"""The errors of sources and sinks.
 
 ConnectorError           temporary failure: the connector waits and retries
 └── ConnectorFailedError permanent failure until a user changes something
@@ -10,14 +10,14 @@ from quadrill.store.errors import ReportedError
 
 
 class ConnectorError(ReportedError):
-    """Temporary failure: the remote system is unreachable or refuses; the connector retries later."""
+    """Temporary failure of a connector: the remote system is unreachable or refuses; it is retried later."""
 
     code = "connector"
     status = 502
 
 
 class ConnectorFailedError(ConnectorError):
-    """Permanent failure reported by the remote system, for instance wrong credentials."""
+    """Permanent failure of a connector, for instance because of wrong credentials."""
 
     code = "connector-failed"
 

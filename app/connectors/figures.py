@@ -57,7 +57,7 @@ class Figures:
             self._counts.popleft()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the figures as members of a connector's description."""
+        """Return state, counters and newest error as members of a connector's description."""
         return {
             "state": self.state,
             "error": self.error,

@@ -11,9 +11,9 @@ _REAL = frozenset(XSD + name for name in ("decimal", "double", "float"))
 
 
 def records_of(document: Mapping[str, Any], further: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return each solution as a record: values by variable name, with ``at`` and ``further`` added.
+    """Return each SPARQL solution as a record: values by variable name, plus ``at`` and ``further``.
 
-    Raises: KeyError, TypeError if the document is no SPARQL result.
+    Raises: KeyError, TypeError if the JSON document is no SPARQL result.
     """
     common = {**further, "at": document["at"]} if "at" in document else dict(further)
     if "boolean" in document:

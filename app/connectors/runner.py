@@ -26,9 +26,9 @@ log = logging.getLogger("quadrill.connectors")
 LEAST_WAIT_S, MOST_WAIT_S = 0.5, 60.0
 """Least and greatest seconds between two runs of a failing connector; each failure doubles the pause."""
 _SAVE_S = 1.0
-"""Minimum seconds between two writes of a sink's position."""
+"""Minimum seconds between two writes of a sink's position to the registry."""
 _NOWHERE = 2**63 - 1
-"""An id above all ids of feeds: a subscription after it gets a reset and the current answer."""
+"""An id above all event ids: a subscription to a feed after this id gets a reset and the current answer."""
 
 
 class _RunnerContext(Protocol):
@@ -67,7 +67,7 @@ class Runner:
         return self._thread is not None and self._thread.is_alive()
 
     def ask_to_stop(self) -> None:
-        """Ask the connector to stop, without waiting for its end."""
+        """Ask the source or sink to stop, without waiting for its end."""
         self._context.stopping.set()
         self._interrupt()
 

@@ -69,7 +69,7 @@ class ConnectorService:
         self._leaving: dict[Key, Runner] = {}
         self._closed = False
 
-    # --- start and stop of the server ----------------------------------------------------------------------
+    # --- methods for the start and stop of the server ------------------------------------------------------
 
     def start(self) -> None:
         """Create the connectors of the registry and start those not stopped by users; a failure is stored."""
@@ -90,7 +90,7 @@ class ConnectorService:
                 runner.stop(max(0.0, deadline - time.monotonic()))
             self._closed = True
 
-    # --- requests of clients -----------------------------------------------------------------------
+    # --- methods for the requests of clients -------------------------------------------------------
 
     def put(self, role: ConnectorRole, name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Declare or change a source or sink; return its description, and True if it is new.
@@ -102,8 +102,8 @@ class ConnectorService:
             InputError: a member of the declaration is invalid.
             NetworkRefusedError: the declaration names a host that is not allowed.
             UnsupportedError: the library of the connector's kind is not installed.
-            ConflictError: the earlier connector is still stopping, the sink has another query, or another
-                sink writes to the same files.
+            ConflictError: the connector's earlier thread is still stopping, the sink has another query, or
+                another sink writes to the same files.
         """
         with self._changing:
             before = self._all.get((role, name))
@@ -141,7 +141,7 @@ class ConnectorService:
         return self._describe(self._find(role, name))
 
     def set_wanted(self, role: ConnectorRole, name: str, wanted: bool) -> dict[str, Any]:
-        """Start or stop a connector, also after restarts of the server; return its description.
+        """Start or stop a connector, lastingly over restarts of the server; return its description.
 
         Raises: ConflictError if the connector is started while its thread is still stopping.
         """
@@ -180,7 +180,7 @@ class ConnectorService:
         return part.context.letters if part else self._letters(role, name)
 
     def receive(self, name: str, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        """Pass a posted body to a source; return the answer of the push.
+        """Pass a posted body to a webhook source; return the answer of the push.
 
         Raises: ConflictError if the source is stopped, or its kind accepts no posted bodies.
         """

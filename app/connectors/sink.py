@@ -94,9 +94,9 @@ class SinkContext:
 class Sink(ABC):
     """Base class of a kind of sink.
 
-    ``open``, ``deliver`` and ``close`` are called in the sink's thread, ``open`` again after errors. A method
-    of a sink raises ConnectorError for a retry with the same events after a pause, and ConnectorFailedError
-    to end without a retry. No method of a sink may catch StoppedError.
+    A sink's methods ``open``, ``deliver`` and ``close`` are called in the sink's thread, ``open`` again after
+    errors. A method of a sink raises ConnectorError for a retry with the same events after a pause, and
+    ConnectorFailedError to end without a retry. No method of a sink may catch StoppedError.
     """
 
     members: ClassVar[tuple[DeclarationMember, ...]] = ()

@@ -175,10 +175,10 @@ class SourceContext:
         ``place`` returns the source's position after a number of lines, ``origin`` the dead-letter members
         that locate a line.
 
-        If the format reports errors only for a whole document, rejected lines are split in halves until the
-        invalid lines are found; all valid lines enter the stream.
+        If a record format reports errors only for a whole document, rejected lines are split in halves until
+        the invalid lines are found; all valid lines enter the stream.
 
-        Raises: as `push`.
+        Raises: StoppedError or ConnectorFailedError, as `SourceContext.push`.
         """
         if not lines:
             return
@@ -267,7 +267,7 @@ class SourceContext:
         message added, messages of `NDJSON` are lines. Each message in a format other than JSON and NDJSON is
         a separate push.
 
-        Raises: as `push`.
+        Raises: StoppedError or ConnectorFailedError, as `SourceContext.push`.
         """
         if not messages:
             return
@@ -312,8 +312,8 @@ class SourceContext:
     def _lines(self, message: Message) -> list[bytes]:
         """Return a JSON message as records, one per line, with the metadata fields of the message added.
 
-        As in a push, each item of an array is a record, and null is skipped. A metadata field replaces a
-        member of the same name.
+        Each item of a JSON array is a record, as in a push, and null is skipped. A metadata field of a
+        message replaces a record's member of the same name.
         """
         body = message.body.strip()
         try:
@@ -331,7 +331,8 @@ class SourceContext:
                     record = {**message.fields, **each, **message.fields}
                 elif message.fields:
                     record = {**message.fields, "value": each}
-                # Half of a surrogate pair can be written in JSON, but not in UTF-8.
+                # Encoding may fail, because half of a surrogate pair can be written in JSON, but not in
+                # UTF-8.
                 found.append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode())
             return found
         except (ValueError, RecursionError) as error:
@@ -365,10 +366,10 @@ class SourceContext:
 
 
 class Source(ABC):
-    """Base class of a kind of source; `run` works in a separate thread until stopped.
+    """Base class of a kind of source; `run` works in a separate thread until the source is stopped.
 
-    `run` raises ConnectorError for a restart after a pause, and ConnectorFailedError to end without a
-    restart; `run` must not catch StoppedError.
+    The method `run` of a source raises ConnectorError for a restart after a pause, and ConnectorFailedError
+    to end without a restart; `run` must not catch StoppedError.
     """
 
     members: ClassVar[tuple[DeclarationMember, ...]] = ()

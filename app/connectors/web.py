@@ -28,7 +28,7 @@ def header_text(value: Any, name: str) -> str:
 
 
 def url_member(what: str) -> DeclarationMember:
-    """Return the declaration member ``url``."""
+    """Return the declaration member ``url`` of an HTTP source or sink."""
     return DeclarationMember("url", text, what, required=True)
 
 
@@ -49,7 +49,7 @@ TIMEOUT = DeclarationMember(
 
 
 def headers_of(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the request headers that a declaration sets."""
+    """Return the HTTP request headers that a connector's declaration sets."""
     headers = {"User-Agent": "Quadrill", **given["headers"]}
     if given["token"]:
         headers["Authorization"] = f"Bearer {given['token']}"

@@ -35,7 +35,8 @@ class _Newest:
     def searched_without(self, name: NamedNode, streams: Iterable[NamedNode | Var]) -> int:
         """Return the number of searched stream elements if none of them has the predicate ``name``.
 
-        Return 0 if an element has the predicate, or if a stream has no elements or is a variable.
+        The number of searched elements is 0 if an element has the predicate, or if a stream has no elements
+        or is a variable.
         """
         elements = 0
         for stream in streams:

@@ -108,7 +108,7 @@ def describe_failed(entry: QueryEntry, *, starting: bool = False) -> dict[str, A
 
 
 def describe_pending(pending: PendingQuery, created_ms: int) -> dict[str, Any]:
-    """Describe a query that waits for its static parts, with their progress."""
+    """Describe a query that waits until its static parts are materialised, with the progress."""
     made = Progress() if pending.build is None else pending.build.progress
     document = _NOT_RUNNING | describe_prepared(pending.prepared)
     document.update(
@@ -235,7 +235,7 @@ def _filters_of(query: RunningQuery) -> dict[str, Any]:
 
 
 def _sharing_group(query: RunningQuery) -> list[str] | None:
-    """Return the names of the queries that share windows with ``query``, which is included.
+    """Return the names of the queries that share windows with a query, including its own name.
 
     The list of queries that share windows is None if ``query`` shares none. At most `_MOST_NAMES` queries of
     a shared plan are listed.

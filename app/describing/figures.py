@@ -16,7 +16,7 @@ _RATED_GRAPHS = 50
 
 
 class EngineFigures(NamedTuple):
-    """Current counts of an engine, collected without building descriptions."""
+    """Current counts of an engine for metrics, collected without building descriptions."""
 
     stages: Stages  # durations of the processing stages of an input
     queue_inputs: int  # inputs queued for the engine

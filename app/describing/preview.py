@@ -26,9 +26,9 @@ from ..http.errors import HttpError
 class PreviewLimits:
     """Limits on the cost of the preview of a query.
 
-    Limited are the processed elements, the returned events, the run time in milliseconds, the rows of one
-    evaluation and of the answer, the bytes of one evaluation and of the document, and the milliseconds of
-    waiting for another preview.
+    The limits of a preview bound the processed elements, the returned events, the run time in milliseconds,
+    the rows of one evaluation and of the answer, the bytes of one evaluation and of the document, and the
+    milliseconds of waiting for another preview.
     """
 
     elements: int = 20_000
@@ -56,8 +56,8 @@ def preview(
 ) -> dict[str, Any]:
     """Evaluate a query over the last ``span_ms`` of its streams and return its newest ``events`` events.
 
-    The preview has a separate evaluator, separate terms and copies of the elements, and runs outside of the
-    engine's tasks, so running queries are not affected.
+    A preview of a query has a separate evaluator, separate terms and copies of the elements, and runs outside
+    of the engine's tasks, so running queries are not affected.
 
     Raises:
         ReportedError: the query cannot be registered, or (UnsupportedError) it reads other servers.

@@ -113,9 +113,9 @@ _DOTS = re.compile(r"[:/]\.")
 
 
 def is_short_update(text: str) -> bool:
-    """Return True for an update of one operation with data, or with a WHERE part that starts at constants.
+    """Return True for a short update: one operation with data, or with a WHERE part that starts at constants.
 
-    The fast lane calls this function, so it must be fast: a WHERE part with a new skeleton is not parsed,
+    The fast lane calls `is_short_update`, so it must be fast: a WHERE part with a new skeleton is not parsed,
     and the result is False at its first occurrence.
     """
     if len(text) > _SHORT_CHARACTERS:

@@ -68,8 +68,8 @@ class AnswerPreferences(NamedTuple):
 class EvaluatedAnswer(StreamedAnswer):
     """The answer of a query's evaluation, which produces the body while the body is sent.
 
-    `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. `produce`
-    may set ``headers`` and ``version``, which are sent with the answer.
+    `EvaluatedAnswer.produce` runs in the thread that sends, because Oxigraph's result iterators must not
+    change threads. `produce` may set ``headers`` and ``version``, which are sent with the answer.
     """
 
     __slots__ = ("client", "headers", "hold", "large_answers", "limits", "process", "processes", "version")
@@ -200,7 +200,7 @@ class AnswerSink:
         self._xml = chosen.name in xml_text.NAMES
 
     def write(self, data: bytes) -> int:
-        """Buffer or send one block of the answer; an exception stops the evaluation."""
+        """Buffer or send one block of the answer; raise an exception to stop the evaluation."""
         if self.stopped is not None:
             # Blocks that the serialiser still flushes after the evaluation was stopped are dropped.
             return len(data)

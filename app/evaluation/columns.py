@@ -22,7 +22,7 @@ _STAR = re.compile(
     rf"SELECT{_SPACE}*+(?:(?:DISTINCT|REDUCED){_SPACE}*+)?\*",
     re.IGNORECASE,
 )
-"""Matches the prologue and the outermost ``SELECT`` up to and including its star."""
+"""Pattern of a query's prologue and outermost ``SELECT``, up to and including its star."""
 
 
 def with_ordered_columns(text: str) -> str:

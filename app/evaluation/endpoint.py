@@ -138,7 +138,7 @@ class SparqlEndpoint:
         return len(default_graphs) > 1
 
     def quads(self) -> int:
-        """Return the number of quads in the store; cached per version, as the store may have many graphs."""
+        """Return the number of quads in the store, cached per version, as counting many graphs is slow."""
         version = self.store.reader.version
         if self._counted[0] != version:
             self._counted = (version, self.store.reader.quad_count)

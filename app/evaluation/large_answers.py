@@ -1,10 +1,10 @@
 """A limit on the large answers computed at a time, so that small answers are not delayed.
 
-A hundred clients may request the whole store at once. If all these answers were computed at a time, each
-small query would wait for a hundred other threads at the interpreter lock. The part of an answer after its
-first 16 KiB is computed only while the answer holds one of a few slots. An answer that waits for its client
-releases its slot, and answers that have written little get the next free slot. While requests are queued for
-a worker, all large answers pause for 50 ms at most once in each block.
+A hundred clients may request the whole store at once. If a hundred large answers were computed at a time,
+each small query would wait for a hundred other threads at the interpreter lock. The part of an answer after
+its first 16 KiB is computed only while the answer holds one of a few slots. An answer that waits for its
+client releases its slot, and answers that have written little get the next free slot. While requests are
+queued for a worker, all large answers pause for 50 ms at most once in each block.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LargeAnswers:
 
         Args:
             written: bytes that the answer has already written.
-            is_over: called periodically; returns True if the answer was stopped or has timed out.
+            is_over: called periodically; returns True if the large answer was stopped or has timed out.
 
         Returns: True when the answer has a slot; False if the answer ended while it waited.
         """

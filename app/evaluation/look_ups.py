@@ -78,7 +78,7 @@ def look_up(text: str, reader: StoreReader) -> tuple[bytes, int, int] | None:
     if len(text) > _MOST_CHARACTERS:
         return None
     parts = split_constants(text)
-    # Oxigraph removes dot segments from IRIs, so texts with dot segments are not look-ups.
+    # Oxigraph removes dot segments from IRIs, so query texts with dot segments are not evaluated as look-ups.
     if parts.prologue or (plan := _plan(parts.body)) is None or "/." in text or ":." in text:
         return None
     try:
@@ -120,7 +120,8 @@ def solutions(
         for row in rows or () if by else ():
             value = row[plan.counted]
             number = int(value.value) if isinstance(value, Literal) else 0
-            # Oxigraph evaluates values that are not canonical whole numbers, and sums that overflow.
+            # Oxigraph evaluates WHERE parts with values that are not canonical whole numbers, or with sums
+            # that overflow.
             if value != Literal(number) or abs(number + by) > _LARGEST:
                 return None
             row.append(Literal(number + by))
@@ -246,8 +247,8 @@ def _steps(read: list[list[int]], iris: int) -> list[_LookUpStep] | None:
         if not found:
             return None
         step = found[0]
-        # A bound variable may have a value that is not a predicate, and a repeated variable needs an equality
-        # check.
+        # Patterns with a bound variable as predicate, whose value may be no IRI, or with a repeated variable,
+        # which needs an equality check, are left to Oxigraph.
         if (step[1] in known and step[1] >= iris) or len({*step}) < len(step):
             return None
         read.remove(step)

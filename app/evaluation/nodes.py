@@ -19,7 +19,7 @@ def is_node(reader: StoreReader, term: Term, graph: TermPattern | None) -> bool:
 
 
 def has_node(term: Term, graph: NamedNode | DefaultGraph, store: Store) -> bool:
-    """Return True if a graph of the database has a triple with the term as subject or object."""
+    """Return True if a graph of the store has a triple with the term as subject or object."""
     if not isinstance(term, Literal) and not _is_empty(store, term, None, graph):
         return True
     return not _is_empty(store, None, term, graph)

@@ -45,10 +45,10 @@ class Process:
     recipient: RequestClient | None = None
 
     def check(self) -> None:
-        """Raise CancelledError if the evaluation was stopped."""
+        """Raise CancelledError if the query, update or dump was stopped."""
         if self.error is not None:
-            # The check raises a new error because `error` would keep the frames and iterators of the
-            # evaluation alive.
+            # `Process.check` raises a new error because the stored error would keep the frames and iterators
+            # of the evaluation alive.
             raise CancelledError(self.error.message)
 
     def interrupt(self, reason: str) -> None:
@@ -77,7 +77,7 @@ class Process:
 
 
 class Processes:
-    """The list of running evaluations; safe to use from any thread.
+    """The list of running queries, updates and dumps; safe to use from any thread.
 
     Every request changes the list of evaluations twice, so the list has no lock: each access is one atomic
     step of the interpreter. The lock ``_checking`` prevents that an answer begins during the check whether
@@ -90,7 +90,7 @@ class Processes:
         self._checking = threading.Lock()
 
     def begin(self, kind: str, text: str, user: str) -> Process:
-        """Add an evaluation for the client of the current thread; the caller must call :meth:`end` later."""
+        """Add a query, update or dump of the current thread's client; the caller later calls :meth:`end`."""
         process = Process(next(self._ids), kind, text, user, time.monotonic(), recipient=current_recipient())
         self._running[process.id] = process
         return process
@@ -137,7 +137,7 @@ class Processes:
     def cancel(self, process_id: str) -> None:
         """Stop the running query, update or dump with an id.
 
-        Raises: NotFoundError when no such evaluation runs.
+        Raises: NotFoundError when no query, update or dump with the id is running.
         """
         process = self._running.get(int(process_id)) if _NUMBER.fullmatch(process_id) else None
         if process is None:

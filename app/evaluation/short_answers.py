@@ -31,7 +31,7 @@ class ShortAnswerLock:
         """Return a lease of the lock for short answers, or an empty lease if the lock is not free in time.
 
         The caller may answer with a lease of the lock as well as with an empty lease. ``lane`` is the fast
-        lane if its thread is the caller.
+        lane if its thread asks for the lease; None for other threads.
         """
         if self._lock.acquire(blocking=False):
             return LockLease(self._lock, lane)

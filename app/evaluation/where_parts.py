@@ -1,8 +1,9 @@
 """The WHERE parts of an update, with limits that follow from their algebra (`update_plan.WherePart`).
 
 Oxigraph's buffering operators (sort, group, distinct, minus) collect rows before they return the first one.
-Oxigraph can be neither stopped nor counted in a buffering operator, so a worker process evaluates a part that
-may buffer many rows. If a WHERE part streams its rows, the update counts the rows while it consumes them.
+While Oxigraph is in a buffering operator, it cannot be stopped and its rows cannot be counted, so a worker
+process evaluates a WHERE part that may buffer many rows. If a WHERE part streams its rows, the update counts
+the rows while it consumes them.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ MAX_DUMPED_QUADS = 500_000
 _LONGEST_WAIT_S = 1e6
 _LOOK_EVERY_S = 0.1
 _SHARE_OF_CHANGE = 8
-"""Divisor of a worker's memory that bounds the change set of an update as text; quads need more memory."""
+"""A worker's update may return a change set of its memory limit divided by this; quads need more memory."""
 
 
 class WorkerLostError(StoreError):
@@ -83,7 +83,8 @@ class _Worker:
                 env=worker_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                # Signals that stop the server reach only the server, which then ends its workers itself.
+                # Workers get a session of their own, so that signals reach only the server, which then ends
+                # its workers itself.
                 start_new_session=True,
             )
         finally:
@@ -169,7 +170,7 @@ class WorkerPool:
         Raises:
             QueryTimeoutError: the query's time limit has passed; its worker process was killed.
             CancelledError: a user or the server stopped the query; its worker process was killed.
-            WorkerLostError: the worker died.
+            WorkerLostError: the worker process died during the evaluation.
             ReportedError: an error of the query itself.
         """
         deadline = time.monotonic() + seconds
@@ -207,8 +208,9 @@ class WorkerPool:
     ) -> None:
         """Evaluate a query on a copy of the store in an extra process, beyond the limit of worker processes.
 
-        ``look`` is called periodically and may stop the evaluation by an exception. The evaluation raises the
-        same errors as `run`.
+        ``look`` is called periodically and may stop the evaluation by an exception. Evaluation in an extra
+        process raises the same errors as `WorkerPool.run`: time-out, stop, lost worker, or an error of the
+        query.
         """
 
         def looked() -> None:
@@ -225,7 +227,7 @@ class WorkerPool:
         ``seconds`` is the time limit of the update, counted from the start of ``process``.
 
         Raises:
-            WorkerLostError: the worker died.
+            WorkerLostError: the worker process died during the evaluation.
             LimitError: the update's change set is larger than the server may keep in memory.
             ReportedError: the update is invalid, failed, timed out or was stopped; no change is applied.
         """
@@ -426,7 +428,7 @@ def _relay(
 ) -> ReportedError | None:
     """Relay a worker process's answer to ``sink``; return the error of the query itself, or None.
 
-    Raises: TimeoutError, EOFError, and the errors of ``sink`` and ``begin``.
+    Raises: TimeoutError, EOFError if the worker process died, and the errors of ``sink`` and ``begin``.
     """
     while True:
         left = deadline - time.monotonic()

@@ -14,9 +14,9 @@
 
 The writer process shares no interpreter lock with the engine, so subscribers are served while the engine
 computes. `broadcast.py`, the script of the writer process, imports only the standard library and starts in
-some 20 ms. Where processes cannot pass sockets, `Broadcaster.run` does the same work in a thread. The writer
-process ends when its connection to the server ends: clients then reconnect with the id of the last event that
-they received.
+some 20 ms. On systems where processes cannot pass sockets, `Broadcaster.run` does the writer's work in a
+thread of the server. The writer process ends when its connection to the server ends: clients then reconnect
+with the id of the last event that they received.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Greeting(NamedTuple):
     permitted: Callable[[], bool] | None = None
 
     def pack(self, channel: int, frames: bytes = b"") -> bytes:
-        """Encode the body of an ADOPT message; ``frames`` are sent directly after the greeting."""
+        """Encode a message that hands a client to the writer; ``frames`` are sent after the greeting."""
         lengths = len(self.head), len(self.first), len(self.heartbeat)
         welcome = WELCOME.pack(channel, *lengths, self.chunked, self.messages)
         return welcome + self.head + self.first + self.heartbeat + frames
@@ -251,7 +251,7 @@ class Broadcaster:
     # --- clients ----------------------------------------------------------------------------------
 
     def _send(self, client: _FeedSocket, data: bytes) -> None:
-        """Write as many bytes to a client as its socket accepts, and buffer the others.
+        """Write as many bytes to a subscriber as its socket accepts, and buffer the remaining bytes.
 
         A client of an event stream is too slow if a new message arrives while more bytes than the limit are
         buffered after the message that the socket is accepting: a single message larger than the limit is
@@ -423,8 +423,8 @@ class Broadcaster:
 
 def main(arguments: list[str]) -> None:
     """Run the writer process; arguments: descriptor of the connection, heartbeat seconds, buffer bytes."""
-    # Ignore signals that a terminal or a supervisor sends to all processes: the server process ends the
-    # writer.
+    # The writer process ignores signals that a terminal or a supervisor sends to all processes, because the
+    # server process ends it.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     control = socket.socket(fileno=int(arguments[0]))

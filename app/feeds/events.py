@@ -26,7 +26,7 @@ LINES = "application/x-ndjson"
 
 
 def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
-    """Return `EVENT_STREAM` or `LINES` if Accept ranks it no lower than ``rivals``; else None."""
+    """Return `EVENT_STREAM` or `LINES`, if Accept ranks this type no lower than the types ``rivals``."""
     for form, other in ((EVENT_STREAM, LINES), (LINES, EVENT_STREAM)):
         if accepts(accept, form, (*rivals, Offer("other", other))):
             return form
@@ -70,7 +70,7 @@ class EventStream(Takeover):
             "Content-Type": form if self._lines else f"{EVENT_STREAM}; charset=utf-8",
             "Cache-Control": "no-store",
             "Vary": "Accept",
-            # Without this header proxies such as nginx buffer events.
+            # Without the header X-Accel-Buffering, proxies such as nginx buffer events.
             "X-Accel-Buffering": "no",
         }
         super().__init__(HTTPStatus.OK, headers)

@@ -5,10 +5,10 @@
     store, loads --frames per client------> |        |
 
 A worker thread handles a request for ``text/event-stream`` up to its headers, then the socket goes to the
-writer (broadcast.py). Each event of a feed is sent to the writer once for all subscribers. A client whose
-buffer overflows is disconnected and resumes with ``Last-Event-ID``; no event is skipped. The first subscriber
-starts the writer. If the writer dies, its clients are disconnected, and the next subscriber starts a new
-writer.
+writer (broadcast.py). The engine sends each event of a feed to the writer process once for all subscribers. A
+subscriber whose buffer overflows is disconnected and resumes with ``Last-Event-ID``; no event is skipped. The
+first subscriber of an event stream makes the server start the writer process. If the writer process dies, its
+clients are disconnected, and the next subscriber starts a new writer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SHORT_LIVES = 3
 
 
 class Channel(Protocol):
-    """One sequence of events for many subscribers, notified when one leaves or the writer process ends."""
+    """One sequence of events for many subscribers, notified when a subscriber leaves or the writer ends."""
 
     def gone(self) -> None: ...  # noqa: D102
 
@@ -72,7 +72,7 @@ class FanoutFigures:
 
 
 class Fanout:
-    """Interface to the writer of event streams: hands over sockets and publishes frames.
+    """Interface to the writer of event streams, which gets subscribers' sockets and published frames.
 
     Attributes:
         figures: the counters of the fan-out for the server's metrics.
@@ -88,7 +88,7 @@ class Fanout:
         process: bool = PROCESSES,
         script: str = broadcast.__file__,
     ) -> None:
-        """Create a fan-out; the first subscriber starts the writer.
+        """Create a fan-out of event streams; the first subscriber starts the writer process.
 
         Args:
             heartbeat: seconds between two heartbeats to an idle subscriber.
@@ -163,7 +163,7 @@ class Fanout:
         source.listen(lambda: self._mark(number))
         self._mark(number)
 
-    # --- channels: many subscribers of one feed --------------------------------------------------
+    # --- methods for channels, each with many subscribers of one feed ----------------------------
 
     def open_channel(self, channel: Channel) -> int:
         """Register a channel, one sequence of events for many subscribers, and return its number."""
@@ -216,7 +216,7 @@ class Fanout:
             if self._channels.pop(number, None) is not None and self._writer is not None:
                 self._writer.send(broadcast.END, number)
 
-    # --- sources of single clients ----------------------------------------------------------------
+    # --- methods for sources with a single subscriber ---------------------------------------------
 
     def _mark(self, number: int) -> None:
         """Mark a single subscriber's source as possibly having events; called by the source in any thread."""
@@ -268,7 +268,7 @@ class Fanout:
         for number in [number for number, each in permitted.items() if each in ended] if ended else ():
             writer.send(broadcast.REVOKE, number)
 
-    # --- start and end of the writer ------------------------------------------------------------------------
+    # --- start and end of the writer process ----------------------------------------------------------------
 
     def _new_number(self) -> int:
         self._numbers = self._numbers % 0xFFFFFFFF + 1

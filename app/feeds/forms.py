@@ -34,7 +34,7 @@ _MESSAGE_TYPES = {
 
 
 class FeedForm(NamedTuple):
-    """Content type and encoder of a feed; ``first`` are the bytes before the first event."""
+    """Content type and encoder of a query's feed; ``first`` are the bytes before the first event."""
 
     content_type: str
     first: bytes
@@ -75,7 +75,7 @@ def other_form(accept: str | None, follow: bool, query: dict[str, Any]) -> FeedF
 
 
 def _messages(accept: str | None) -> FeedForm | None:
-    """Return the RDF Messages form (a media type with a version label) of greatest quality in a header."""
+    """Return the RDF Messages form, a media type with a version label, that Accept ranks highest."""
     best = None
     for media, quality in media_ranges(accept):
         label, rdf_format = media.parameters.get("version", ""), _MESSAGE_TYPES.get(media.essence)

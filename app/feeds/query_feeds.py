@@ -82,7 +82,7 @@ class Relay:
         self._ended = False
         self._number = fanout.open_channel(self)
 
-    # --- called by the feed, under its lock -------------------------------------------------------
+    # --- methods that the query's feed calls, holding its lock ------------------------------------
 
     def welcome(
         self, member: tuple[socket.socket, Greeting], first: Sequence[StoredEvent], ended: bool
@@ -113,7 +113,7 @@ class Relay:
         self._fanout.close_channel(self._number)
         self._fanout.forget((self._feed, self._encode), self)
 
-    # --- called by the fan-out --------------------------------------------------------------------
+    # --- methods that the fan-out calls -----------------------------------------------------------
 
     def gone(self) -> None:
         """Count a client of the channel that has left; detach from the feed after the last client."""

@@ -10,9 +10,9 @@ class EventSource(Protocol):
     """A subscriber's position in a sequence of events; reading never waits for an event.
 
     ``take`` returns the pending events of a subscriber, encoded as frames, in order. After ``take``, ``more``
-    is True if further frames are pending for the time when the client has received these, and ``finished`` if
-    no frames will follow. ``listen`` registers a function that the source calls, in any thread, when it may
-    have new frames.
+    is True if further frames are pending for the time when the client has received the returned frames, and
+    ``finished`` if no frames will follow. ``listen`` registers a function that the source calls, in any
+    thread, when it may have new frames.
     """
 
     @property
@@ -29,7 +29,7 @@ class EventSource(Protocol):
 
 
 Write: TypeAlias = Callable[[str | None, str, int | None], bytes]
-"""Encoder of an event: returns the bytes for its kind, data and id."""
+"""Encoder of an event: returns the bytes to send for its kind, data and id."""
 
 
 def frame(kind: str | None, data: str, event_id: int | None = None) -> bytes:

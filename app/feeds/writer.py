@@ -124,7 +124,7 @@ class StreamWriter:
                 os.write(self._wake_writer, b"\0")
 
     def end(self, timeout: float) -> None:
-        """Wait up to ``timeout`` seconds for the writer to end, then kill it."""
+        """Wait up to ``timeout`` seconds for the writer of event streams to end, then kill it."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             with self._lock:
@@ -169,7 +169,7 @@ class StreamWriter:
         if self._child is not None:
             self._child.kill()
 
-    # --- the thread that reads the writer's messages ----------------------------------------------------
+    # --- methods of the thread that reads the writer's messages -----------------------------------------
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:

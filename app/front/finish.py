@@ -14,7 +14,7 @@ from ..http.request import Request
 from ..server.reply import Reply
 
 COMPRESS_FROM_BYTES = 1024
-"""Minimum size in bytes of a compressed body; compression of a smaller body saves too little."""
+"""Minimum bytes of an answer's body to be compressed; compression of a smaller body saves too little."""
 _LEVEL = 1
 _COMPRESSIBLE = ("text/", "application/", "image/svg+xml")
 _PACKED = ("application/x-tar",)
@@ -39,7 +39,7 @@ class AnswerFinisher:
     def send(self, request: Request, reply: Reply, answer: WholeAnswer) -> None:
         """Add the common headers to a whole answer, compress its body and send the answer.
 
-        Raises: OSError when the client has left.
+        Raises: OSError when the client has disconnected.
         """
         headers, body = answer.headers, answer.body
         if answer.status in _EMPTY:
@@ -107,13 +107,13 @@ class StreamOutput:
             self._compressor = zlib.compressobj(_LEVEL, wbits=31)
 
     def write(self, block: bytes) -> None:
-        """Compress a block if necessary, and send it. Raises: OSError when the client has left."""
+        """Compress an answer's block if necessary and send it. Raises: OSError if the client disconnected."""
         packed = block if self._compressor is None else self._compressor.compress(block)
         if packed:
             self._reply.write(packed)
 
     def end(self) -> None:
-        """Send the rest of the compressed answer. Raises: OSError when the client has left."""
+        """Send the rest of the compressed answer. Raises: OSError when the client has disconnected."""
         rest = b"" if self._compressor is None else self._compressor.flush()
         if rest:
             self._reply.write(rest)
@@ -121,7 +121,7 @@ class StreamOutput:
 
 
 def _vary(headers: dict[str, str], name: str) -> None:
-    """Add a name to the header ``Vary``."""
+    """Add a header name to the header ``Vary`` of an answer."""
     known = headers.get("Vary")
     if known is None:
         headers["Vary"] = name

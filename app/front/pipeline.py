@@ -48,7 +48,7 @@ class Front:
         self._finish = AnswerFinisher(services.settings, lambda: services.store.reader.version)
         self._observer = RequestObserver(services.metrics)
 
-    # --- for the server -------------------------------------------------------------------------------------
+    # --- methods that the HTTP server calls -----------------------------------------------------------------
 
     def pool(self, request: Request) -> str:
         """Return the name of the thread pool that processes a request; empty for the default pool."""
@@ -67,7 +67,7 @@ class Front:
 
         Raises:
             AnswerBrokenError: the answer failed after its first bytes; the connection must be cut.
-            OSError: the client has left.
+            OSError: the client has disconnected.
         """
         started = time.perf_counter()
         found = self._table.find(request)
@@ -89,7 +89,7 @@ class Front:
     ) -> bool | Callable[[], None]:
         """Answer a short request in the thread of the fast lane.
 
-        Returns: False if a worker has to process the request; True if the request was answered; else a
+        Returns: False if a worker thread has to process the request; True if the request was answered; else a
             function that waits for the log and sends the answer.
 
         Raises: AnswerBrokenError or OSError, when the connection must be cut or the client has left.
@@ -134,7 +134,7 @@ class Front:
             return problem_answer(error)
 
     def _authorise(self, route: Route | None, found: RouteMatch, request: Request) -> None:
-        """Authorise the sender once for each request, before the server reads a large body."""
+        """Authorise the sender of a request once, before the server reads a large body."""
         if request.caller is not None or request.method == "OPTIONS":
             return
         request.names = found.names

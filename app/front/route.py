@@ -120,7 +120,7 @@ class RouteMatch(NamedTuple):
 
 
 class _Resource:
-    """The routes of one path, by method."""
+    """The routes of one path, by HTTP method."""
 
     def __init__(self, path: str, label: str) -> None:
         self.label = label
@@ -152,7 +152,7 @@ class RouteTable:
         self._kept = lru_cache(maxsize=4096)(self._search)
 
     def find(self, request: Request) -> RouteMatch:
-        """Return the route of a request; the result is cached in the request."""
+        """Search the route of a request; the result is cached in the request."""
         found: RouteMatch | None = request.found
         if found is None:
             found = request.found = self._find(request)
@@ -188,7 +188,7 @@ def role_of_method(method: str) -> str:
 
 
 def _start(path: str) -> str:
-    """Return the first part of a path, up to a slash or colon."""
+    """Return the first part of a request's path, up to a slash or colon."""
     return path[1:].partition("/")[0].partition(":")[0]
 
 

@@ -41,13 +41,13 @@ class WholeAnswer:
 
 
 class Output(Protocol):
-    """The target of a streamed answer, which sends its blocks to the client."""
+    """The target of a streamed answer, which sends the answer's blocks to the client."""
 
     def begin(self, headers: Mapping[str, str], version: int | None) -> None:
         """Set the headers of an answer with status 200, which are sent with the first block."""
 
     def write(self, block: bytes) -> None:
-        """Send a block of the answer's body to the client. Raises: OSError when the client has left."""
+        """Send a block of the answer's body to the client. Raises: OSError if the client disconnected."""
 
 
 class StreamedAnswer(ABC):
@@ -63,7 +63,7 @@ class StreamedAnswer(ABC):
 
         Raises:
             AnswerBrokenError: the answer failed after its first bytes.
-            OSError: the client has left.
+            OSError: the client has disconnected.
         """
 
 

@@ -18,7 +18,7 @@ PUBLIC_BODY_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request.
+    """The sender of a request: role and label of its access token.
 
     Attributes:
         role: the role of the sender's access token; empty for a request without a token.

@@ -1,6 +1,6 @@
 """Readers and writers of TriX and HexTuples, two RDF formats that Oxigraph does not support.
 
-Their specifications are https://www.hpl.hp.com/techreports/2004/HPL-2004-56.html and
+The formats are specified in https://www.hpl.hp.com/techreports/2004/HPL-2004-56.html (TriX) and
 https://github.com/ontola/hextuples. Each TriX or HexTuples document is converted from or to N-Quads in memory
 as a whole, so its size is limited.
 """

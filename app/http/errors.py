@@ -12,7 +12,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class HttpError(ReportedError):
-    """An error of an HTTP request, with the status and the headers of the answer."""
+    """An error in the processing of an HTTP request, with the status and the headers of the answer."""
 
     code = "request"
 

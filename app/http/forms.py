@@ -43,7 +43,8 @@ def _decoded(text: bytes, piece_bytes: int) -> str:
     found, at = bytearray(), 0
     while at < len(text):
         end = at + piece_bytes
-        cut = text.rfind(b"%", max(at + 1, end - 2), end)  # pieces end before a percent escape, not within
+        # a piece ends before a percent escape, not within it
+        cut = text.rfind(b"%", max(at + 1, end - 2), end)
         end = cut if cut > 0 else end
         found += unquote_to_bytes(text[at:end].replace(b"+", b" "))
         at = end

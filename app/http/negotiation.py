@@ -30,7 +30,7 @@ class MediaType:
 
     @property
     def essence(self) -> str:
-        """The media type and subtype without parameters."""
+        """The media type and subtype, such as ``text/turtle``, without parameters."""
         return f"{self.main}/{self.sub}"
 
 
@@ -38,8 +38,9 @@ class MediaType:
 class Offer:
     """A format that the server can write: its media type, aliases that clients use, and its content type.
 
-    Oxigraph serialises graphs in the format ``rdf`` and solutions in the format ``results``. If ``convert``
-    is set, it converts Oxigraph's bytes to the offered format, for answers of at most `MOST_CONVERTED` bytes.
+    For an offered format, Oxigraph serialises graphs in the format ``rdf`` and solutions in the format
+    ``results``. If ``convert`` is set, it converts Oxigraph's bytes to the offered format, for answers of at
+    most `MOST_CONVERTED` bytes.
     """
 
     name: str
@@ -101,7 +102,7 @@ MOST_CONVERTED = 40 << 20
 # Formats that Oxigraph does not write, by name: TriX and HexTuples (codecs.py), and formats of extensions.
 _registered: dict[str, Offer] = {}
 
-# Parameters of a media range that do not ask for a different format.
+# Parameters of a media range in an Accept header that do not ask for a different format.
 _HARMLESS = frozenset({"q", "charset", "version", "profile"})
 
 

@@ -116,7 +116,7 @@ def check_known(known: Iterable[str], given: Iterable[str]) -> None:
 def check_name(name: str | None, what: str) -> str:
     """Return the name of a query, stream or other resource if it is valid in a path.
 
-    Raises: HttpError 400 when the name is missing or invalid.
+    Raises: HttpError 400 when the name in the path is missing or invalid.
     """
     if name is None or not NAME.match(name):
         raise HttpError(
@@ -129,9 +129,9 @@ def check_name(name: str | None, what: str) -> str:
 
 
 def json_object(text: str, what: str) -> dict[str, Any]:
-    """Parse a JSON text that must be an object.
+    """Parse a JSON request body that must be an object.
 
-    Raises: HttpError 400, with line and column for a syntax error.
+    Raises: HttpError 400 for a body that is no JSON object, with line and column of a syntax error.
     """
     try:
         value = json.loads(text, parse_constant=_no_constant)

@@ -92,7 +92,7 @@ class SparqlCall(NamedTuple):
 def posted(direct_types: tuple[str, ...], request: Request, settings: Settings) -> SparqlCall:
     """Parse a SPARQL request with a body: a form, or a text of one of the media types ``direct_types``.
 
-    Raises: HttpError 400, 413 or 415.
+    Raises: HttpError 400 for an invalid form, 413 for a large body, 415 for another media type.
     """
     essence = _posted_type(direct_types, request.method, request.headers.get("Content-Type"))
     fields = fields_of(request.query_string) if request.query_string else ()
@@ -136,8 +136,8 @@ def update_text(call: SparqlCall, settings: Settings) -> str:
 
     One character beyond U+00FF makes Python store every character of a text in two bytes, one beyond U+FFFF
     in four bytes, and the parser needs several times as much. The bound of 1.5 times the body limit in bytes
-    accepts every update text that consists of characters beyond U+00FF only. `update_text` raises the same
-    HTTP errors as `query_text`: 400 for a missing or repeated text.
+    accepts an update text whose characters all need two bytes, or all need four. `update_text` raises the
+    same HTTP errors as `query_text`: 400 for a missing or repeated text.
     """
     limit = settings.max_body_bytes
     text = _text(call, "update", "the update", limit)
@@ -210,7 +210,7 @@ _whole_dataset = lru_cache(maxsize=8)(DatasetScope)
 def scope_of(call: SparqlCall, settings: Settings) -> DatasetScope:
     """Return the dataset and the time limit that the parameters of a SPARQL query give.
 
-    Raises: HttpError 400 when a parameter is invalid.
+    Raises: HttpError 400 when a SPARQL Protocol parameter is invalid.
     """
     if not call.fields:
         return _whole_dataset(settings.query_timeout)

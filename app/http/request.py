@@ -114,7 +114,7 @@ class Request:
 
     @property
     def head_only(self) -> bool:
-        """True if the method is HEAD."""
+        """True if the HTTP method of the request is HEAD."""
         return self.method == "HEAD"
 
     @property

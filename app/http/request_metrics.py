@@ -29,7 +29,8 @@ class RequestMetrics(Collector):
         """Ended requests that are not counted yet; counting a batch of requests at a time is cheaper."""
         self._lock = threading.Lock()
         self._requests: Counts[tuple[str, str, int]] = Counts()
-        # By route: the sum of seconds, and the number of requests in each bucket of the histogram.
+        # By route: the sum of the requests' seconds, and the number of requests in each bucket of the
+        # histogram.
         self._seconds: dict[str, tuple[list[float], list[int]]] = {}
         self.registry.register(self)
 

@@ -1,4 +1,4 @@
-"""Push of a chunked body, whose lines are processed on arrival and answered per batch or at the end."""
+"""Push of a chunked request body, whose lines are processed on arrival, and acknowledged if asked."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class LineReply(NamedTuple):
     """Form of the answer to a push of lines.
 
     Attributes:
-        headers: the headers that every answer has.
-        acknowledges: True if the client wants an acknowledgement of each batch.
+        headers: the HTTP headers that every answer has.
+        acknowledges: True if the client wants an acknowledgement of each batch of lines.
         keeps: True if the connection stays open for further requests.
     """
 
@@ -46,10 +46,10 @@ class LineReply(NamedTuple):
 
 
 class LinePush(LivePush):
-    """Push of the lines of one body, each an element; an invalid line ends the push, earlier lines stay.
+    """Push of the lines of one request body, each an element; an invalid line ends it, earlier lines stay.
 
-    If the client wants acknowledgements, the answer is lines, too: one for each durable batch of lines, a
-    problem document for an invalid line, and finally the totals.
+    If the client of a push of lines wants acknowledgements, the answer has a line of JSON for each durable
+    batch of lines, a problem document for an invalid line, and finally the totals.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class LinePush(LivePush):
         chunks: ChunkedBody,
         reply: LineReply,
     ) -> None:
-        """Create a push of lines.
+        """Create a push of the lines of one request body.
 
         Args:
-            connection: the client's connection.
-            home: the owner that gets the connection back afterwards.
+            connection: the connection of the client that sends the lines.
+            home: the owner that gets the connection back after the push.
             streams: the service that accepts the elements.
             call: the parameters of each batch's push; ``durable`` if the answer waits for the input log.
-            limits: the limits of the push.
+            limits: the limits of the push on lengths and times.
             chunks: the chunk decoder, with the bytes received so far.
-            reply: the form of the answer.
+            reply: the form of the answer to the push.
         """
         super().__init__(connection, home, streams, call, limits)
         self._chunks = chunks
@@ -87,19 +87,19 @@ class LinePush(LivePush):
             self._start(HTTPStatus.OK, {"Content-Type": NDJSON, "Transfer-Encoding": "chunked"})
 
     def feed(self, data: bytes) -> None:
-        """Decode received chunks into lines."""
+        """Decode received chunks of the request body into lines."""
         chunks = self._chunks
         if data:
             try:
                 chunks.feed(data)
             except RefusedError as error:
-                # Lines before the damaged chunk are complete.
+                # Lines before a damaged chunk are complete and still pushed.
                 self._broken = HttpError(error.status, error.detail, code="bad-body")
         self._lines += chunks.decoded
         chunks.decoded.clear()
 
     def next_message(self) -> PushMessage | None:
-        """Return the complete lines; the last line of the body may lack its line end."""
+        """Return the next batch of complete lines; the last line of the body may lack its line end."""
         if self._one_by_one:
             return PushMessage(self._one_by_one.pop(0), self._call, self._done)
         lines, most = self._lines, self.limits.message_bytes
@@ -145,19 +145,19 @@ class LinePush(LivePush):
         self.ended = True
 
     def after_work(self) -> None:
-        """End the push at the end of the body."""
+        """End the push at the end of the request body."""
         if self._broken is not None and not self.ended:
             self._fail(self._broken)
         elif self._chunks.ended and not self._lines and not self._one_by_one:
             self.ended = True
 
     def framed(self, document: dict[str, Any]) -> bytes:
-        """Encode a document as a chunk with one line."""
+        """Encode a JSON document as an HTTP chunk with one line."""
         line = line_of(document)
         return b"%x\r\n%b\r\n" % (len(line), line)
 
     def after_acknowledgements(self) -> None:
-        """Send the final answer: the totals or the error, both with the counts of accepted elements."""
+        """Send the push's final answer: totals or error, both with the counts of accepted elements."""
         if not self.ended or self._answered or self.lost:
             return
         self._answered = True
@@ -184,7 +184,7 @@ class LinePush(LivePush):
         self.unsent += head_of(status, given)
 
     def cut_off(self) -> None:
-        """Handle a body that ends early: its complete lines stay."""
+        """End the push with an error because the request body ends early; its complete lines stay."""
         self._fail(HttpError(400, "the body of the request ends early", code="bad-body"))
 
     def fail(self, error: BaseException) -> None:
@@ -203,7 +203,7 @@ class LinePush(LivePush):
         self._fail(HttpError(408, "the body of the request came too slowly", code="request-timeout"))
 
     def leave(self) -> None:
-        """Return the connection for further requests, or close it if its body was not read to the end."""
+        """Return the connection for further requests, or end it if the body was not read completely."""
         if self._reply.keeps and self._failure is None:
             self.connection.data = self._chunks.rest
             self._home.put(self.connection)
@@ -212,7 +212,7 @@ class LinePush(LivePush):
 
 
 def _move(document: dict[str, Any], texts: tuple[str, ...], line: int, lines_before: int) -> None:
-    """Replace the line number within a message by that of the body, also in the document's texts."""
+    """Replace an error's line number within a message by the line number in the request body."""
     document["line"] = line + lines_before
     for name in texts:
         if isinstance(text := document.get(name), str):

@@ -2,10 +2,10 @@
 
     bytes received -> messages -> StreamService.accept -> (durable) -> acknowledgement
 
-`read` passes received bytes as messages to the engine. The loop (loop.py) waits once until the input log has
-the messages of all its connections, and then calls `acknowledge` of each connection. While the engine's
-queue is full, or the client does not read its acknowledgements, the server reads no bytes, and the client
-blocks in its send.
+`LivePush.read` passes the bytes received from a client as messages to the engine. The loop of long-lived
+pushes (loop.py) waits once until the messages of all its connections are durable in the input log, and then
+calls `acknowledge` of each connection. While the engine's queue is full, or the client does not read its
+acknowledgements, the server reads no bytes, and the client blocks in its send.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..server.connection_owner import ConnectionOwner
 
 NDJSON = "application/x-ndjson"
 PAUSE_SECONDS = 0.02
-"""Seconds until a push that met a full queue of the engine is tried again."""
+"""Seconds until a message that met a full queue of the engine is pushed again."""
 _MOST_UNSENT = 256 << 10
 _RECEIVED_AT_ONCE = 128 << 10
 _MOST_BAD = 10_000
@@ -38,9 +38,9 @@ class PushLimits(NamedTuple):
     """Limits of one long-lived push.
 
     Attributes:
-        message_bytes: maximum length of a line or a WebSocket message.
-        idle_seconds: maximum time without data from the client.
-        ping_seconds: the time between two pings of a WebSocket.
+        message_bytes: maximum length of a line or a WebSocket message, in bytes.
+        idle_seconds: maximum time without data from the client, in seconds.
+        ping_seconds: seconds between two pings to the client of a silent WebSocket.
         grant: the token that opened the push; None without authentication.
     """
 
@@ -59,9 +59,9 @@ class PushMessage(NamedTuple):
 
 
 class PushTotals:
-    """Totals of all pushes of one connection, with the same members as the answer to one push.
+    """Totals of all messages of a long-lived push, with the same members as the answer to one push.
 
-    ``lists_bad`` is True if only the totals list invalid elements, not the answer to each push.
+    ``lists_bad`` is True if only the totals list invalid elements, not the acknowledgement of each message.
     """
 
     def __init__(self, stream: str) -> None:
@@ -70,7 +70,7 @@ class PushTotals:
         self._members: dict[str, Any] = {}
 
     def add(self, answer: dict[str, Any]) -> None:
-        """Add the answer to one push."""
+        """Add the counts in the answer to one message."""
         members = self._members
         for name, value in answer.items():
             if name in _COUNTS:
@@ -83,27 +83,27 @@ class PushTotals:
                 members[name] = value if value is not None else members.get(name)
 
     def document(self, *, durable: bool) -> dict[str, Any]:
-        """Return the totals as a document; its member ``durable`` is the argument until the first push."""
+        """Return the totals as JSON; before the first message the member ``durable`` is the argument."""
         nothing = {"stream": self._stream, "first_seq": None, "last_seq": None}
         return nothing | {"accepted": 0, "late": 0, "durable": durable, "dropped": 0} | self._members
 
     def lose(self) -> None:
-        """Mark the totals as not durable, because some elements may be lost."""
+        """Mark the totals as not durable, because some of the pushed elements may be lost."""
         self._members["durable"] = False
 
 
 class LivePush:
-    """One connection that pushes many messages; used by one thread.
+    """A long-lived push: one connection on which a client pushes many messages; used by one thread.
 
     Attributes:
-        connection: the client's connection.
+        connection: the connection of the client that pushes.
         number: number of the input-log record that must be durable before `acknowledge`; 0 for none.
         unsent: answer bytes that the client has not received yet.
-        totals: the totals of all accepted pushes.
-        ended: True if no bytes are read any more; the connection is returned after all answers are sent.
-        resumes: time at which a paused connection is read again.
+        totals: the counts of elements of all accepted messages.
+        ended: True if the server reads no more bytes; the connection is returned after all answers are sent.
+        resumes: time at which a paused push continues; 0 if it is not paused.
         heard: time at which bytes were last received or accepted by the client.
-        lost: True if the client has disconnected.
+        lost: True if the pushing client has disconnected.
     """
 
     def __init__(
@@ -130,11 +130,11 @@ class LivePush:
         self._held: PushMessage | None = None
         self._next_check = 0.0
 
-    # --- for the loop ---------------------------------------------------------------------------------------
+    # --- methods that the loop of long-lived pushes calls ---------------------------------------------------
 
     @property
     def reads(self) -> bool:
-        """True while the server wants more bytes from the client."""
+        """True while the server reads further bytes of the push from the client."""
         return not self.ended and self._held is None and len(self.unsent) < _MOST_UNSENT
 
     def open(self, now: float) -> None:
@@ -144,7 +144,7 @@ class LivePush:
         self.work(now)
 
     def read(self, now: float) -> None:
-        """Read received bytes and process them."""
+        """Receive bytes of the client and process the messages in these bytes."""
         try:
             piece = self.connection.socket.recv(_RECEIVED_AT_ONCE)
         except (BlockingIOError, InterruptedError):
@@ -160,7 +160,7 @@ class LivePush:
         self.work(now)
 
     def work(self, now: float) -> None:
-        """Pass complete messages to the engine until its queue is full."""
+        """Pass complete messages of the push to the engine until the engine's queue is full."""
         self.resumes = 0.0
         while not self.ended or self._held is not None:
             message, self._held = self._held or self.next_message(), None
@@ -181,7 +181,7 @@ class LivePush:
         self.after_work()
 
     def acknowledge(self) -> None:
-        """Acknowledge the accepted messages, which are durable."""
+        """Acknowledge the messages that the engine accepted and that are durable now."""
         self.number = 0
         pending, self._unacknowledged = self._unacknowledged, []
         for document in pending:
@@ -189,7 +189,7 @@ class LivePush:
         self.after_acknowledgements()
 
     def send(self) -> None:
-        """Send as many bytes of pending answers as the client receives without a wait."""
+        """Send as many bytes of pending acknowledgements as the client receives without a wait."""
         try:
             while self.unsent:
                 sent = self.connection.socket.send(self.unsent)
@@ -201,25 +201,25 @@ class LivePush:
             self.lose()
 
     def lose(self) -> None:
-        """Discard pending answers of a client that has disconnected."""
+        """Discard pending acknowledgements, because the client has disconnected."""
         self.ended = self.lost = True
         self.resumes = 0.0
         self._held = None
         self._unacknowledged.clear()
         self.unsent.clear()
 
-    # --- implemented by the two kinds of pushes ------------------------------------------------------------
+    # --- methods that the two kinds of long-lived pushes implement -----------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Decode bytes of the client."""
+        """Decode bytes received from the client into messages."""
         raise NotImplementedError
 
     def next_message(self) -> PushMessage | None:
-        """Return the next complete message; None if there is none."""
+        """Return the next complete message of the client; None if there is none."""
         raise NotImplementedError
 
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
-        """Handle the answer to a message that the engine accepted and will make durable."""
+        """Handle the answer to a pushed message that the engine accepted and will make durable."""
         raise NotImplementedError
 
     def refused(self, message: PushMessage, error: Exception) -> None:
@@ -227,17 +227,17 @@ class LivePush:
         raise NotImplementedError
 
     def after_work(self) -> None:
-        """Called after all complete messages were passed to the engine."""
+        """Called after all complete messages of the push were passed to the engine."""
 
     def framed(self, document: dict[str, Any]) -> bytes:
-        """Encode a document for the client."""
+        """Encode a JSON document in the form in which the client gets acknowledgements."""
         raise NotImplementedError
 
     def after_acknowledgements(self) -> None:
-        """Called after all accepted messages were acknowledged."""
+        """Called after all accepted messages of the push were acknowledged."""
 
     def cut_off(self) -> None:
-        """Handle the client's end of its side of the connection."""
+        """End the push, because the client has closed its sending side."""
         raise NotImplementedError
 
     def fail(self, error: BaseException) -> None:
@@ -245,7 +245,7 @@ class LivePush:
         raise NotImplementedError
 
     def check_timeouts(self, now: float) -> None:
-        """Check the timeouts: a client that neither sends nor receives bytes is too slow."""
+        """End the push if its access token was removed, or if its client neither sends nor receives bytes."""
         grant = self.limits.grant
         if grant is not None and not self.ended and now >= self._next_check:
             self._next_check = now + CHECK_SECONDS
@@ -260,33 +260,33 @@ class LivePush:
                 self.too_slow()
 
     def revoke(self) -> None:
-        """End a push whose token was removed."""
+        """End the push, because its access token was removed."""
         self.fail(RevokedError())
 
     def too_slow(self) -> None:
-        """Handle a client that was silent for too long."""
+        """Handle a client of a long-lived push that was silent for too long."""
         raise NotImplementedError
 
     def return_connection(self) -> None:
-        """Return or close the connection after the last answer."""
+        """Return or close the connection of the push after the last acknowledgement."""
         if self.lost:
             self._home.close(self.connection)
         else:
             self.leave()
 
     def leave(self) -> None:
-        """Return the connection to its owner, or close it."""
+        """Return the connection of the push to its owner, or close it."""
         self._home.drain(self.connection)
 
 
 def acknowledgement(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the acknowledgement of a message: the answer to a push, with the last seq first."""
+    """Return the acknowledgement of a message: the answer to a push, with its last sequence number first."""
     members = {name: value for name, value in answer.items() if name not in ("stream", "last_seq")}
     return {"acknowledged": answer["last_seq"], **members}
 
 
 class EndingError(ReportedError):
-    """The error of a push that ends because the server stops."""
+    """The error of a long-lived push that ends because the server stops."""
 
     code = "closed"
 
@@ -295,17 +295,17 @@ class EndingError(ReportedError):
 
 
 class RevokedError(HttpError):
-    """The error of a push whose token was removed."""
+    """The error of a long-lived push whose access token was removed."""
 
     def __init__(self) -> None:
         super().__init__(401, "the token of this connection was removed", code="unauthorised")
 
 
 def line_of(document: dict[str, Any]) -> bytes:
-    """Encode a document as one line."""
+    """Encode a JSON document as one line of text."""
     return json.dumps(document, ensure_ascii=False, default=str).encode() + b"\n"
 
 
 def too_long(what: str, limit: int) -> HttpError:
-    """Return the error of a line or message that is longer than its limit."""
+    """Return the HTTP error 413 for a pushed line or message that is longer than its limit."""
     return HttpError(413, f"{what} may have {limit} bytes, this one has more", code="body-too-large")

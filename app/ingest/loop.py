@@ -1,4 +1,4 @@
-"""Thread that serves all long-lived pushes, which share each sync of the input log."""
+"""Thread that serves all long-lived pushes, so that they share each sync of the input log."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LOOK_SECONDS = 1.0
 
 
 class PushLoop:
-    """Loop of all long-lived pushes: read, process, wait for the log, acknowledge.
+    """Loop of all long-lived pushes: read, process, wait for the input log, acknowledge.
 
     Attributes:
-        pushes: the open pushes.
+        pushes: the long-lived pushes that the loop serves.
     """
 
     def __init__(self, tasks: TaskQueue) -> None:
@@ -40,7 +40,7 @@ class PushLoop:
         self._paused: set[LivePush] = set()
 
     def adopt(self, push: LivePush) -> bool:
-        """Add a push to the loop; return False if the server is stopping."""
+        """Add a long-lived push to the loop; return False if the server is stopping."""
         with self._lock:
             if self._ending:
                 return False
@@ -52,7 +52,7 @@ class PushLoop:
         return True
 
     def close(self) -> None:
-        """Stop reading, acknowledge all accepted messages, then end every connection."""
+        """Stop reading pushes, acknowledge all accepted messages, then end every long-lived push."""
         with self._lock:
             self._ending = True
             thread = self._thread
@@ -89,7 +89,7 @@ class PushLoop:
                 push.return_connection()
 
     def _round(self, selector: selectors.BaseSelector) -> None:
-        """Process all ready connections; their messages share one wait for the input log."""
+        """Process the messages of all ready connections, which share one wait for the input log."""
         busy: list[LivePush] = []
         ready = selector.select(self._pause())
         now = time.monotonic()
@@ -117,7 +117,7 @@ class PushLoop:
         return max(0.0, until - time.monotonic()) if until else LOOK_SECONDS
 
     def _complete_round(self, selector: selectors.BaseSelector, busy: list[LivePush]) -> None:
-        """Wait for the input log, then acknowledge messages and send answers."""
+        """Wait until messages are durable in the input log, then acknowledge them to the clients."""
         number = max((push.number for push in busy), default=0)
         failure = None
         if number:

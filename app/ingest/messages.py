@@ -32,7 +32,7 @@ from .live_push import (
 
 N_QUADS = "application/n-quads"
 _PINGS = 3
-"""Number of unanswered pings after which a client counts as disconnected."""
+"""Number of unanswered WebSocket pings after which a client counts as disconnected."""
 
 
 class MessagePush(LivePush):
@@ -47,7 +47,7 @@ class MessagePush(LivePush):
         limits: PushLimits,
         handshake: bytes,
     ) -> None:
-        """Create a push; ``handshake`` is the response that opens the WebSocket."""
+        """Create a push over a WebSocket; ``handshake`` is the response that opens the WebSocket."""
         super().__init__(connection, home, streams, call, limits._replace(idle_seconds=limits.ping_seconds))
         self.unsent += handshake
         self._frames = Frames(ConnectionType.SERVER)
@@ -60,14 +60,14 @@ class MessagePush(LivePush):
         self._written = FrameProtocol(client=False, extensions=[])
 
     def open(self, now: float) -> None:
-        """Start the push; the bytes received after the request are frames."""
+        """Start the push with the bytes received after the request, which are WebSocket frames."""
         data, self.connection.data = bytes(self.connection.data), b""
         self.heard = now
         self.feed(data)
         self.work(now)
 
     def feed(self, data: bytes) -> None:
-        """Decode received frames into messages."""
+        """Decode received WebSocket frames into messages to push."""
         self._pings = 0
         try:
             self._frames.receive_data(data)
@@ -99,49 +99,51 @@ class MessagePush(LivePush):
             body = b"".join(self._parts)
             self._parts.clear()
             self._size = 0
-            # A statement of N-Quads begins with an IRI or a blank node, a line of JSON with a brace.
+            # A message that begins with a brace is JSON, because a statement of N-Quads begins with an IRI or
+            # a blank node.
             media_type = NDJSON if body.lstrip()[:1] == b"{" else N_QUADS
             self._messages.append(PushMessage(body, self._call._replace(media_type=media_type)))
 
     def next_message(self) -> PushMessage | None:
-        """Return the next complete message; None if there is none."""
+        """Return the next complete WebSocket message; None if there is none."""
         return self._messages.popleft() if self._messages else None
 
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
-        """Queue the acknowledgement of a message that the engine accepted."""
+        """Queue the acknowledgement of a WebSocket message that the engine accepted."""
         self._count_of_messages += 1
         self._unacknowledged.append({**acknowledgement(answer), "message": self._count_of_messages})
 
     def refused(self, message: PushMessage, error: Exception) -> None:
-        """Send the error of a rejected message; the connection stays open."""
+        """Queue the error of a WebSocket message that was rejected; the connection stays open."""
         self._count_of_messages += 1
         self._unacknowledged.append({**problem(error), "message": self._count_of_messages})
 
     def after_work(self) -> None:
-        """End the push after a close frame."""
+        """End the push if a WebSocket close frame was received or is due."""
         if self._goodbye is not None:
             self.ended = True
 
     def after_acknowledgements(self) -> None:
-        """Send the close frame after the answers to all earlier messages."""
+        """Send the WebSocket's close frame after the answers to all earlier messages."""
         if self.ended and not self.lost and self._goodbye is not None:
-            with contextlib.suppress(LocalProtocolError):  # the connection is already closed
+            with contextlib.suppress(LocalProtocolError):  # the WebSocket connection is already closed
                 self.unsent += self._frames.send(self._goodbye)
             self._goodbye = None
 
     def framed(self, document: dict[str, Any]) -> bytes:
-        """Encode a document as a text message."""
+        """Encode a JSON document as a WebSocket text message."""
         if self._frames.state not in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
             return b""
-        # RFC 6455, 5.5.1: a server may send until its own close frame, but wsproto does not.
+        # By RFC 6455, 5.5.1, a server may send messages until its own close frame, but the library wsproto
+        # does not.
         return bytes(self._written.send_data(line_of(document).decode().rstrip("\n")))
 
     def cut_off(self) -> None:
-        """Handle a client that disconnected without a close frame."""
+        """End the push, because the client has disconnected without a WebSocket close frame."""
         self.ended = True
 
     def fail(self, error: BaseException) -> None:
-        """Send a close frame with the reason, and end the push."""
+        """Send the error and a WebSocket close frame with the reason, and end the push."""
         self._unacknowledged.clear()
         self.number = 0
         self.unsent += self.framed(problem(error))
@@ -152,13 +154,13 @@ class MessagePush(LivePush):
             code = CloseReason.POLICY_VIOLATION
         named = isinstance(error, EndingError | RevokedError | StoreUnwritableError)
         reason = str(error)[:120] if named else ""
-        self.ended = True  # later bytes of the client are not read
+        self.ended = True  # the server reads no later bytes of the client
         self._goodbye = None
         if self._frames.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
             self.unsent += self._frames.send(CloseConnection(code=code, reason=reason))
 
     def too_slow(self) -> None:
-        """Send a ping to a silent client."""
+        """Send a WebSocket ping to a silent client; disconnect it after unanswered pings."""
         self._pings += 1
         if self._pings > _PINGS:
             self.lose()
@@ -166,5 +168,5 @@ class MessagePush(LivePush):
             self.unsent += self._frames.send(Ping())
 
     def _close_later(self, code: int, reason: str) -> None:
-        """Schedule a close frame after the answers to all earlier messages."""
+        """Schedule a WebSocket close frame after the answers to all earlier messages."""
         self._goodbye = CloseConnection(code=code, reason=reason[:120])

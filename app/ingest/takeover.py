@@ -1,4 +1,4 @@
-"""Hand-over of a request's connection to the thread of long-lived pushes."""
+"""Hand-over of the connection of a push request to the thread of long-lived pushes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .live_push import EndingError, LivePush
 from .loop import PushLoop
 
 MakePush = Callable[[Connection, ConnectionOwner, dict[str, str]], LivePush]
-"""Creates the push of a connection; its last argument are the headers of every answer."""
+"""Creates the long-lived push of a connection; the last argument has the headers of every answer."""
 
 
 class LongPush(Takeover):
-    """An answer written entirely by a long-lived push."""
+    """An answer to a push request that is written entirely by a long-lived push."""
 
     def __init__(self, loop: PushLoop, make: MakePush, status: int) -> None:
         super().__init__(status, {})
@@ -28,7 +28,7 @@ class LongPush(Takeover):
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
     ) -> WholeAnswer | None:
-        """Hand the connection over to the thread of long-lived pushes."""
+        """Hand the request's connection over to the thread of long-lived pushes."""
         push = self._make(connection, home, self.headers)
         request.lent = True
         if self._loop.adopt(push):

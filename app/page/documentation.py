@@ -1,6 +1,7 @@
 """Documentation in the web page: the Markdown files of docs/, converted to HTML.
 
-The wheel contains a copy of docs/. A link to a file outside docs/, such as a source file, becomes plain text.
+Quadrill's wheel contains a copy of docs/. In the page's documentation, a link to a file outside docs/, such
+as a source file, becomes plain text.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ GROUPS = {
 
 
 class HelpPage(NamedTuple):
-    """One page of the documentation.
+    """One page of the documentation in the web page.
 
     Attributes:
-        path: the path of the Markdown file, relative to docs/.
+        path: the path of the documentation's Markdown file, relative to docs/.
         title: the first heading of the file.
         html: the content as HTML, without the frame of the web page.
     """
@@ -42,7 +43,7 @@ class HelpPage(NamedTuple):
 
 
 class ContentsGroup(NamedTuple):
-    """The pages of one folder: the title of the group, and path and title of each page."""
+    """The documentation pages of one folder: the group's title, and path and title of each page."""
 
     title: str
     pages: list[tuple[str, str]]
@@ -59,7 +60,7 @@ def contents() -> list[ContentsGroup]:
 
 
 def help_file(path: str) -> Path | None:
-    """Return the file at a path below docs/; None if there is no such file."""
+    """Return the documentation file at a path below docs/; None if there is no such file."""
     if not re.fullmatch(r"(?:\w[\w-]*/)?\w[\w.-]*\.(?:md|png|svg)|concepts/pictures/[\w-]+\.svg", path):
         return None
     file = FOLDER / path
@@ -77,7 +78,7 @@ def help_page(path: str) -> HelpPage | None:
     _give_ids(tokens)
     for token in tokens:
         if token.type == "table_open":
-            token.attrSet("tabindex", "0")  # lets the keyboard scroll a wide table
+            token.attrSet("tabindex", "0")  # a tab index lets the keyboard scroll a wide table
         if token.attrGet("style"):
             # The Content-Security-Policy of the web page forbids inline styles.
             token.attrs = {"class": "num"} if "right" in str(token.attrs.pop("style")) else {}
@@ -92,7 +93,7 @@ def _title(path: str) -> str:
 
 
 def _give_ids(tokens: list[Token]) -> None:
-    """Set the id of each heading by GitHub's rule, because links use these ids."""
+    """Set the id of each heading by GitHub's rule, because links in the documentation use these ids."""
     used: dict[str, int] = {}
     for opening, heading in zip(tokens, tokens[1:], strict=False):
         if opening.type == "heading_open":
@@ -102,7 +103,7 @@ def _give_ids(tokens: list[Token]) -> None:
 
 
 def _followed(children: list[Token], folder: str) -> Iterator[Token]:
-    """Yield the tokens of a line without the links to files outside docs/; links do not nest."""
+    """Yield the Markdown tokens of a line without links to files outside docs/; links do not nest."""
     dropped = False
     for token in children:
         if token.type == "link_open":

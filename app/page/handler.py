@@ -30,13 +30,13 @@ _ALWAYS: dict[str, Any] = {
 
 
 class Page:
-    """The handler that passes requests to the Flask application of the web page."""
+    """The route handler that passes requests to the Flask application of the web page."""
 
     def __init__(self, application: Flask) -> None:
         self._application = application
 
     def __call__(self, services: Services, request: Request) -> WholeAnswer:
-        """Run the Flask application, and collect its answer in memory because pages are small."""
+        """Run the page's Flask application, and collect the answer in memory because pages are small."""
         answer = WholeAnswer()
 
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
@@ -52,18 +52,19 @@ class Page:
             close = getattr(found, "close", None)
             if close is not None:
                 close()
-        for name in ("Content-Length", "Date"):  # the server sets these headers itself
+        for name in ("Content-Length", "Date"):  # the HTTP server sets these headers itself
             answer.headers.pop(name, None)
         answer.body = b"".join(body)
         if not answer.body and answer.headers.get("Content-Type", "").startswith("text/html"):
-            del answer.headers["Content-Type"]  # an empty body needs no type, but Flask sets a default
+            del answer.headers["Content-Type"]  # an empty body needs no content type, but Flask sets one
         return answer
 
     def _environ(self, request: Request) -> dict[str, Any]:
         environ: dict[str, Any] = {
             f"HTTP_{name.upper().replace('-', '_')}": value
             for name, value in request.headers.items()
-            # WSGI cannot distinguish a name with an underscore from the name with a hyphen.
+            # Header names with underscores are dropped, because WSGI cannot distinguish them from names with
+            # hyphens.
             if "_" not in name and name not in ("Content-Type", "Content-Length")
         }
         return environ | {
@@ -72,12 +73,12 @@ class Page:
             "CONTENT_TYPE": request.headers.get("Content-Type", ""),
             "PATH_INFO": decoded(request.path).encode("utf-8").decode("latin-1"),
             "QUERY_STRING": request.query_string.decode("latin-1"),
-            # Flask answers HEAD like GET, and the server omits the body.
+            # Flask gets a HEAD request as GET, and the server omits the body of the answer.
             "REQUEST_METHOD": "GET" if request.head_only else request.method,
             "REQUEST_URI": request.target,
             "REMOTE_ADDR": request.client,
             "SERVER_PORT": str(request.port),
-            # Views read the body from the `Request`, which enforces the limits.
+            # Views of the page read the body from the `Request`, which enforces the size limits.
             "wsgi.input": io.BytesIO(),
             REQUEST: request,
         }

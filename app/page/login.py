@@ -22,7 +22,7 @@ _MOST_PARTS = 16
 
 @blueprint.post("/login")
 def log_in() -> Response:
-    """Exchange a token (form field or JSON member ``token``) for the session cookie."""
+    """Exchange an access token (form field or JSON member ``token``) for the page's session cookie."""
     message = received()
     is_json = message.media_type == "application/json"
     if is_json:
@@ -31,14 +31,14 @@ def log_in() -> Response:
         token = _form_token(message)
     session = services().security.log_in(token.strip(), message.client)
     response = Response(status=204) if is_json else _to_page()
-    # Scripts cannot read the cookie, and browsers do not send it from other sites.
+    # Scripts cannot read the session cookie, and browsers do not send it from other sites.
     response.set_cookie(COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="Strict", path="/")
     return response
 
 
 @blueprint.post("/logout")
 def log_out() -> Response:
-    """End the session of the sender and delete the session cookie."""
+    """End the sender's session of the web page and delete the session cookie."""
     services().security.log_out(request.cookies.get(COOKIE, ""))
     response = Response(status=204) if request.mimetype == "application/json" else _to_page()
     response.delete_cookie(COOKIE, path="/", samesite="Strict", httponly=True)

@@ -1,8 +1,9 @@
 """Views of the web page: HTML with initial data, whose scripts use only the public HTTP interface.
 
 ``GET /`` returns the list of queries to browsers, and the SPARQL service description to clients that ask for
-RDF. ``GET /login`` returns the login form; all other views are below ``/ui/``. The Content-Security-Policy
-allows only scripts and styles from this server: no inline code, no code of other servers, no frames.
+RDF. ``GET /login`` returns the login form; all other views of the web page are below ``/ui/``. The web page's
+Content-Security-Policy allows only scripts and styles from this server: no inline code, no code of other
+servers, no frames.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ CONTENT_SECURITY_POLICY = "; ".join(
 HTML = negotiation.Offer(
     "html", "text/html", ("application/xhtml+xml",), content_type="text/html; charset=utf-8"
 )
-# Browsers run a module only with a script media type, which the type table of the machine may lack.
+# Browsers run a JavaScript module only with a script media type, which the type table of the machine may
+# lack.
 ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".png": "image/png", ".svg": "image/svg+xml"}
 ASSETS = Path(quadrill.static.__file__).parent
 SHOWN_QUERIES = 50
-"""Number of rows on one page of the list of queries; the script uses the same number."""
+"""Number of rows on one page of the list of queries; the page's JavaScript uses the same number."""
 DEMO = "QUADRILL_DEMO"
 """Key of the Flask configuration with the flag whether the demo runs."""
 
@@ -181,7 +183,7 @@ def document(filename: str) -> AnyResponse:
 
 @blueprint.get("/login")
 def login() -> AnyResponse:
-    """Return the login form, which asks for a token."""
+    """Return the page's login form, which asks for an access token."""
     target = local_target(request.args.get("next"))
     if not services().security.has_tokens():
         return redirect(target)
@@ -207,21 +209,22 @@ def static(filename: str) -> AnyResponse:
     found.cache_control.no_cache = True
     if packs:
         found.headers["Content-Encoding"] = "gzip"
-    # The compressed representation of a file needs a different ETag.
+    # The compressed form of a static file needs a different ETag from the plain one.
     found.set_etag(f"{tag}-gzip" if packs else tag)
     return found.make_conditional(request, accept_ranges=not packs, complete_length=status.st_size)
 
 
 @lru_cache(maxsize=256)
 def _packed(path: str, _tag: str) -> bytes:
-    """Return a compressed static file; the result is cached for each modification of the file."""
+    """Return a static file of the web page, compressed and cached until the file is modified."""
     return packed_well(Path(path).read_bytes())
 
 
 @blueprint.after_request
 def _protect(response: AnyResponse) -> AnyResponse:
     response.headers["X-Content-Type-Options"] = "nosniff"
-    # Not "no-referrer": browsers would then send "Origin: null" with the forms, which counts as another site.
+    # The policy is not "no-referrer", because browsers would then send "Origin: null" with the page's forms,
+    # which counts as another site.
     response.headers["Referrer-Policy"] = "same-origin"
     if response.mimetype == HTML.media_type:
         response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
@@ -245,7 +248,7 @@ def local_target(asked: str | None) -> str:
 def _page(
     here: str, template: str, first_state: Callable[[], dict[str, Any]] | None = None, **values: Any
 ) -> AnyResponse:
-    """Render a view with its initial data; redirect a sender without a role to the login form."""
+    """Render a view of the page with its initial data; redirect a sender without a role to the login form."""
     caller = received().caller or NOBODY
     if not caller.role:
         return redirect(f"/login?next={quote(request.full_path.removesuffix('?'), safe='')}")
@@ -275,7 +278,7 @@ def _message(status: int, title: str, detail: str, hint: str | None) -> Response
 
 
 def _pages() -> list[dict[str, str]]:
-    """Return the entries of the navigation bar."""
+    """Return the entries of the web page's navigation bar."""
     listed = [
         ("queries", "Queries", "/"),
         ("register", "Register", "/ui/register"),
@@ -293,7 +296,7 @@ def _pages() -> list[dict[str, str]]:
 
 
 def _store_state() -> dict[str, Any]:
-    """Return graph sizes at a store version; the script of the view adds later commits itself."""
+    """Return graph sizes at a store version, to which the script of the view adds later commits."""
     quads = services().store
     while True:
         version = quads.reader.version

@@ -15,10 +15,10 @@ from .links import base_url
 
 
 class ConnectorResources:
-    """The operations of ``/sources`` or ``/sinks``, which are equal for both kinds of connectors."""
+    """The HTTP operations of ``/sources`` or ``/sinks``, which are equal for both."""
 
     def __init__(self, which: str, role: ConnectorRole) -> None:
-        """Make the operations; ``which`` is the first part of the path: ``sources`` or ``sinks``."""
+        """Make the HTTP operations; ``which`` is the first part of the path: ``sources`` or ``sinks``."""
         self.which = which
         self.role = role
 
@@ -50,9 +50,9 @@ class ConnectorResources:
         return json_answer({"dropped": letters.clear()})
 
     def put(self, services: Services, request: Request) -> WholeAnswer:
-        """Declare or change a connector and start it; with ``?dry_run=true``, only return the change.
+        """Declare or change a connector and start it; with ``?dry_run=true``, only return the effect.
 
-        A declaration equal to the present one changes nothing and starts nothing.
+        A declaration equal to the connector's present one changes nothing and starts nothing.
         """
         request.arguments.check({"dry_run"})
         members = request.json(services.settings.max_query_bytes, "the declaration")

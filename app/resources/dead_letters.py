@@ -21,7 +21,7 @@ from ..server.takeover import Takeover
 from ..wiring import Services
 
 _LISTED = 20
-"""Maximum number of errors in an answer about several dead letters."""
+"""Maximum number of errors listed in the answer to a retry of several dead letters."""
 
 
 def get_dead_letters(services: Services, request: Request) -> WholeAnswer | Takeover:
@@ -53,7 +53,7 @@ class _Letters:
         self.finished = False
 
     def take(self) -> list[bytes]:
-        """Return the available events; set ``finished`` after the last event of an ended subscription."""
+        """Return the available events of dead letters; set ``finished`` when the subscription has ended."""
         ready = [self._write(event.kind, event.data, None) for event in self._watcher.take()]
         self.finished = self._watcher.exhausted
         return ready
@@ -73,7 +73,7 @@ def retry_dead_letters(services: Services, request: Request) -> WholeAnswer:
         except BackPressureError:
             raise
         except NotFoundError:
-            continue  # the retry of an older letter has already restarted the same query
+            continue  # the retry of an older letter of the same query has already removed this letter
         except ReportedError as error:
             failed.append({"id": each, "error": error.message})
     answer: dict[str, Any] = {"retried": retried, "failed": len(failed), "errors": failed[:_LISTED]}
@@ -92,7 +92,7 @@ def drop_dead_letters(services: Services, request: Request) -> WholeAnswer:
         except NotFoundError:
             if letter is not None:
                 raise
-        # Some listed letters were evicted by newer letters, or were retried by another request.
+        # Some listed dead letters were evicted by newer letters, or were retried by another request.
         kept = set(_letters_of(engine, stream, reason))
         letters = [each for each in letters if each in kept]
 

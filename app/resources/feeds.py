@@ -1,4 +1,4 @@
-"""Step 8 of 8: ``/queries/{name}/results``, the feed of a query as events, or its current answer."""
+"""Step 8 of 8 of query evaluation: ``/queries/{name}/results``, a query's feed or its current answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _QUADS_JSON = Offer("json", "application/json", ("text/json",))
 
 
 def results(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """Return the feed if Accept or ``?follow=`` asks for it, else the current answer; 204 after a drop."""
+    """Return a query's feed if Accept or ``?follow=`` asks, else the current answer; 204 after a drop."""
     request.arguments.check({"from", "snapshot", "format", "follow"})
     name = check_name(request.name, "the query name")
     accept = request.accept
@@ -73,8 +73,9 @@ def _position(request: Request) -> tuple[int | None, bool]:
     """Return the event id after which a feed starts, and whether the feed starts with the current answer."""
     after = request.arguments.get("from")
     snapshot = request.arguments.flag("snapshot")
-    # A browser reconnects with the same address, so the header Last-Event-ID is newer than ``?from=``. A page
-    # cannot set headers of a WebSocket, so the parameter last_event_id replaces the header.
+    # A browser reconnects to a feed with the same URL, so the header Last-Event-ID is newer than ``?from=``.
+    # A web page cannot set headers of a WebSocket, so the parameter last_event_id replaces the header
+    # Last-Event-ID.
     if resumed := request.headers.get("Last-Event-Id") or request.arguments.get("last_event_id"):
         return whole_number("Last-Event-ID", resumed), False
     return None if after is None else whole_number("the parameter from", after), snapshot
@@ -122,7 +123,7 @@ def _choose(request: Request, offers: tuple[Offer, ...]) -> Offer:
         for offer in offers:
             if named is not None and offer.name == named.name:
                 return offer
-    # A client that accepts events or ``*/*`` gets JSON here.
+    # A client that accepts events or ``*/*`` gets the current answer as JSON.
     return negotiation.choose(request.accept, offers)
 
 

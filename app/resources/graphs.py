@@ -173,7 +173,8 @@ def _target(
         return DefaultGraph()
     if not path:
         return None
-    # The address is not percent-decoded, because graph names are compared character by character.
+    # The URL that names a graph is not percent-decoded, because graph names are compared character by
+    # character.
     return graph_iri(base_url(services, request) + request.path.lstrip("/"), "path")
 
 
@@ -183,7 +184,7 @@ def _commit(
     write: Callable[[int | None], Commit],
     graph: GraphName | None = None,
 ) -> Commit:
-    """Check the preconditions of a request and write; ``If-None-Match: *`` tests whether ``graph`` exists."""
+    """Check a request's preconditions and write; ``If-None-Match: *`` tests whether ``graph`` exists."""
     services.engine.require_room()
     store = services.store
     exists = graph is None or store.reader.graph_exists(graph)
@@ -217,7 +218,7 @@ def _quads(services: Services, request: Request, graph: GraphName | None) -> Ite
 
     Raises:
         HttpError: 400 when the body has quads of a graph other than ``graph``; 413, 415.
-        RdfSyntaxError: the document is malformed; the error has the line and column.
+        RdfSyntaxError: the RDF document is malformed; the error has the line and column.
     """
     settings = services.settings
     base = graph.value if isinstance(graph, NamedNode) else settings.base_iri
@@ -280,11 +281,11 @@ class _BoundedBody(io.RawIOBase):
         self._most = self._left = most
 
     def readable(self) -> bool:
-        """Return True, because the body is always readable."""
+        """Return True, because the body of a request is always readable."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes into ``buffer``. Raises: HttpError 413 beyond the limit."""
+        """Read bytes of the request body into ``buffer``. Raises: HttpError 413 beyond the limit."""
         piece = self._body.read(len(buffer)) or b""
         self._left -= len(piece)
         if self._left < 0:
@@ -294,7 +295,7 @@ class _BoundedBody(io.RawIOBase):
 
 
 def _document(content_type: str | None, read: Callable[[], bytes]) -> _Document:
-    """Return a document with its format; TriX and HexTuples are converted to N-Quads."""
+    """Return an RDF document with its format; TriX and HexTuples are converted to N-Quads."""
     codec = codecs.READABLE.get(negotiation.content_media_type(content_type).essence)
     if codec is None:
         kind = negotiation.rdf_type(content_type)

@@ -58,6 +58,6 @@ def _outcome(check: Callable[[], object]) -> str:
     try:
         check()
     except Exception as error:
-        # The answer has only the class of the error, because ``/health`` is public.
+        # The answer to ``/health`` has only the class of an error, because everybody may read it.
         return type(error).__name__
     return "ok"

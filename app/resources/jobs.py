@@ -87,7 +87,7 @@ class Archive(StreamedAnswer):
         self._pieces = pieces
 
     def send(self, output: Output) -> WholeAnswer | None:
-        """Send all pieces of the archive; an error before the first piece becomes a problem document."""
+        """Send all pieces of the backup's archive; an error before the first becomes a problem document."""
         with closing(self._pieces) as pieces:
             try:
                 first = next(pieces)
@@ -143,5 +143,5 @@ class JobSource:
         Thread(target=watch, name="quadrill-job-watch", daemon=True).start()
 
     def close(self) -> None:
-        """Stop the notifications about job changes."""
+        """Stop the thread that waits for changes of jobs."""
         self._closed = True

@@ -11,6 +11,7 @@ def base_url(services: Services, request: Request) -> str:
     configured = services.settings.public_url
     if configured:
         return configured.rstrip("/") + "/"
-    # Graph names begin with this URL, so the host name is normalised (RFC 3986 section 6.2.2.1).
+    # Names of graphs that a URL path names begin with the server's URL, so its host name is normalised (RFC
+    # 3986 section 6.2.2.1).
     host = (request.headers.get("Host") or f"{SERVER_NAME}:{request.port}").lower()
     return f"http://{host.removesuffix(':80').removesuffix(':')}/"

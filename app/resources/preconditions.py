@@ -1,6 +1,6 @@
 """``If-Match`` and ``If-None-Match`` on the version of the dataset (RFC 9110 section 13).
 
-The version is one number for the whole dataset, so all resources have the same ETag ``"<version>"``.
+The store version is one number for the whole dataset, so all resources have the same ETag ``"<version>"``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def expected_version(request: Request, current: int, exists: bool) -> int | None
     Args:
         request: the request.
         current: the current version of the dataset.
-        exists: whether the resource exists, for the value ``*``.
+        exists: True if the resource exists, which the header value ``*`` tests.
 
     Raises: HttpError 412 when a precondition is false at the current version.
     """
@@ -38,7 +38,7 @@ def expected_version(request: Request, current: int, exists: bool) -> int | None
             raise _failed("the resource exists already", current)
         if current in _versions(if_none_match):
             raise _failed(f"the dataset is at version {current}", current)
-        # The precondition was checked at the current version, so the write requires that version.
+        # The precondition holds at the current version, so the write has to require this version.
         expected = current
     return expected
 

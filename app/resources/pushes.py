@@ -23,7 +23,7 @@ NOT_WAITED = {"waited": False}
 
 
 class HeartbeatCall(NamedTuple):
-    """The arguments of a heartbeat; see `StreamService.heartbeat`."""
+    """The arguments of a heartbeat, a request that advances the time of a stream without elements."""
 
     stream: str
     at_ms: int
@@ -38,7 +38,7 @@ class HeartbeatCall(NamedTuple):
 
 
 def push_call(request: Request) -> tuple[PushCall, bool]:
-    """Parse the push of a request, and whether the client wants acknowledgements.
+    """Parse the parameters of a push request, and whether the client wants acknowledgements.
 
     Raises: HttpError 400 for an invalid parameter, 415 without a Content-Type.
     """
@@ -73,7 +73,7 @@ def _push_call(name: str | None, query: bytes, fields: Fields) -> tuple[PushCall
     return call, arguments.flag("ack")
 
 
-# A client repeats its header and its address, so the result is cached.
+# A client repeats its header and its URL, so the parsed push parameters are cached.
 _kept_push_call = lru_cache(maxsize=1024)(_push_call)
 
 
@@ -89,7 +89,7 @@ def messages_call(request: Request) -> PushCall:
 
 
 def heartbeat_call(request: Request) -> HeartbeatCall:
-    """Parse the heartbeat of a request.
+    """Parse the parameters of a heartbeat request.
 
     Raises: HttpError 400 for an invalid parameter, InputError for an invalid time.
     """

@@ -99,7 +99,7 @@ def describe(services: Services, request: Request) -> WholeAnswer:
     engine, name = services.engine, check_name(request.name, "the query name")
     document = describing.describe(engine, name)
     if any(reason.word == "filtered" for reason in waiting_for(document)):
-        # The statistics of the operators show which operator filters out all rows.
+        # The row counts of the plan's operators show which operator filters out all rows.
         reasons = _described(describing.explain(engine, name, analyze=True))["waiting_for"]
         return json_answer(document | {"waiting_for": reasons})
     return json_answer(_described(document))

@@ -50,7 +50,7 @@ def post_update(services: Services, request: Request) -> Later | NeedsWorker:
 
 
 def post_sparql(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | Later | NeedsWorker:
-    """Execute a query or an update; the content type or the parameters decide which."""
+    """Execute a query or an update; the content type or the parameters decide which of both."""
     call = _posted(services, request, QUERY, UPDATE)
     if not call.is_update:
         return _query(services, request, call)

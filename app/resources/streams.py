@@ -1,4 +1,4 @@
-"""Step 1 of 8: ``/streams``, which receives elements, and the declarations of streams."""
+"""Step 1 of 8 of query evaluation: ``/streams``, which receives elements and declarations of streams."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .links import base_url
 N_QUADS = "application/n-quads"
 MOST_ELEMENTS = 1_000
 MOST_QUADS = 10_000
-"""Maximum number of quads in an answer with elements; the member ``size`` has the full size of an element."""
+"""Maximum quads in a list of elements; an element's member ``size`` has its full number of quads."""
 
 
 def list_streams(services: Services, request: Request) -> WholeAnswer:
@@ -157,7 +157,7 @@ def declare(services: Services, request: Request) -> WholeAnswer:
 
 
 def _one_of(given: Any, asked: str | None, member: str) -> str | None:
-    """Return the value of a member in the declaration or in the address; raise an error if they differ."""
+    """Return the value of a member in a declaration or in the URL; raise an error if the values differ."""
     if given is not None and not isinstance(given, str):
         raise HttpError(400, f"the member {member} must be a text", code="member")
     if given is not None and asked is not None and given != asked:
@@ -198,17 +198,17 @@ def map_records(services: Services, request: Request) -> WholeAnswer:
 
 
 def _require_records(request: Request, body: bytes) -> None:
-    """Reject a body with a mapping if the request names a stream, because the stream has its own mapping.
+    """Reject a body with a mapping if the request names a stream, which has its own mapping.
 
-    A record may have a field ``mapping``. The field counts as a mapping only if its value is an object with
-    ``construct`` or ``jsonld``.
+    A record to be mapped may have a field ``mapping``. The field ``mapping`` counts as a mapping only if its
+    value is an object with ``construct`` or ``jsonld``.
     """
     if not body.lstrip().startswith(b"{"):
         return
     try:
         mapping = json.loads(body).get("mapping")
     except (ValueError, RecursionError):
-        return  # several records, or an error that the mapping reports with its place
+        return  # the body has several records, or an error that the mapping reports with its place
     if isinstance(mapping, dict) and not mapping.keys().isdisjoint(("construct", "jsonld")):
         _require_writer(request)
         raise HttpError(
@@ -222,8 +222,8 @@ def _require_records(request: Request, body: bytes) -> None:
 def _require_writer(request: Request) -> None:
     """Raise HttpError 403 if the sender lacks the role ``write``, which a mapping in the body needs.
 
-    The route needs only the role ``read``, because the test of a mapping changes nothing and a read-only
-    server allows it.
+    The route that tests a mapping needs only the role ``read``, because the test changes nothing and a
+    read-only server allows it.
     """
     caller = request.caller or NOBODY
     if not caller.may("write"):
@@ -251,7 +251,7 @@ def _tried(engine: Engine, text: str) -> str:
     """Map the ``records`` in a JSON object to N-Quads by the ``mapping`` in the same object."""
     settings, options = engine.settings, DecodeOptions(at=0)
     base_iri, members = settings.base_iri, read_document(text)
-    # The compiled mapping is not cached, because sample mappings must not fill the cache.
+    # The compiled mapping is not cached, because mappings that users try must not fill the cache.
     mapping = compile_mapping(read_declaration(members["mapping"]), base_iri, settings.records)
     records = members["records"]
     if isinstance(records, str):

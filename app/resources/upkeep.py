@@ -13,7 +13,7 @@ from .links import base_url
 
 
 def optimize(services: Services, request: Request) -> WholeAnswer:
-    """Enqueue a job that compacts the database files."""
+    """Enqueue a job that compacts the database files of the store."""
     request.arguments.check()
     return _queued(services, request, services.jobs.submit_optimize())
 
@@ -25,7 +25,7 @@ def mirror(services: Services, request: Request) -> WholeAnswer:
 
 
 def show_mirror(services: Services, request: Request) -> WholeAnswer:
-    """Return the version and size of the mirror, and how far the store is ahead of the mirror."""
+    """Return the version and size of the Parquet mirror, and how far the store is ahead of the mirror."""
     request.arguments.check()
     return json_answer(services.jobs.mirror())
 

@@ -1,4 +1,4 @@
-"""The table of routes: each row is a method on a path and the resource that answers it."""
+"""The table of routes: each row is an HTTP method on a path and the function that answers it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def all_routes(page: Handler) -> tuple[Route, ...]:
     """Return the whole table of routes; ``page`` answers the requests of the web page."""
 
     def openapi(services: Services, request: Request) -> WholeAnswer:
-        """Return the OpenAPI document of this server."""
+        """Return the OpenAPI document of the server."""
         return json_answer(document(table, release_of(), base_url(services, request)))
 
     described = Route(

@@ -7,7 +7,7 @@ from ..front.vocabulary import EVENTS, JSON
 from ..resources import health, jobs, processes, upkeep
 
 LIVE, FIGURES = "live", "figures"
-"""Pools of threads that answer while every worker is busy."""
+"""Names of separate thread pools that answer requests while every worker is busy."""
 
 OPERATING: tuple[Route, ...] = (
     Route(

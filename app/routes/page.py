@@ -1,4 +1,4 @@
-"""Routes of the page and its login."""
+"""Routes of the web page and its login."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAGES = (
 
 
 def page_routes(page: Handler) -> tuple[Route, ...]:
-    """Return the routes of the page, which decides itself which of these requests need a token."""
+    """Return the routes of the web page, which decides itself which requests need a token."""
     return (
         Route(
             "GET",

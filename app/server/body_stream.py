@@ -46,7 +46,7 @@ class BodyStream(io.RawIOBase):
         lines: bool = False,
         invited: bool = True,
     ) -> None:
-        """Make the stream of one request body.
+        """Make a stream of the body of one request.
 
         Args:
             source: the connection that receives the body.

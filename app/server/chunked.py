@@ -44,7 +44,7 @@ class ChunkedBody:
 
     @property
     def rest(self) -> bytes:
-        """The received bytes after the end of the body; empty before the end."""
+        """The received bytes after the end of the chunked body; empty before the end."""
         return bytes(self._coded) if self.ended else b""
 
     def feed(self, data: bytes | bytearray) -> None:

@@ -31,7 +31,7 @@ _LINGER, _NO_LINGER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Timeouts of a client in seconds, and the maximum size of a request head.
+    """Time limits for a client in seconds, and the maximum size of a request head.
 
     Attributes:
         header: maximum seconds for a request head, from its first byte.
@@ -90,7 +90,8 @@ class Connection:
         self.waits_since = 0.0
         self.handed_over = False
         self.ends_by_reset = False
-        # Seconds by which the client has exceeded the time of the slowest rate, in sending and receiving.
+        # Seconds by which the client has exceeded the time that its bytes take at the slowest rate, in
+        # sending and receiving.
         self._behind = self._unread = 0.0
         self._timeouts = timeouts
         self._unfinished: Request | None = None
@@ -253,7 +254,7 @@ class Connection:
         with contextlib.suppress(OSError):
             self.socket.send(_CONTINUE)
 
-    # --- waiting for the client -----------------------------------------------------------------------------
+    # --- methods that wait for the client -------------------------------------------------------------------
 
     def wait_for_data(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for data from the client; return True if data can be received."""
@@ -286,7 +287,7 @@ class Connection:
                 self.waits_since = 0.0
             waited = time.monotonic() - began
         # Only the time for which the worker waits for the client counts, not the worker's own work. A client
-        # that was fast before gets no credit for later slowness.
+        # that sent fast gets no credit for later slowness.
         self._behind = max(0.0, self._behind + waited - len(piece) / SLOWEST_BYTES_PER_SECOND)
         return piece
 
@@ -351,7 +352,7 @@ class Connection:
             return False
 
     def take_socket(self) -> socket.socket:
-        """Return a duplicate of the socket for another owner; this object does not use the socket again."""
+        """Return a duplicate of the client's socket for another owner; the connection is not used again."""
         self.handed_over = True
         return self.socket.dup()
 

@@ -30,16 +30,16 @@ class ConnectionCounts:
         return self._counts.total()
 
     def is_full(self, address: str) -> bool:
-        """Return True if an address has reached the maximum number of connections."""
+        """Return True if a client's address has reached the maximum number of connections."""
         return self._counts[address] >= self._most
 
     def add(self, connection: Connection) -> None:
-        """Count a new connection under its address."""
+        """Count a new open connection under its client's address."""
         with self._lock:
             self._counts[connection.counted_as] += 1
 
     def remove(self, connection: Connection) -> None:
-        """Remove an ended connection from the counts."""
+        """Remove an ended connection from the counts of open connections."""
         with self._lock:
             self._take_off(connection.counted_as)
 

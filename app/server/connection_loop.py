@@ -29,7 +29,7 @@ from .reply import refusal
 
 try:
     import resource
-except ImportError:  # not on Windows
+except ImportError:  # the module `resource` does not exist on Windows
     resource = None  # type: ignore[assignment]
 
 log = logging.getLogger("quadrill.server")
@@ -40,7 +40,7 @@ BUSY_SECONDS = 0.05
 """Maximum seconds that the connection loop sleeps while requests are queued or the fast lane is busy."""
 DRAIN_SECONDS = 3.0
 PAUSE_SECONDS = 0.25
-"""Seconds without new connections after the system has run out of file descriptors."""
+"""Seconds for which no connection is accepted after the system has run out of file descriptors."""
 _ACCEPTED_AT_ONCE = 64
 _OTHER_FILES = 256
 _YOUNG_SECONDS = 1.0
@@ -117,10 +117,10 @@ class ConnectionLoop:
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
-        # The lock guards the two maps of connections below, because workers return connections from other
-        # threads. Both maps of connections are in order of insertion, so the connection that has waited
-        # longest comes first, up to the fraction of a second that a connection has waited in the fast lane
-        # before.
+        # The lock guards the maps of waiting connections and incomplete requests, because workers return
+        # connections from other threads. Both maps of connections are in order of insertion, so the
+        # connection that has waited longest comes first, up to the fraction of a second that a connection has
+        # waited in the fast lane before.
         self._lock = threading.Lock()
         self._held: dict[Connection, float] = {}
         self._unfinished: dict[Connection, None] = {}
@@ -133,7 +133,7 @@ class ConnectionLoop:
         """Number of open connections, including those that a worker serves."""
         return self.counts.total
 
-    # --- called by workers ----------------------------------------------------------------------------------
+    # --- methods that worker threads call -------------------------------------------------------------------
 
     def put(self, connection: Connection, since: float = 0.0) -> None:
         """Return a connection to the loop; if its next request is already complete, dispatch it at once.

@@ -31,7 +31,7 @@ log = logging.getLogger("quadrill.server")
 LONG_SECONDS = 0.02
 """Seconds after which an answer counts as long, and the other connections leave the fast lane."""
 APART_SECONDS = 0.25
-"""Seconds without new connections in the fast lane after a long answer."""
+"""Seconds for which the fast lane takes no connections after a long answer."""
 IDLE_SECONDS = 0.25
 """Seconds without a request after which a connection leaves the fast lane for the connection loop."""
 _LOOK_SECONDS = 0.1
@@ -39,7 +39,7 @@ _FURTHER = 8
 """Maximum number of further polls for requests before the fast lane waits for the log to sync."""
 
 Later: TypeAlias = Callable[[], bool]
-"""Completes an answer after a wait for the journal; returns True if the connection stays open."""
+"""Waits for the journal and completes a short answer; returns True if the connection stays open."""
 Answer: TypeAlias = Callable[[Connection, Request], "bool | Later | None"]
 """Answers a short request in the fast lane. An answering function returns True if the connection stays open,
 False if it is closed or has another owner, a function that completes the answer later, or None for a request
@@ -63,7 +63,7 @@ class FastLane:
         idle: float = IDLE_SECONDS,
         apart: float = APART_SECONDS,
     ) -> None:
-        """Make a fast lane without connections.
+        """Make a fast lane without connections, whose thread is not started.
 
         Args:
             answer: answers a short request, in the thread of the fast lane.
@@ -126,7 +126,7 @@ class FastLane:
         if present is not None and present.waits_since:
             present.cut()
 
-    # --- called by other threads ----------------------------------------------------------------------------
+    # --- methods that other threads call --------------------------------------------------------------------
 
     def adopt(self, connection: Connection) -> bool:
         """Add a connection whose last request was short; return False if the fast lane rejects it."""
@@ -162,7 +162,7 @@ class FastLane:
         if later():
             self._home.put(connection)
 
-    # --- in the thread --------------------------------------------------------------------------------------
+    # --- methods that run in the thread of the fast lane ----------------------------------------------------
 
     def _run(self) -> None:
         next_look = 0.0
@@ -207,7 +207,7 @@ class FastLane:
                 self._forget(connection)
 
     def _answer_all(self, ready: list[Connection]) -> None:
-        """Receive the data of all ready connections, then answer their requests.
+        """Receive the data of all ready connections of the fast lane, then answer their requests.
 
         The fast lane receives all data first: as soon as a push gives work to the engine's thread, that
         thread takes the interpreter lock at each system call, and later pushes would have to wait.
@@ -277,7 +277,7 @@ class FastLane:
             self._unwatch(connection)
         self._home.put(connection)
 
-    # --- connections of the fast lane -----------------------------------------------------------------------
+    # --- methods that add and remove connections of the fast lane -------------------------------------------
 
     def _watch(self, connection: Connection, now: float) -> bool:
         try:
@@ -285,7 +285,8 @@ class FastLane:
         except (OSError, ValueError, KeyError):
             return False
         if not self._waits:
-            self._wake.send(b"x")  # the thread sleeps without a time-out while the fast lane is empty
+            # wake the thread, which sleeps without a time-out while the fast lane is empty
+            self._wake.send(b"x")
         self._waits[connection] = now
         return True
 

@@ -14,7 +14,7 @@ _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class TrustedProxies:
-    """The addresses and networks of the setting ``trusted_proxies``."""
+    """The trusted proxies: addresses and networks of the setting ``trusted_proxies``."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         """Parse the addresses and networks (in CIDR notation) of trusted proxies.

@@ -49,7 +49,7 @@ class Reply:
     def __init__(
         self, sender: ByteSender, *, close: bool = False, bodiless: bool = False, minor_version: int = 1
     ) -> None:
-        """Make an answer of which nothing is sent yet.
+        """Make an HTTP answer of which nothing is sent yet.
 
         Args:
             sender: the connection to which the answer is sent.
@@ -69,7 +69,7 @@ class Reply:
     def send(self, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
         """Send a whole HTTP answer; ``headers`` contains Content-Length unless the answer has no body.
 
-        Raises: OSError when the client has left.
+        Raises: OSError when the client has disconnected.
         """
         self.status = status
         head = _head(status, headers, _CLOSE if self.close else "")
@@ -88,7 +88,7 @@ class Reply:
     def write(self, block: bytes) -> None:
         """Send a block of the answer's body.
 
-        Raises: OSError when the client has left.
+        Raises: OSError when the client has disconnected.
         """
         if self._bodiless:
             return
@@ -104,7 +104,7 @@ class Reply:
     def end(self) -> None:
         """Send the end of an answer of unknown length.
 
-        Raises: OSError when the client has left.
+        Raises: OSError when the client has disconnected.
         """
         if data := self._head + (_LAST_CHUNK if self._chunked else b""):
             self._send(data)
@@ -140,7 +140,8 @@ def refusal(status: int, detail: str) -> bytes:
 def head_of(status: int, headers: Mapping[str, str], ending: str = "") -> bytes:
     """Return the status line and the header of an answer; ``ending`` contains further header lines.
 
-    A line break in a value becomes a space, because a line break could start another header or answer.
+    A line break in a header's value becomes a space, because a line break could start another header or
+    answer.
     """
     return _written_head(status, tuple(headers.items()), ending)
 

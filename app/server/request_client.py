@@ -94,8 +94,8 @@ def _has_left(recipient: RequestClient, events: int) -> bool:
     if events & _GONE or not recipient.minor_version:
         return True
     recipient.checks += 1
-    # A client that has closed its socket replies to an interim answer with a reset. A proxy may swallow the
-    # first interim answer, so the check for a closed client is repeated, at intervals that double.
+    # A client that has closed its socket replies with a TCP reset to an interim answer. A proxy may swallow
+    # the first interim answer, so the check for a closed client is repeated, at intervals that double.
     if recipient.checks & (recipient.checks - 1) == 0:
         with contextlib.suppress(OSError):
             recipient.connection.socket.send(INTERIM)

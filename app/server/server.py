@@ -39,8 +39,9 @@ from .workers import BackgroundWork, Workers
 log = logging.getLogger("quadrill.server")
 
 EVALUATION_STACK_BYTES = 16 << 20
-"""Stack size of a worker thread in bytes. A nested query recurses in Oxigraph, and a stack overflow would end
-the process. The store evaluates queries that are nested too deeply for a worker's stack in a separate thread.
+"""Stack size in bytes of a worker thread, which answers requests. The stack is large because a nested query
+recurses in Oxigraph, and a stack overflow would end the process. The store evaluates queries that are nested
+too deeply for a worker's stack in a separate thread.
 """
 STAY_SECONDS = 0.005
 """Seconds that a worker waits for the next request of a connection while no other connection waits. A busy
@@ -48,7 +49,7 @@ client sends its next request within microseconds, and a pass through the connec
 the request.
 """
 DEPARTURE_SECONDS = 0.2
-"""Seconds between two checks for clients that disconnected before their answer."""
+"""Seconds between two checks for clients that disconnected before they got their answer."""
 _LANE_THREADS = 2
 _MOST_WAITING = 4
 _MOST_FOR_CLIENTS = 256
@@ -241,7 +242,7 @@ class Server:
             self._stop_departed(now)
         return any([*(pool.look(now) for pool in self._pools), self._quick.look(now)])
 
-    # --- in a worker ----------------------------------------------------------------------------------------
+    # --- methods that run in a worker thread ----------------------------------------------------------------
 
     def _serve(self, workers: Workers, connection: Connection) -> None:
         """Answer the request of a connection, and its next requests while no other request is queued."""

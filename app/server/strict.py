@@ -74,7 +74,7 @@ def _first_line(line: bytes) -> tuple[str, str, int]:
         raise RefusedError(400, "the request does not begin with a method, a target and HTTP/1.1")
     method, target = found[1].decode("ascii"), found[2].decode("ascii")
     if not target.startswith("/") and not target.lower().startswith(("http://", "https://")):
-        # RFC 9112 section 3.2.4: only OPTIONS may have the target ``*``.
+        # RFC 9112 section 3.2.4: only OPTIONS requests may have the target ``*``.
         if (method, target) != ("OPTIONS", "*"):
             raise RefusedError(400, "the target of the request is no path that begins with a slash")
     if "#" in target:
@@ -107,7 +107,7 @@ def _check_framing(head: bytes) -> None:
     given = [value for name, value in _FRAMING.findall(head) if name.lower() == b"transfer-encoding"]
     codings = [each.strip(b" \t").lower() for each in b",".join(given).split(b",")] if given else []
     if any(coding != b"chunked" for coding in codings):
-        # RFC 9112 section 6.1: status 501 for a transfer coding that the server does not support.
+        # RFC 9112 section 6.1: a server answers 501 to a transfer coding that it does not support.
         raise RefusedError(501, "chunked is the only transfer coding that is read here")
     if len(codings) > 1:
         raise RefusedError(400, "the body is said to be chunked more than once")

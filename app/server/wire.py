@@ -28,7 +28,7 @@ _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x21-\x7e](?:[\x20
 _UNUSUAL = frozenset({"Transfer-Encoding", "Expect", "Upgrade", "Content-Encoding", "Te", "Trailer"})
 _LINES = re.compile(r"application/(?:x-ndjson|ndjson|jsonl|x-jsonlines)[ \t]*(?:;|\Z)", re.IGNORECASE)
 _WHOLE = frozenset({"Idempotency-Key", "Content-Encoding"})
-"""Header fields whose presence requires the server to receive the whole body before it processes lines."""
+"""Header fields with which the server receives the whole body of a push before it processes its lines."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -94,7 +94,7 @@ def _fields(lines: bytes) -> Fields | None:
         return None
     if found.get("Connection", "keep-alive").lower() != "keep-alive":
         return None
-    # Caches keyed by header fields must not keep large headers.
+    # Only small headers count as plain, because caches keyed by header fields must not keep large headers.
     plain = len(lines) <= _MAX_KEPT_HEAD
     return Fields(found, int(length), plain=plain, forwarded=not FORWARDING.isdisjoint(found))
 

@@ -39,7 +39,7 @@ _CLAIMED: set[Path] = set()
 """Folders into which this process is writing a backup."""
 
 Hold = Callable[[], AbstractContextManager[PinnedFiles] | None]
-"""Pins the files of the engine, between two tasks if it runs; yields None if the engine has no files."""
+"""Pins the engine's files during a backup, between two tasks if it runs; yields None without files."""
 
 
 class RestoreError(ReportedError):
@@ -51,16 +51,16 @@ class RestoreError(ReportedError):
 def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict[str, Any]:
     """Copy the contents of a data folder into ``target``, a new or empty folder; the server may keep running.
 
-    The backup has all changes acknowledged before the call. The files of the engine are pinned first, so the
-    copies of store and registry are at least as new as the copy of the engine; when the backup is opened,
-    the engine catches up with the store and the registry, as after a crash. A registry on a database server
-    is not copied and needs a separate backup.
+    A backup has all changes that were acknowledged before it began. A backup pins the files of the engine
+    first, so the copies of store and registry are at least as new as the copy of the engine; when the backup
+    is opened, the engine catches up with the store and the registry, as after a crash. A registry on a
+    database server is not copied and needs a separate backup.
 
     Raises:
         FolderInUseError: the folder of the backup is not empty, or another backup is being written into it.
         StoreUnwritableError: the folder of the backup cannot be written.
-        HttpError: 400 if ``target`` is a file.
-        UnsupportedError: the store is in memory only.
+        HttpError: 400 if the target of the backup is a file.
+        UnsupportedError: the store to back up is in memory only.
     """
     if store.folder is None:
         raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
@@ -169,7 +169,7 @@ def download(
 
 
 def remove_outgoing(folder: Path) -> None:
-    """Delete temporary files that downloads of a killed server left behind."""
+    """Delete temporary backups that downloads from a killed server left behind."""
     shutil.rmtree(folder / OUTGOING, ignore_errors=True)
 
 
@@ -269,7 +269,7 @@ def _unpacked(archive: Path, folder: Path) -> Iterator[Path]:
 
 
 def check(backup: Path) -> None:
-    """Check that a folder is a backup.
+    """Check that a folder has the files of a backup.
 
     Raises: RestoreError.
     """

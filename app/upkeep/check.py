@@ -69,7 +69,7 @@ class Findings:
 
     @property
     def whole(self) -> bool:
-        """True if no file is damaged."""
+        """True if the check found no damaged file in the data folder."""
         return not any(each.faults for each in self.findings)
 
     def of(self, file: str) -> Finding | None:
@@ -78,7 +78,7 @@ class Findings:
 
 
 def check(folder: Path, registry_url: str = "") -> Findings:
-    """Check every file of a data folder that no process uses; a registry elsewhere is not checked.
+    """Check every file of a data folder that no process uses, but no registry outside of the folder.
 
     ``registry_url`` is the setting of that name; a check skips a registry outside of the data folder.
     """

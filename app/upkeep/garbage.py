@@ -1,18 +1,19 @@
 """Schedule of Python's collections of cyclic garbage, which avoids long pauses of the server.
 
 Python runs a full collection whenever the old generation has grown by a quarter; with large windows and
-tables a full collection takes a second, in which no thread computes. This module freezes (`gc.freeze`) the
-objects that survive a collection of the two young generations, so that collections scan only newer objects.
-Frozen cyclic garbage (dropped queries, closed connections) is found by the full collection every ten
-minutes.
+tables a full collection takes a second, in which no thread computes. The module `garbage` freezes
+(`gc.freeze`) the objects that survive a collection of the two young generations, so that collections scan
+only newer objects. Frozen cyclic garbage (dropped queries, closed connections) is found by the full
+collection every ten minutes.
 
 Python starts a garbage collection when allocations exceed deallocations by a threshold. A window that loses
-as many rows as it receives rarely reaches the threshold, and then each collection scans tens of thousands of
-new objects. So this module also collects young objects periodically, a few thousand at a time, and less often
-while the server is idle and few objects are new.
+as many rows as it receives rarely reaches the collector's threshold, and then each collection scans tens of
+thousands of new objects. So the module `garbage` also collects young objects periodically, a few thousand at
+a time, and less often while the server is idle and few objects are new.
 
-Most computations create no cycles. While the last young collections found no garbage, three of four are
-replaced by freezing the young objects without a scan: a full collection finds the cycles among these objects.
+Most computations create no reference cycles, so that a collection would find no garbage. While the last young
+collections found no garbage, three of four are replaced by freezing the young objects without a scan: a full
+collection finds the cycles among these objects.
 """
 
 from __future__ import annotations

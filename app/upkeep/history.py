@@ -141,7 +141,7 @@ class History:
             self._streams[stream.iri] = kept
         self._room += sum(kept.made for kept in before.values())
 
-    # --- reading the history ----------------------------------------------------------------------------
+    # --- methods that read the history ------------------------------------------------------------------
 
     def query(self, name: str) -> dict[str, Any]:
         """Return the history of a query: a list of values for each of its counters, oldest value first.

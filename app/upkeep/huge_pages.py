@@ -83,7 +83,7 @@ class HugePages:
 
 
 def available() -> bool:
-    """Return whether the system lets programs request 2 MB pages."""
+    """Return True if the system lets programs request 2 MB pages."""
     try:
         size = int((_KERNEL / "hpage_pmd_size").read_text("ascii"))
         return (
@@ -119,7 +119,7 @@ def _resident() -> int:
 
 
 def _is_short() -> bool:
-    """Return whether less than a sixteenth of the machine's memory is available."""
+    """Return True if less than a sixteenth of the machine's memory is available."""
     lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     figures = {name: int(rest.split()[0]) for name, rest in (each.split(":") for each in lines)}
     return figures.get("MemAvailable", 0) < figures["MemTotal"] // 16

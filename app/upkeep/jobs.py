@@ -65,8 +65,8 @@ class JobQueue:
         """Queue a bulk load of RDF files into the store, with the members of ``POST /loads``.
 
         Raises:
-            HttpError: 400 for invalid members, 403 for a source outside the load folders, 404 for a missing
-                one.
+            HttpError: 400 for invalid members of the load, 403 for a source outside the load folders, 404 for
+                a missing source.
             UnsupportedError: the load engine that the request names is not installed.
         """
         return self._submit(LOAD, checked_load(request, self._settings))
@@ -90,7 +90,7 @@ class JobQueue:
         return folder is not None and (folder / MIRROR_FOLDER / "meta.json").exists()
 
     def mirror(self) -> dict[str, Any]:
-        """Return the description of the mirror, with its lag behind the store.
+        """Return the description of the Parquet mirror, with its lag behind the store.
 
         Raises: NotFoundError.
         """
@@ -100,7 +100,7 @@ class JobQueue:
         return describe_mirror(self._store, folder / MIRROR_FOLDER, self._settings.mirror_compact_ratio)
 
     def submit_restore(self, folder: object) -> JobRecord:
-        """Queue the replacement of the dataset by the backup's dataset in ``folder``, as one commit.
+        """Queue a job that replaces the dataset by a backup's dataset, as one commit.
 
         A restore in a running server leaves the registry as it is: streams, queries and tokens stay.
 

@@ -27,7 +27,8 @@ def checked_load(request: Mapping[str, Any], settings: Settings) -> dict[str, An
     """Return the validated request of a bulk load as its job stores it, with the list of its files.
 
     Raises:
-        HttpError: 400 for invalid members, 403 for a source outside the load folders, 404 for a missing one.
+        HttpError: 400 for invalid members of the load, 403 for a source outside the load folders, 404 for a
+            missing source.
         UnsupportedError: the load engine that the request names is not installed.
     """
     unknown = sorted(set(request) - _MEMBERS)

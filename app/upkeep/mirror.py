@@ -25,7 +25,7 @@ class MirrorUpkeep:
     """
 
     def __init__(self, store: QuadStore, folder: Path, ratio: float, ask: Callable[[], None]) -> None:
-        """Create the upkeep of a mirror.
+        """Create the upkeep of a Parquet mirror of the store.
 
         Args:
             store: the store that the mirror copies.
@@ -46,7 +46,7 @@ class MirrorUpkeep:
             self._stop()
 
     def is_due(self) -> bool:
-        """Return True if the mirror is stale, or changed so much that a compaction is due."""
+        """Return True if the mirror is stale, or so many of its quads changed that a compaction is due."""
         try:
             found = state(self._store, self._folder) if self._ratio else None
         except ReportedError as error:

@@ -43,7 +43,7 @@ class Periodic:
             self._thread.join()
 
     def rest(self, seconds: float) -> bool:
-        """Sleep within ``work``; return True if the thread has to stop."""
+        """Sleep within a call of ``work``; return True if the thread has to stop."""
         return self._stopping.wait(seconds)
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Repair of a data folder: drops damaged parts, moves the originals away, and reports the losses.
+"""Repair of a data folder: drops damaged parts, moves the original files away, and reports the losses.
 
 input log         damaged and missing records are replaced by `lost` records, so that no number is reused
 change log        restarts after the newest known version, with the counts of the quads
@@ -60,7 +60,7 @@ class Repair:
         self.report: list[str] = []
 
     def run(self) -> Findings:
-        """Drop the damaged parts; return the results of a check afterwards."""
+        """Drop the data folder's damaged parts; return the results of a check afterwards."""
         found = check(self._folder, self._registry_url)
         if found.whole:
             self.report.append("nothing is damaged")
@@ -280,12 +280,12 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def repair(folder: Path, registry_url: str = "") -> tuple[Findings, list[str]]:
-    """Drop the damaged parts; return the results of a check afterwards, and sentences on the repairs.
+    """Drop a data folder's damaged parts; return the results of a check afterwards, and a report.
 
     ``registry_url`` is the setting of that name; a repair changes no registry outside of the data folder.
 
     Raises:
-        StoreFormatError: the folder has damage that only a backup can repair.
+        StoreFormatError: the data folder has damage that only a backup can repair.
     """
     work = Repair(folder, registry_url)
     try:

@@ -28,7 +28,7 @@ def number_of(code: int) -> int | None:
 
 
 class Rings:
-    """Series of the newest `POINTS` numbers, indexed by point; numbers are zero by default.
+    """Ring buffers of several series, each with its newest `POINTS` numbers; numbers are zero by default.
 
     A series of zeros takes no memory: its ring buffer is allocated with the first non-zero number.
 

@@ -15,7 +15,7 @@ class ArchiveError(ValueError):
 
 
 def tar_of(folder: Path, last: str) -> Iterator[bytes]:
-    """Yield an archive of a folder's files; file ``last`` comes last, as the sign of a complete folder."""
+    """Yield a tar archive of a folder's files; the file ``last`` comes last, as the sign of completeness."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     for path in sorted(files, key=lambda path: path == folder / last):
         with path.open("rb") as file:
@@ -66,7 +66,7 @@ class _Pieces:
         self._rest = b""
 
     def read(self, size: int) -> bytes:
-        """Return ``size`` bytes, fewer only at the end."""
+        """Return ``size`` bytes of the archive, fewer only at its end."""
         parts, left = [self._rest], size - len(self._rest)
         while left > 0 and (piece := next(self._pieces, None)) is not None:
             parts.append(piece)

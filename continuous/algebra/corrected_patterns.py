@@ -22,7 +22,7 @@ from .variables import certain, in_scope, mentioned
 IsNode = Callable[[n.Term, TermPattern | None], bool]
 """A function that tells whether a graph is known to contain a term as a node.
 
-None as the graph stands for the default graph.
+In the question whether a term is a node, None as the graph stands for the default graph.
 """
 
 

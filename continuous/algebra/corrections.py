@@ -96,9 +96,9 @@ CORRECTIONS = (
 
 
 ANY_MARK = re.compile("|".join(f"(?:{each.mark.pattern})" for each in CORRECTIONS), re.IGNORECASE)
-"""A regular expression that matches every query text with a construct of the corrections.
+"""A regular expression that matches every query text which needs a correction for Oxigraph.
 
-The regular expression of the corrections may match other query texts, too.
+The regular expression also matches some query texts that need no correction for Oxigraph.
 """
 
 

@@ -24,7 +24,7 @@ class _GraphScopes:
         self._numbers = count(1)
 
     def rewrite(self, node: Algebra, outer: Names, given: Names) -> Algebra:
-        """Return the pattern with graph variables renamed.
+        """Return the pattern with GRAPH variables renamed inside their blocks where necessary.
 
         ``outer`` are variables that enclosing groups bind and that a FILTER of the pattern may move to;
         ``given`` are the variables of the pattern that an enclosing EXISTS substitutes.

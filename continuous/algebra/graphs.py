@@ -72,7 +72,8 @@ def evaluates_by_graph(inner: Algebra, variable: Var | None) -> bool:
 def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
     """Return the pattern with each GRAPH ?g that Oxigraph gets wrong as a union over ``graphs``.
 
-    Before ``Graph(?g, Project(...))``; after ``Union(Join(Graph(<g1>, ...), Values(?g, <g1>)), ...)``.
+    The expansion turns ``Graph(?g, Project(...))`` into ``Union(Join(Graph(<g1>, ...), Values(?g, <g1>)),
+    ...)``.
 
     Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. The result of GRAPH ?g is
     the union over the graphs (SPARQL 1.1 section 18.6) if every solution of the block P comes from at least

@@ -201,7 +201,7 @@ def descending_key(key: Key) -> Key:
 
 
 def descending_number_key(scaled: int) -> Key:
-    """Return the `descending_key` of a `number_key`."""
+    """Return the sort key of a number for descending order, given its `number_key`."""
     return (-_LITERAL, -_NUMBER, 0, -scaled)
 
 

@@ -62,15 +62,21 @@ class SequencePattern:
 class WindowSpec:
     """The specification of a window of docs/semantics.md, section 3.
 
-    Window times are milliseconds of event time. kind       text                          members used now
-    [NOW]                         - range      [RANGE w] (CQELS-QL)          width_ms past       [RANGE w TO
-    p]                width_ms, past_ms grid       [RANGE w SLIDE|STEP s]        width_ms, slide_ms, t0_ms;
-    with TO p past_ms session    [SESSION g PARTITION BY ?v …] width_ms, keys, pattern latest     [LATEST n BY
-    ?v … WITHIN d]   count, width_ms (0 without WITHIN), keys, pattern triples    [TRIPLES n]
-    count batch      [RANGE TRIPLES n]             count elements   [ELEMENTS n STEP m]           count, step
-    all        [ALL]                         - sequence   SEQ {…} WITHIN w              sequence: on its first
-    stream; the window holds matches step       -                             count, feeds: what another
-    stream gives that sequence
+    All times of a window specification are milliseconds of event time.
+
+    kind       text                          members used
+    now        [NOW]                         -
+    range      [RANGE w] (CQELS-QL)          width_ms
+    past       [RANGE w TO p]                width_ms, past_ms
+    grid       [RANGE w SLIDE|STEP s]        width_ms, slide_ms, t0_ms; with TO p past_ms
+    session    [SESSION g PARTITION BY ?v …] width_ms, keys, pattern
+    latest     [LATEST n BY ?v … WITHIN d]   count, width_ms (0 without WITHIN), keys, pattern
+    triples    [TRIPLES n]                   count
+    batch      [RANGE TRIPLES n]             count
+    elements   [ELEMENTS n STEP m]           count, step
+    all        [ALL]                         -
+    sequence   SEQ {…} WITHIN w              sequence: on its first stream; the window holds matches
+    step       -                             count, feeds: what another stream gives that sequence
 
     ``keys`` are variables by which the window groups elements; ``pattern`` is the pattern of the window's
     block.

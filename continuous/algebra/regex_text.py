@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 BACK_REFERENCE = "a back-reference in a regular expression"
-"""The name of a construct that is rejected, because Oxigraph's matcher does not backtrack."""
+"""The name of the rejected construct: back-references, as Oxigraph's matcher does not backtrack."""
 _START = (
     r":A-Z_a-z\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{2FF}\x{370}-\x{37D}\x{37F}-\x{1FFF}\x{200C}-\x{200D}"
     r"\x{2070}-\x{218F}\x{2C00}-\x{2FEF}\x{3001}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFFD}\x{10000}-\x{EFFFF}"

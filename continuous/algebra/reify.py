@@ -29,7 +29,7 @@ def has_reifiers(content: Iterable[Quad]) -> bool:
 def canonical_content(content: Mapping[Quad, int]) -> dict[Quad, int]:
     """Return a window's content with canonical reifiers.
 
-    Equal quads are merged, with the greatest event time.
+    Equal quads of the window are merged, with the greatest event time.
     """
     stated: dict[BlankNode, set[Statement]] = {}
     for quad in content:

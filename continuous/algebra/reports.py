@@ -39,7 +39,7 @@ class Report:
 class Evaluation(NamedTuple):
     """A timeline's request to evaluate the query at instant ``at`` over the windows' current contents.
 
-    ``window`` holds the bounds of the window that closed at ``at``, the first such window in text order.
+    ``window`` has the bounds of the window that closed at the instant ``at``: the first one in text order.
     ``revises`` says that late elements changed window contents that the last evaluation used. ``skipped``
     says that the report belongs to a run of empty reports whose `EmptyReportRun` follows, so only rows that
     leave the answer are emitted.

@@ -208,7 +208,7 @@ def _double(value: float) -> Literal:
 def float_sum(values: Sequence[float]) -> float:
     """Return the correctly rounded sum of doubles; infinities and NaN are those of IEEE 754.
 
-    An overflow of the sum is an infinity.
+    An overflow of a sum of doubles is an infinity.
     """
     try:
         return math.fsum(values)

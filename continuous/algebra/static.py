@@ -207,7 +207,7 @@ class _Splitter:
     def _split_group(self, node: Algebra, conditions: list[Expr], at: _SplitContext) -> Algebra:
         """Gather the static operands of a join group, and the conditions that belong to them.
 
-        Conditions that move into a static part leave ``conditions``.
+        FILTER conditions that move into a static part leave the list ``conditions``.
         """
         operands = conjuncts(node)
         static = [each for each in operands if self._is_part(each, at)]

@@ -155,7 +155,7 @@ class _Holes:
                 return self._expressions(replace(node, left=self.visit(left), right=self.visit(right)))
             case Minus(left, right):
                 # With a column for the member's number, MINUS would also remove rows that share only this
-                # number. A static part with another shared column is safe.
+                # number. A static part that shares a further column with the other side of MINUS is safe.
                 if isinstance(right, TableNode) and certain(left) & right.certain:
                     self.tables[right.name] += 1
                 return replace(node, left=self.visit(left))

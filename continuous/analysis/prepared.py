@@ -96,7 +96,7 @@ def prepared(text: str, parts: SplitText) -> Prepared:
 class _PreparedCache:
     """Cached analyses by prologue and body of a skeleton.
 
-    The key ends with True if each VALUES block was cut to one row.
+    The key of a cached analysis ends with True if each VALUES block was cut to one row.
     """
 
     texts: dict[tuple[str, str, bool], Prepared] = field(default_factory=dict)

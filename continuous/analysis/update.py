@@ -29,7 +29,7 @@ _STRANGE = re.compile(r"\"\"(?:@|\s*\^\^)|quadrill-constant")
 _NAMESPACE = re.compile(r"(?:[^\s]*://[^\s]*[/#])?")
 """Matches a constant that is an absolute namespace, which any local name completes to an IRI.
 
-For other constants, the namespace is empty.
+For a constant of an update that is no name, the matched namespace is empty.
 """
 _QUERIED = (n.Bgp, n.Join, n.Extend, n.Filter)
 

@@ -273,7 +273,7 @@ class TaskQueue:
         """Close the queue: accept no input, do not wait for disk space, hand out no tasks after ``until``."""
         with self.lock:
             if not self.closed:
-                self.put(Task())  # An empty task wakes the engine's thread.
+                self.put(Task())  # An empty task wakes the engine's thread, so that it sees the closed queue.
                 # Other threads read without the lock, so `until` is set before `closed`.
                 self.until, self.closed = until, True
 

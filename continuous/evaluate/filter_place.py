@@ -22,7 +22,7 @@ _FIRST_INTERVAL = 64
 _LONGEST_INTERVAL = 8_192
 """Steps of a plan before the first measurement of the fan-out, and the longest interval.
 
-Each interval is twice as long as the last one.
+Each interval between two measurements of the fan-out is twice as long as the last one.
 """
 _LEAST_ROWS = 64
 """Least number of rows that a measurement of the fan-out needs."""

@@ -50,7 +50,7 @@ from .in_child import evaluate_in_child
 _CACHED_TEXTS = 16
 """Maximum number of cached query texts for different shapes of tables and windows.
 
-Above this number the cache is cleared.
+Above this number, the cache of query texts is cleared.
 """
 _MERGED_KEY: WindowKey = (MERGED, None)
 

@@ -1,8 +1,8 @@
 """Compilation of expressions to Python source and to functions of a row of term ids.
 
 `compile_value` and `compile_condition` put the source of an expression into a function for interpreted
-operators; the plan compiler puts the same lines inside its loop. Every sub-expression becomes one local that
-holds a value or None (an error, SPARQL 1.1 section 17.2).
+operators; the plan compiler puts the same lines inside its loop. Every sub-expression becomes one local
+variable with a value or None (an error, SPARQL 1.1 section 17.2).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ExpressionEmitter(Emitter):
         self.known: dict[str, str] = {}
         """Locals of generated code that already hold the value of a variable, by the variable's name."""
         self.decimals: set[str] = set()
-        """Locals of the generated function that usually hold a decimal."""
+        """Local variables of the generated function that usually hold a decimal."""
         # True inside the slow branch of an arithmetic chain, whose operations must not become chains again.
         self._in_chain = False
 
@@ -111,7 +111,7 @@ class ExpressionEmitter(Emitter):
     def _chain(self, chain: Chain, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         """Write an arithmetic chain: integer arithmetic if all variables are decimals, else a call each.
 
-        Without decimals, there is one call for each operation.
+        Without decimals, an arithmetic chain makes one call for each operation.
         """
         known, result, tests, otherwise = self.known, self.fresh(), [], []
         self.names.update(NAMES)
@@ -308,7 +308,7 @@ class ExpressionEmitter(Emitter):
     def source(self, head: str) -> str:
         """Return the source text of the function.
 
-        Comments in the source text show the terms of its ids and constants.
+        Comments in a generated function show the RDF terms of its ids and constants.
         """
         terms, constants = self.context.values.dictionary.terms, []
         for name, thing in self.names.items():

@@ -44,7 +44,7 @@ def ask_with_base(function: str, base_iri: str | None, *arguments: Value) -> May
 def known(function: str, arity: int) -> str | None:
     """Return Oxigraph's error message for a function with ``arity`` arguments.
 
-    Returns None if Oxigraph accepts the function.
+    Returns no message (None) if Oxigraph accepts the function.
     """
     names = [f"?a{number}" for number in range(arity)]
     try:

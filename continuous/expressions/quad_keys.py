@@ -111,7 +111,7 @@ class QuadKeys:
 
     @cached_property
     def _patterns(self) -> list[_QuadPattern]:
-        """One pattern for each quad of the template."""
+        """One pattern of term ids for each quad of the CONSTRUCT template."""
         places, found = dict(self._columns), []
         for place, term in enumerate((*self._constant_ids, *self._triples), len(self._columns)):
             places[term] = place

@@ -31,8 +31,8 @@ def row_order(
     """Return two functions of a row: the projection to the columns ``names``, and the sort key.
 
     The sort key of a row has the values of the ORDER BY conditions, and then the projected columns under the
-    total order. ``given`` are the columns of input rows. ``late`` are columns that are computed for the
-    projection, and for the sort key only if a condition uses the column.
+    total order. ``given`` are the columns of the rows that ORDER BY sorts. ``late`` are columns that are
+    computed for the projection, and for the sort key only if a condition uses the column.
     """
     columns_given, computed = given, []
     for each in late:

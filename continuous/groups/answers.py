@@ -125,7 +125,7 @@ class GroupMember(MemberOutput):
 class MembersByLabel(dict[int, GroupMember]):
     """The members for which a run of a shared plan emits events, by label.
 
-    A member is added at its first event of the run.
+    A member is added to the map at its first event of the shared plan's run.
     """
 
     def __init__(self, slots: Mapping[int, GroupMember], head: str) -> None:

@@ -20,7 +20,9 @@ def depth(*nodes: object) -> int:
     return 1 + max((getattr(node, "depth", 0) for node in nodes), default=0)
 
 
-# ruff: noqa: D102  # each method is named for the grammar rule whose node it makes
+# Each callback method is named for the grammar rule whose node it makes, so it has no docstring.
+
+# ruff: noqa: D102
 
 
 @v_args(inline=True)
@@ -138,9 +140,6 @@ class ExpressionRules(Transformer[Token, s.Unit]):
 
     def boolean(self, token: Token) -> s.Boolean:
         return s.Boolean(token.lower(), at(token))
-
-
-# ruff: noqa: D102  # each method is named for the grammar rule whose node it makes
 
 
 @v_args(inline=True)

@@ -16,7 +16,9 @@ from .build_patterns import ExpressionRules, PatternRules, at
 
 _REPORTS = {"CLOSE": "on-window-close", "CHANGE": "on-content-change"}
 
-# ruff: noqa: D102  # each method is named for the grammar rule whose node it makes
+# Each callback method is named for the grammar rule whose node it makes, so it has no docstring.
+
+# ruff: noqa: D102
 
 
 def _number(token: Token) -> s.Number:
@@ -127,9 +129,6 @@ class WindowRules(Transformer[Token, s.Unit]):
 
     def duration_of_string(self, string: s.StringToken, datatype: Any) -> s.DurationText:
         return s.DurationText(((string.text[1:-1], ""),), string.at)
-
-
-# ruff: noqa: D102  # each method is named for the grammar rule whose node it makes
 
 
 @v_args(inline=True)

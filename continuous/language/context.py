@@ -128,7 +128,7 @@ class Context:
     ) -> None:
         """Record a fault of the query text without raising it, so that many faults are reported together.
 
-        Up to a hundred faults of a text are reported.
+        Up to a hundred faults of a query text are reported together.
         """
         if len(self.faults) < _MOST_FAULTS and not any(
             known.at == at and known.message == message for known in self.faults

@@ -57,8 +57,8 @@ class PatternTranslator:
     def _exists(self, group: s.GroupPattern) -> Algebra:
         with self.triples.aside():
             pattern = self.group(group)
-        # An EXISTS inside WHERE is merged together with WHERE. An EXISTS in HAVING and SELECT is merged with
-        # all windows separately.
+        # An EXISTS inside WHERE is merged together with WHERE. A pattern of EXISTS in HAVING or SELECT is
+        # wrapped in C-SPARQL's merged window separately.
         return pattern if self._depth else self._merged(pattern)
 
     def group(self, group: s.GroupPattern) -> Algebra:

@@ -180,7 +180,7 @@ def _columns(root: Algebra) -> tuple[Var, ...]:
     return node.vars
 
 
-# --- CONSTRUCT and DESCRIBE
+# --- translation of CONSTRUCT and DESCRIBE
 
 
 def _template(query: s.Query, context: Context, terms: Terms) -> tuple[TemplateQuad, ...]:

@@ -50,7 +50,7 @@ def write(query: ContinuousQuery) -> str:
 def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]]:
     """Return the written text, and the windows of its blocks in order.
 
-    The first ``clauses`` windows are written as dataset clauses.
+    The first ``clauses`` windows of the query are written as dataset clauses.
     """
     nodes = (query.root, query.template, query.describe)
     terms = TermPrinter(nodes, query.prefixes, placeholders=query.dialect != "sparql")

@@ -36,7 +36,7 @@ log = logging.getLogger("quadrill.continuous")
 _GRACE = 4.0
 """Factor by which a replay extends the time limit of evaluations.
 
-An evaluation that was in time before the restart must not time out in the replay.
+A query's evaluation that was in time before the restart must not time out in the replay.
 """
 _MOST_RESTARTS, _RESTART_SPAN_MS = 3, 600_000
 """Maximum automatic restarts of a query within a time span in milliseconds; the next failure is final."""

@@ -286,7 +286,9 @@ class StreamService:
             tasks.stages.decode.noted.append(time.perf_counter() - began)
             with tasks.lock:
                 if state.dropped_for_good or state.derived_from is not None:
-                    continue  # While the body was decoded, the stream was dropped or became a derived stream.
+                    # The stream was dropped or became a derived stream while the body of the push was
+                    # decoded.
+                    continue
                 if call.retried is not None:
                     # If two clients retry the same dead letter concurrently, the second client gets
                     # NotFoundError.

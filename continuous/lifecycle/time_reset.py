@@ -62,7 +62,7 @@ def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamStat
 
 
 def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamState], list[QueryEntry]]:
-    """Return the stream, the streams derived from it, and the readers of them that have not failed."""
+    """Return a stream, the streams derived from it, and those of their readers that have not failed."""
     streams, readers, place = [stream], list[QueryEntry](), 0
     while place < len(streams):
         iri, place = streams[place].iri, place + 1

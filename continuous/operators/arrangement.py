@@ -71,7 +71,7 @@ class Arrangement:
         self.flat: Delta | None = {}
         """All rows of a join input until the first index is requested, None afterwards.
 
-        Generated code adds to this delta directly.
+        Generated code adds rows to this delta of an arrangement directly.
         """
         self.count = 0
         self.ordered: dict[int, RowsInOrder] = {}
@@ -149,7 +149,7 @@ class Arrangement:
     def referenced_rows(self) -> Iterator[IdRow]:
         """Yield every row of the arrangement while rows change.
 
-        A row that stays during the iteration is not missed.
+        The iteration over an arrangement misses no row that stays while other rows change.
         """
         if self.flat is not None:
             yield from list(self.flat)

@@ -21,11 +21,11 @@ _STORE_COST = 1_000_000.0
 class Probe:
     """One probe of another input of the join on the route of a delta.
 
-    The column numbers of the probed side are those of the join's input ``input``. The columns ``key`` of the
-    probed input must equal the cells ``key_from`` of the row under construction; both are bound in all rows.
-    The columns ``take`` of the probed row are appended to the row under construction. The columns ``check``
-    of a probe may be unbound on one side, and an unbound cell is compatible with any value. If a probe has no
-    key, comparisons (``bounds``) select the rows of the probed input, if there are any.
+    The column numbers of a probe's other side are those of the join's input ``input``. The columns ``key`` of
+    the probed input must equal the cells ``key_from`` of the row under construction; both are bound in all
+    rows. The columns ``take`` of the probed row are appended to the row under construction. The columns
+    ``check`` of a probe may be unbound on one side, and an unbound cell is compatible with any value. If a
+    probe has no key, comparisons (``bounds``) select the rows of the probed input, if there are any.
     """
 
     input: int
@@ -108,8 +108,8 @@ class DeltaJoin(Operator):
     def replan(self) -> bool:
         """Choose the join's routes again for the present sizes of the inputs; return True if one changed.
 
-        A route is the order in which a delta of one input probes the other inputs. Routes may change between
-        any two steps, because the state of a join does not depend on routes.
+        A route is the order in which a delta of one join input probes the other inputs. Routes may change
+        between any two steps, because the state of a join does not depend on routes.
         """
         routes = tuple(self._route(start) for start in range(len(self.inputs)))
         changed = routes != self.routes

@@ -28,7 +28,7 @@ class Operator:
     budget = UNLIMITED
     """The limits of one step of an operator.
 
-    Only operators that may emit more rows than they receive check this budget.
+    Only operators that may emit more rows than they receive check the budget of a step.
     """
     stored: Collection[IdRow] | None = None
     """The stored rows, if one collection has all of the operator's rows.

@@ -1,4 +1,4 @@
-"""OPTIONAL, MINUS, EXISTS and NOT EXISTS, which look for matches of each left row (step 5 of 8).
+"""Operators for OPTIONAL, MINUS, EXISTS and NOT EXISTS, which look for matches of each left row.
 
 The operators for OPTIONAL, MINUS, EXISTS and NOT EXISTS differ only in the output for a left row with and
 without a match. All matching operators store *counts* of matches: if one of two matches leaves, the other

@@ -1,8 +1,8 @@
 """Generated code that processes one row: filters and computed columns, up to a delta or a GROUP BY.
 
-A row that leaves a window evaluates the same expressions as when it entered. If the expressions of filters
-and columns cost more than a look-up, generated code stores the result of an entering row until the row
-leaves, so that expiry evaluates no expression:
+For a row that leaves a window, the same expressions have to be evaluated as when the row entered. If the
+expressions of filters and columns cost more than a look-up, generated code stores the result of an entering
+row until the row leaves, so that expiry evaluates no expression:
 
     made = memo.pop(row, ABSENT) if w < 0 else ABSENT     None: a filter dropped the row before
     if made is ABSENT: filters, columns ...; memo[row] = the result

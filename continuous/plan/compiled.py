@@ -61,7 +61,7 @@ class CompiledPlan:
     The generated function works on the state of the plan's operators, so function and operators can
     alternate. The operators run a plan's first step unless that step is large: many plans run only one step,
     because their query joins a group before the second step, and a server start should not wait for the
-    generation of thousands of functions. ``renewals`` counts how often the function was generated.
+    generation of thousands of functions. ``renewals`` counts how often the plan's function was generated.
     ``special`` is the number of the next step that measures CPU time, before which joins choose their probe
     order again.
     """
@@ -69,10 +69,7 @@ class CompiledPlan:
     def __init__(
         self, plan: Plan, context: ExpressionContext, *, replan: int = 16, replan_most: int = 1024
     ) -> None:
-        """Measure step ``replan``, then at doubling intervals of at most ``replan_most`` steps.
-
-        A measured step also measures CPU time.
-        """
+        """Measure CPU time at step ``replan``, then at doubling intervals up to ``replan_most`` steps."""
         self.plan = plan
         self.context = context
         self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, DeltaJoin)]
@@ -102,7 +99,7 @@ class CompiledPlan:
     def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
         """Run the first step, or a step that measures CPU time.
 
-        Before a measured step, joins choose their order of probes again.
+        Before a step that measures CPU time, joins choose their order of probes again.
         """
         if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
             self.plan.figures.steps -= 1  # `Plan.step` counts this step of the plan again.
@@ -151,7 +148,7 @@ class CompiledPlan:
 class _Writer:
     """Writes the source text of a plan's function.
 
-    All forms of the function share the stored results ``memos``.
+    All forms of a plan's generated function share the stored results ``memos``.
     """
 
     def __init__(
@@ -374,7 +371,7 @@ class _Writer:
     def _index(self, join: DeltaJoin, probe: Probe, often: bool) -> str:
         """Return the local name of the index that a join probes.
 
-        An index that only commits probe is built on demand.
+        An index of a join input that only commits probe is built on demand.
         """
         out = self._out
         arrangement = join.arrangements[probe.input]

@@ -86,7 +86,7 @@ class EventCode:
     def _refused(self, out: ExpressionEmitter, lines: Sequence[str]) -> str:
         """Return generated lines that check an event's size.
 
-        The lines also store the rows of a group member whose event is too large.
+        The generated lines also store the rows of a group member whose event is too large.
         """
         size = " + ".join(f"len({line})" for line in lines)
         if self.label is None:
@@ -96,7 +96,7 @@ class EventCode:
     def whole(self, out: ExpressionEmitter, top: str | None) -> str:
         """Return generated lines that write the whole ordered answer.
 
-        An unchanged answer is not formatted again.
+        An unchanged ordered answer is not formatted as JSON again.
         """
         listed = out.name_of(self._listed, "listed")
         return fill(

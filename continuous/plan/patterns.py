@@ -237,7 +237,7 @@ class Patterns:
     def in_context(self, built: PlanOutput, scope: PatternScope) -> PlanOutput:
         """Return rows with graph and stream columns.
 
-        A row without these columns is joined with every graph or stream.
+        A row without graph and stream columns is joined with every graph or stream.
         """
         if scope.context <= built.schema.certain:
             return built

@@ -54,7 +54,7 @@ class GroupMembership(Generic[Member]):
     barred: bool = False
 
     def counts(self, inputs: InputOrder) -> tuple[int, int, int]:
-        """Return how many elements the query took, how many were late, and how many behind others."""
+        """Return how many elements the query took, and how many were late or behind other streams."""
         taken, late, behind = self.count_offset
         return inputs.taken + taken, inputs.late + late, inputs.behind + behind
 

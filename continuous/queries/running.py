@@ -145,8 +145,8 @@ class RunningQuery:
         unlimited = (
             memory is None and failure.expected is None and self.view is None and prepared.sources is None
         )
-        # Queries whose windows do not all slide need a check between two instants, so they process one input
-        # at a time.
+        # Queries with a memory limit, a view or remote sources need a check between two instants, so they
+        # process one input at a time.
         replays_construct = self.is_replaying and prepared.query.form == "construct"
         run = unlimited and self.state == "running" and not self.static.stale and not replays_construct
         if failure.expected is not None:

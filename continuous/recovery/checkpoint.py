@@ -34,7 +34,7 @@ def read_state(path: Path) -> EngineSnapshot | None:
     """Read the state of a checkpoint; return None if there is no checkpoint.
 
     Raises:
-        OlderFormatError: the format is older than `FORMAT`.
+        OlderFormatError: the checkpoint has an older format than `FORMAT`.
         StoreFormatError: the checkpoint file is damaged, or its format is newer.
     """
     checkpoint = read_checkpoint(path)

@@ -116,7 +116,7 @@ class Checkpointer:
     def after_start(self) -> None:
         """After a server start, write a checkpoint if the state has changed; else write only caches.
 
-        The caches are tables of static parts and analyses of query texts.
+        The caches written at a server start are tables of static parts and analyses of query texts.
         """
         if self._parts.tasks.processed != self._processed:
             self.write_if_changed()

@@ -52,8 +52,8 @@ class Attachments:
         """Begin a query, or let it wait for its static parts; return how many retained elements it processed.
 
         The number of processed retained elements is the only item of the returned list, which gets it when
-        they are processed. A query that cannot begin becomes failed. A query whose replay of retained
-        elements breaks off stays attached, and the error is raised.
+        they are processed. A query that cannot begin gets the state ``failed``. A query whose replay of
+        retained elements breaks off stays attached, and the error is raised.
         """
         try:
             return self._attach(task)

@@ -1,6 +1,6 @@
 """Evaluation of static parts by Spark in a child process, whose exit frees all memory.
 
-The interface of the engine is `algebra.columnar`.
+The module `algebra.columnar` defines the interface of the Spark engine.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class ChangedRows:
 def _values(trigger: Trigger, key: Key, quads: Iterable[Quad]) -> set[tuple[Term, ...]]:
     """Return the key values of rows that changed quads may affect.
 
-    A blank node stands for an unknown value.
+    A blank node as key value stands for an unknown value.
     """
     pattern = trigger.pattern
     if pattern is None:

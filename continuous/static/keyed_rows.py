@@ -35,7 +35,7 @@ The estimate for the changed keys is compared with the time to evaluate all rows
 AT_ONCE = 500
 """Maximum number of keys in one query text to the store.
 
-Long texts parse slowly, and short texts need more queries.
+Texts with many keys parse slowly, and texts with few keys need more queries to the store.
 """
 
 

@@ -126,7 +126,7 @@ class Lookup(Arrangement):
     def attach(self) -> None:
         """Start to record changes of the look-up part after the table's version.
 
-        The query applies the recorded changes later.
+        The query applies the recorded changes of the look-up part later.
         """
         with self._order:
             if self.changed not in self.table.watchers.changed:
@@ -151,7 +151,7 @@ class Lookup(Arrangement):
     def changed(self, change: Change) -> None:
         """Record a commit's change of the look-up part, which the query has not applied.
 
-        The caller that records a change holds the lock of commits.
+        The caller that records a commit's change of a look-up part holds the lock of commits.
         """
         if change.before is not None:
             self._stretches[-1].reader = change.before

@@ -84,7 +84,7 @@ class SharedIndex:
     def copy(self) -> SharedIndex:
         """Return a copy of the index for further changes.
 
-        Suspended evaluations continue to probe the original index.
+        Suspended evaluations continue to probe the original index, and changes go to the copy.
         """
         return SharedIndex(self.columns, self.users, dict(self.rows), self.late, self.made, set())
 
@@ -276,8 +276,7 @@ class SharedArrangement(Arrangement):
 
     The constructor, `prepare` and `detach` may be called in any thread, all other methods of the join input
     in the engine's thread. A query that begins does not process a shared table's existing rows as a delta,
-    because the result of the join is empty
-    anyway: another input of the join is empty when a query begins.
+    because the result of the join is empty anyway: another input of the join is empty when a query begins.
     """
 
     def __init__(self, shared: SharedRows) -> None:
@@ -328,7 +327,7 @@ class SharedArrangement(Arrangement):
     def apply_change(self, delta: Delta) -> None:
         """Record a change of the shared table.
 
-        While an evaluation is suspended, the change waits for `rejoin`.
+        While an evaluation of the query is suspended, a change of the shared table waits for `rejoin`.
         """
         if self._later is None:
             self.ahead_by(delta)

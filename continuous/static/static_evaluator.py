@@ -191,9 +191,9 @@ class StaticEvaluator:
     ) -> Callable[[], list[Solution] | None] | None:
         """Return a function that evaluates a part by the columnar engine; None if only the store can.
 
-        The returned function of the columnar engine reads the dataset version of the snapshot, even after the
-        snapshot was closed. The function returned for a static part returns None if the columnar engine
-        failed; the caller must then evaluate the static part by the store.
+        The returned function reads the dataset at the snapshot's version, even after the snapshot was closed.
+        If the columnar engine fails, the returned function returns None, and the caller must evaluate the
+        static part by the store.
         """
         engine = self._options.engines.columnar
         if engine is None:

@@ -247,7 +247,7 @@ class StaticInputs:
     def rows(self, place: int) -> list[Solution]:
         """Return the rows of the static part at position ``place``, with duplicates.
 
-        The columns are in the order of the part's table.
+        The columns of the static part's rows are in the order of the part's table.
         """
         table = self.tables[place]
         if table.listed is not None:

@@ -33,14 +33,14 @@ log = logging.getLogger("quadrill.continuous")
 _AT_ONCE = 5_000
 """Maximum number of replaced rows of a table that are released immediately.
 
-More rows are released in the background.
+If a static table has more replaced rows, they are released in the background.
 """
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _TRIES = 3
 """Number of attempts to start reading tables without the commit lock.
 
-A commit during an attempt makes its result invalid.
+A commit during an attempt to start reading makes the attempt invalid.
 """
 
 
@@ -193,9 +193,9 @@ class Recomputer:
     def read(self, tables: Sequence[Table], *, limited: bool = False, behind: bool = False) -> ReloadTask:
         """Read all rows of tables at the newest version.
 
-        Later commits compute changes of these tables again. With ``limited``, raise LimitError if the rows of
-        the tables exceed the budget. With ``behind``, read only the changed rows of tables that fell behind,
-        if this is cheaper than reading all rows.
+        Commits after the read compute changes of these static tables again. With ``limited``, raise
+        LimitError if the rows of the tables exceed the budget. With ``behind``, read only the changed rows of
+        tables that fell behind, if this is cheaper than reading all rows.
         """
         began = time.perf_counter()
         evaluators = [table.new_background() for table in tables]
@@ -334,8 +334,8 @@ class Recomputer:
     def _attempt(self, asked: Sequence[Table]) -> None:
         """Reload the tables that still need it, with all other tables that their queries wait for.
 
-        A query needs all its tables at one version. During a series of large commits, separate reloads of a
-        query's tables might never reach a common version.
+        A query needs all its tables of static parts at one version of the store. During a series of large
+        commits, separate reloads of a query's tables might never reach a common version.
         """
         due = [table for table in asked if table.users and table.blind]
         related = chain.from_iterable(reader.tables for table in due for reader in list(table.readers))

@@ -231,7 +231,7 @@ class TriggerIndex:
     def _readers(self, predicate: NamedNode, found: Mapping[TableGroup, AffectedRows]) -> list[_Reader]:
         """Return the triggers that quads with this predicate may match.
 
-        The method is called once per predicate of a commit.
+        The search for triggers is done once per predicate of a commit.
         """
         return [
             (group, trigger, trigger.graph is None and group.first.scope.default is None)

@@ -112,7 +112,7 @@ class RetainedInputs:
     def forget_before(self, order: int) -> None:
         """Evict the retained inputs before place `order` of the input order.
 
-        The journal has deleted these inputs, too.
+        The journal has deleted the inputs before place `order`, too.
         """
         while self.inputs and self.inputs[0].order < order:
             self._forget_first()

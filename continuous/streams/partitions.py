@@ -25,8 +25,8 @@ class Partitions:
         idle: the names of idle partitions, for which the watermark does not wait.
         heard: monotonic-clock time of the last element of each partition, in milliseconds.
         unread: the names of partitions with unread records, which never become idle. The journal does not
-            record partitions with unread records, because each source declares its partitions again after a
-            restart.
+            record which partitions have unread records, because each source declares its partitions again
+            after a restart.
         newest: the greatest event time over all partitions.
     """
 

@@ -220,7 +220,7 @@ class StreamRegistry:
     def keep_failed(
         self, event: StreamInput, instant: int | None, query: str, error: str | None, reason: Reason
     ) -> None:
-        """Store the elements of the instant at which a query failed as dead letters of the input's stream."""
+        """If a query failed, store the elements of that instant as dead letters of the input's stream."""
         state = self.find(event.stream)
         if state is None:
             return
@@ -252,7 +252,8 @@ class StreamRegistry:
             for element in found:
                 letter = DeadLetter(element, "late")
                 known = state.dead_letters.find(letter.id)
-                # A replay processes elements again that the checkpoint has counted already.
+                # A replay processes elements that the checkpoint has counted already, so these are not
+                # counted again.
                 if known is None or known.entered:
                     state.dead_letters.add(letter)
                     state.counts.missed += 1

@@ -1,6 +1,6 @@
 """Windows by count of triples or elements (evaluation step 4 of 8).
 
-The texts are ``[TRIPLES n]``, ``[RANGE TRIPLES n]``, ``[ELEMENTS n STEP m]``.
+The texts of windows by count are ``[TRIPLES n]``, ``[RANGE TRIPLES n]`` and ``[ELEMENTS n STEP m]``.
 """
 
 from __future__ import annotations

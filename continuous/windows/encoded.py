@@ -241,8 +241,8 @@ class EncodedContent:
     ``union`` says that patterns outside GRAPH match the union of all graphs, in which a triple of two graphs
     occurs once; otherwise these patterns match the default graph. With ``by_text``, elements that replace the
     whole content become ``waiting``, and are encoded only when an operator reads the keys. The evaluator that
-    sets ``by_text`` must report the ``waiting`` elements before others replace them. The sum of
-    all deltas of a window is the set of live keys.
+    sets ``by_text`` must report the ``waiting`` elements before others replace them. The sum of all deltas of
+    a window is the set of live keys.
     """
 
     level = 0

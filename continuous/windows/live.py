@@ -15,9 +15,9 @@ from ..inputs import Element, WindowContent
 class TimesSnapshot(NamedTuple):
     """Event times of the triples in a window, as stored in a checkpoint.
 
-    Each triple is written as a quad of the default graph. ``counts`` has the live occurrences of each triple
-    of the window, and ``latest`` their greatest event time. ``touched`` has the previous event time of each
-    triple that has changed since the last evaluation.
+    Each triple of the window is written as a quad of the default graph. ``counts`` has the live occurrences
+    of each triple of the window, and ``latest`` their greatest event time. ``touched`` has the previous event
+    time of each triple that has changed since the last evaluation.
     """
 
     counts: QuadNumbers

@@ -27,9 +27,10 @@ ORDER = attrgetter("event_time", "seq")
 
 @dataclass(slots=True)
 class WindowState:
-    """The state of a window: plain values, and deques of elements. ``content`` is set only in a checkpoint.
+    """The state of a window: plain values, and deques of elements.
 
-    A window's parameters (width, bounds, count) are not part of its state but come from the registration.
+    The field ``content`` of a window's state is set only in a checkpoint. A window's parameters (width,
+    bounds, count) are not part of its state but come from the registration.
     """
 
     content: ContentSnapshot | None = None
@@ -47,16 +48,16 @@ class WindowOperator:
 
     Attributes:
         closes: True for windows with closes (grids, batches, counted steps), which on-window-close reports.
-            The window's kind sets this attribute.
+            The kind of the window sets ``closes``.
         missed: True if the last late element is not in any present or later content, because the window of
             its event time was reported or has expired.
         closes_after: True if closes are due only once the watermark has passed them (``(open, close]``).
-        on_close: True if the query reports closes instead of changes of the content. The query sets this
-            attribute.
+        on_close: True if the query reports closes instead of changes of the content. The query sets
+            ``on_close`` when it creates the window operator.
         stay: the time in milliseconds from an element's event time to its latest removal; None if elements do
             not leave by time.
         state: the state of the window besides its content; None for a window that is empty after a restart.
-        live: the visible content and its delta. The query sets this attribute.
+        live: the visible content and its delta. The query sets ``live`` when it creates the operator.
     """
 
     closes = False

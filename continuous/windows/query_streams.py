@@ -193,7 +193,7 @@ class QueryWindows:
     def shape(self) -> Hashable | None:
         """A key that is equal for queries' windows which have equal contents under equal inputs.
 
-        None means that equal contents are not guaranteed.
+        The key None means that windows are not known to have equal contents.
         """
         if not all(
             isinstance(each.stream, NamedNode) and each.spec.sequence is None for each in self.declarations

@@ -112,7 +112,7 @@ class QueryTimeline:
     def complete_from(self) -> int | None:
         """Return the instant from which window contents depend on no input before the first; or None.
 
-        None means that such an instant is not known.
+        None means that no instant is known from which contents depend only on later inputs.
         """
         first, stay = self.inputs.first, self.windows.stay
         return None if first is None or stay is None else first.newest + stay + self.report.every_ms
@@ -242,7 +242,7 @@ class QueryTimeline:
     def slide(self, transactions: Iterable[Transaction]) -> Iterator[Step]:
         """Add elements to windows instant by instant.
 
-        Before each instant, elements that expire earlier are removed from the windows.
+        Before each instant of the query, elements that expire earlier are removed from the windows.
         """
         windows = tuple(self.windows)
         for at, view, elements in transactions:

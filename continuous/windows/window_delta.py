@@ -68,7 +68,7 @@ NOTHING = WindowDelta(EMPTY, EMPTY, EMPTY)
 
 
 class EncodedWindow(Protocol):
-    """A window's content in term ids."""
+    """A content of a window as keys of term ids."""
 
     def take(self) -> WindowDelta:
         """Return and reset the delta of the window since the last call."""

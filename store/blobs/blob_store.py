@@ -37,7 +37,7 @@ _LEVEL = 1
 
 
 class BlobStore:
-    """A disk cache of items by key, safe to use from several threads.
+    """A disk cache of items (facts and byte strings) by key, safe to use from several threads.
 
     Only `read` raises an error for a damaged cache file; no method raises an error for a full disk, because
     callers can compute missing items again.
@@ -86,7 +86,7 @@ class BlobStore:
 
     @property
     def size(self) -> int:
-        """The size in bytes of the cache file and its write-ahead log."""
+        """The size in bytes of the cache file and of its write-ahead log."""
         size = 0
         for suffix in ("", "-wal"):
             try:
@@ -96,7 +96,7 @@ class BlobStore:
         return size
 
     def facts(self, key: str) -> dict[str, Any] | None:
-        """Return the JSON facts of the item with this key; None if the item does not exist."""
+        """Return the JSON facts of the cached item with this key; None if the item does not exist."""
         with self._lock:
             if self._db is None:
                 return None
@@ -108,7 +108,7 @@ class BlobStore:
                 return None
 
     def read(self, key: str) -> list[bytes]:
-        """Return the blobs of the item with this key, in the order in which the blobs were written.
+        """Return the byte strings of the cached item with this key, in the order of writing.
 
         Raises:
             StoreFormatError: the item does not exist, or the cache file or a blob is damaged or missing.
@@ -132,7 +132,7 @@ class BlobStore:
         return found
 
     def write(self, key: str, facts: Mapping[str, Any], blobs: Iterable[bytes]) -> bool:
-        """Write or replace the item with this key; return False if the write failed."""
+        """Write or replace the cached item with this key; return False if the write failed."""
         # Blobs are compressed before the cache's lock is taken, because compression takes time.
         rows = []
         for place, blob in enumerate(blobs):
@@ -152,7 +152,7 @@ class BlobStore:
             return not rows or self._change(("UPDATE items SET facts = ? WHERE key = ?", rows))
 
     def keep_only(self, keys: Collection[str]) -> None:
-        """Delete every item whose key is not in ``keys``."""
+        """Delete every cached item whose key is not in ``keys``."""
         with self._lock:
             if self._db is None:
                 return
@@ -206,7 +206,7 @@ class BlobStore:
 
 
 def key_of(text: str) -> str:
-    """Return a hash of a text and of the releases of this program and of Oxigraph."""
+    """Return a cache key: a hash of a text and of the releases of this program and of Oxigraph."""
     releases = f"{release_of()} {release_of('pyoxigraph')}"
     return hashlib.sha256(f"{releases} {text}".encode()).hexdigest()
 

@@ -28,9 +28,10 @@ log = logging.getLogger(__name__)
 class KeptFacts:
     """The metadata stored with the rows of a static part.
 
-    The rows are valid from the store version ``since`` up to ``until``. ``read_s`` is the duration of the
-    evaluation in seconds. ``choice`` names the engine that evaluated the rows, and the reason for this
-    engine. ``mark`` is a hash of the store's history at ``until``.
+    The rows are valid from the store version ``since`` up to ``until``. The attribute ``read_s`` is the
+    duration of the static part's evaluation in seconds. The attribute ``choice`` names the engine that
+    evaluated the static part, and the reason for this engine. The attribute ``mark`` is a hash of the store's
+    history at ``until``.
     """
 
     since: int
@@ -105,7 +106,7 @@ class KeptRows:
     def find(self, key: str, name: str) -> KeptFacts | None:
         """Return the metadata of cached rows; None if they are missing or of another history of the store.
 
-        ``name`` is the name of the static part in log lines.
+        The argument ``name`` is the name of the static part in log lines.
         """
         facts = self.shelf.facts(key)
         if facts is None:

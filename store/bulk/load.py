@@ -142,7 +142,7 @@ class BulkLoader:
     """A loader that executes bulk loads into one store, one after the other."""
 
     def __init__(self, store: QuadStore, folder: Path | None, kept_for: RetentionLimits = KEPT) -> None:
-        """Create a loader for a store.
+        """Create a loader of RDF files into a store.
 
         Args:
             store: the store into which the loader loads.
@@ -178,7 +178,7 @@ class BulkLoader:
             LoadError: the sources have too many bad lines or no good line, or Spark failed; nothing was
                 loaded, except if Spark failed while it wrote the mirror.
             LoadCancelledError: the callback ``cancelled`` returned True.
-            UnsupportedError: the requested engine is not available.
+            UnsupportedError: the requested engine of the load (Spark) is not available.
             StoreError: the store cannot be written.
         """
         if self._folder is not None:

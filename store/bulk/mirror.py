@@ -35,7 +35,7 @@ COMPACT_QUADS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class PredicateFacts:
-    """Statistics of one predicate in the mirror.
+    """Statistics of one predicate in the Parquet mirror of the store.
 
     Attributes:
         key: the number in the name of the predicate's folder.
@@ -56,8 +56,8 @@ class PredicateFacts:
 class Mirror:
     """A mirror on disk; ``quads`` is its current folder of Parquet files.
 
-    ``mark`` is a hash of the store's history at ``version``. The version alone does not identify the history,
-    because a store that lost commits uses their version numbers again.
+    The mirror's ``mark`` is a hash of the store's history at ``version``. The version alone does not identify
+    the history, because a store that lost commits uses their version numbers again.
     """
 
     folder: Path
@@ -95,7 +95,7 @@ class Mirror:
             ) from error
 
     def is_of(self, store: QuadStore) -> bool:
-        """Return False if the change log shows that the mirror belongs to another history of the store."""
+        """Return False if the change log shows that this mirror belongs to another history of the store."""
         mark = store.log.mark(self.version)
         return mark is None or self.mark is None or mark == self.mark
 
@@ -108,9 +108,10 @@ class Mirror:
             store: the store of the mirror.
             version: the version of the store to reach; None is the newest version.
 
-        Returns: None if the changes are unknown or too many. The changes are unknown if the mirror is newer
-            than ``version`` or belongs to another history of the store, if a commit in between was a bulk
-            load or is no longer in the change log, or if more than `COMPACT_QUADS` quads changed.
+        Returns:
+            None if the changes are unknown or too many. The changes are unknown if the mirror is newer than
+            ``version`` or belongs to another history of the store, if a commit in between was a bulk load or
+            is no longer in the change log, or if more than `COMPACT_QUADS` quads changed.
         """
         if (version is not None and version < self.version) or not self.is_of(store):
             return None

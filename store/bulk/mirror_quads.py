@@ -20,7 +20,7 @@ ADDED, REMOVED = "added.nq", "removed.nq"
 
 
 class MirrorQuads:
-    """The quads of a mirror as DataFrames with the columns `NAMES`.
+    """The quads of a mirror as Spark DataFrames with the columns `NAMES`.
 
     Args:
         spark: the Spark session.
@@ -54,7 +54,7 @@ class MirrorQuads:
         return found
 
     def facts(self, predicate: str | None) -> PredicateFacts:
-        """Return the statistics of one predicate, given by its IRI; None combines all predicates."""
+        """Return the mirror's statistics of a predicate, given by its IRI; None combines all predicates."""
         if predicate is not None:
             return self._facts.get(predicate, PredicateFacts(-1, 0, 0, 0))
         every = self._facts.values()

@@ -156,8 +156,8 @@ class _Relabel:
         if not token.startswith(b"_:"):
             return token
         digest = blake2b(token, digest_size=16, key=self._key).hexdigest()
-        # Oxigraph stores labels of 32 hexadecimal digits compactly, as numbers. The first character of a
-        # blank node label is a letter, because labels must not begin with a digit here.
+        # Oxigraph stores blank node labels of 32 hexadecimal digits compactly, as numbers. The first
+        # character of a blank node label is a letter, because labels must not begin with a digit here.
         return b"_:" + ("abcdef"[int(digest[0], 16) % 6] + digest[1:]).encode()
 
 

@@ -58,7 +58,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _age_and_size(folder: Path) -> tuple[float, int]:
-    """Return the time of the newest change in a folder, and the folder's size in bytes."""
+    """Return the time of the newest change in a load's folder, and the folder's size in bytes."""
     changed, size = folder.stat().st_mtime, 0
     for file in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):

@@ -15,9 +15,9 @@ from ..errors import ReportedError
 from ..formats import RdfType, guess_rdf_format, rdf_format
 
 CHUNK_BYTES = 64 << 20
-"""Size in bytes of the chunks of uncompressed N-Triples and N-Quads.
+"""Size in bytes of the chunks into which uncompressed N-Triples and N-Quads are divided.
 
-A resumed load skips finished chunks.
+A resumed bulk load skips finished chunks.
 """
 
 PACKINGS = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".zstd": "zst"}
@@ -50,7 +50,7 @@ class SourceFile:
 
     @property
     def kind(self) -> RdfType:
-        """The RDF format of the source file."""
+        """The RDF format of the source file, by its media type."""
         kind = rdf_format(self.media_type)
         assert kind is not None
         return kind
@@ -133,14 +133,14 @@ def open_source(source: SourceFile) -> IO[bytes]:
 
 
 def lines_of(source: SourceFile, chunk: Chunk, block: int = 1 << 20) -> Iterator[list[bytes]]:
-    """Yield the lines of a chunk in lists of about ``block`` bytes; only a line feed ends a line."""
+    """Yield a chunk's lines in lists of about ``block`` bytes; only a line feed ends a line."""
     with open_source(source) as stream:
         left: float = float("inf")
         if chunk.end:
             left = chunk.end - chunk.start
             if chunk.start:
                 stream.seek(chunk.start - 1)
-                # The previous chunk contains the line that ends here.
+                # The previous chunk of the source file contains the line that ends here.
                 left -= len(stream.readline()) - 1
         while left > 0:
             # The method `readlines` stops when the lines exceed its argument, and takes 0 for no limit.

@@ -1,6 +1,6 @@
 """The child process that runs Spark for a bulk load, a new mirror or the compaction of a mirror.
 
-The command line is one of:
+The command line of the Spark child process is one of:
 
 load FOLDER MAX_BAD          mirror DUMP MIRROR VERSION MARK     compact CHANGES MIRROR VERSION MARK
 """

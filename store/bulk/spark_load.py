@@ -72,11 +72,11 @@ def run_child(
 ) -> dict[str, Any]:
     """Run a child process that uses Spark, report its progress, and return its last progress values.
 
-    The child process is killed if it runs for more than ``seconds``.
+    The Spark child process is killed if it runs for more than ``seconds``.
 
     Raises:
-        LoadError: the child process failed, or ran longer than ``seconds``.
-        StoreUnwritableError: the log file of the child process cannot be written.
+        LoadError: the Spark child process failed, or ran longer than ``seconds``.
+        StoreUnwritableError: the log file of the Spark child process cannot be written.
     """
     began = time.monotonic()
     environment = os.environ | {

@@ -83,7 +83,7 @@ def _draft(folder: Path, version: int) -> Path:
 def _write(spark: Any, draft: Path, known: Mapping[str, int]) -> dict[str, PredicateFacts]:
     """Write the mirror's quads in ``draft/flat`` to one folder per predicate; return their statistics.
 
-    ``known`` contains the folder numbers of known predicates; other predicates get new numbers.
+    The argument ``known`` contains the folder numbers of known predicates; other predicates get new numbers.
     """
     from pyspark.sql import functions as f
 

@@ -55,7 +55,8 @@ class MirrorState:
     def limit(self, ratio: float) -> int:
         """Return the number of changed quads at which compaction of the mirror is due.
 
-        ``ratio`` is the ratio of changed quads to quads of the mirror at which compaction is due.
+        The argument ``ratio`` is the ratio of changed quads to quads of the mirror at which compaction is
+        due.
         """
         return max(FEWEST_CHANGES, min(int(self.rows * ratio), MOST_CHANGES))
 
@@ -67,7 +68,7 @@ class MirrorState:
 def state(store: QuadStore, folder: Path, *, most: int = COMPACT_QUADS) -> MirrorState | None:
     """Return the state of the mirror in a folder compared with its store; None if there is no mirror.
 
-    With more than ``most`` changed quads, the mirror is stale.
+    With more than ``most`` changed quads, the mirror is stale: queries cannot merge the changes.
 
     Raises:
         StoreFormatError: the file meta.json of the mirror cannot be read.

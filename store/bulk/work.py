@@ -50,7 +50,7 @@ class LoadCancelledError(LoadError):
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """The statistics of one finished chunk.
+    """The statistics of one finished chunk of a bulk load.
 
     Attributes:
         rows: the number of parsed quads.
@@ -125,7 +125,7 @@ class LoadFolder:
 
     @property
     def parts(self) -> Path:
-        """The path of the folder of part files."""
+        """The path of the folder with the part files of the load."""
         return self.folder / "parts"
 
     @property
@@ -134,11 +134,11 @@ class LoadFolder:
         return self.folder / QUARANTINE
 
     def part(self, index: int) -> Path:
-        """Return the path of the part file with this number."""
+        """Return the path of the load's part file with this number."""
         return self.parts / f"{index:05d}.nq"
 
     def done(self, index: int) -> ChunkResult | None:
-        """Return the statistics of a finished chunk; None if the chunk is unfinished."""
+        """Return the statistics of a chunk of the load; None if the chunk is unfinished."""
         try:
             return ChunkResult(**json.loads((self.parts / f"{index:05d}.json").read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -161,7 +161,7 @@ class LoadFolder:
         )
 
     def finished(self) -> Iterator[tuple[Chunk, ChunkResult]]:
-        """Yield the finished chunks in order, with their statistics."""
+        """Yield the finished chunks of the load in order, with their statistics."""
         for chunk in self.chunks:
             done = self.done(chunk.index)
             if done is not None:
@@ -185,7 +185,7 @@ class LoadFolder:
             before += done.lines
 
     def require_few_bad(self, finished: Iterable[tuple[Chunk, ChunkResult]], max_bad: int | None) -> None:
-        """Raise LoadError if the chunks have more bad lines than ``max_bad``; None is no limit."""
+        """Raise LoadError if chunks have more bad lines than ``max_bad``; None is no limit."""
         if max_bad is not None:
             for bad in islice(self.bad_lines(finished), max_bad, None):
                 allowed = "no bad line is" if max_bad == 0 else f"at most {max_bad:,} bad lines are"

@@ -11,7 +11,7 @@ _BLOCK = 1 << 17
 
 
 class _Frames(io.RawIOBase):
-    """A raw stream of the decompressed frames of a file."""
+    """A raw stream of the decompressed frames of a Zstandard file."""
 
     def __init__(self, packed: IO[bytes]) -> None:
         self._packed = packed

@@ -58,7 +58,7 @@ def apply_change(store: Store, change: NetChange) -> None:
 
 
 def change_text(change: NetChange, *, by_number: bool = False, names: str = "q") -> tuple[str, Functions]:
-    """Return the update request for a change, and the custom functions that the request calls.
+    """Return the SPARQL update text for a change, and the custom functions that the text calls.
 
     Args:
         change: the change; names of blank-node graphs are left out.
@@ -134,7 +134,7 @@ def term_function(
 
 
 def numbers(count: int) -> str:
-    """Return the numbers from 0 to ``count`` - 1 as rows of a VALUES block."""
+    """Return the numbers from 0 to ``count`` - 1 as rows of a SPARQL VALUES block."""
     return " ".join(map(str, range(count)))
 
 

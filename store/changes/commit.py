@@ -45,7 +45,7 @@ _NO_GRAPHS: Mapping[str, GraphChange] = {}
 
 
 class Commit(NamedTuple):
-    """One atomic change of the dataset.
+    """A commit: one atomic change of the dataset.
 
     Attributes:
         version: the version of the dataset after this commit; versions are contiguous within an epoch.
@@ -95,8 +95,8 @@ class Commit(NamedTuple):
     ) -> bool:
         """Return True if a commit may affect a reader of these graphs and predicates (None: any).
 
-        An added or removed graph name affects only readers without a restriction of predicates. An inexact
-        commit affects every reader of its graphs.
+        An added or removed graph name affects only readers without a restriction of predicates. A commit
+        without exact change set affects every reader of its graphs.
         """
         if predicates is None or not self.exact:
             return graphs is None or any(graph_key(name) in self.graphs for name in graphs)
@@ -108,7 +108,7 @@ class Commit(NamedTuple):
 
 
 def graph_key(name: GraphName) -> str:
-    """Return the key of a graph: its IRI, ``_:id`` for a blank node, or ``default``."""
+    """Return the key of a graph in commits: its IRI, ``_:id`` for a blank node, or ``default``."""
     match name:
         case NamedNode():
             return name.value
@@ -119,7 +119,7 @@ def graph_key(name: GraphName) -> str:
 
 
 def graph_of_key(key: str) -> GraphName:
-    """Return the graph name of a key; the inverse of `graph_key`."""
+    """Return the graph name of a graph's key in commits; the inverse of `graph_key`."""
     if key == DEFAULT_GRAPH_KEY:
         return DefaultGraph()
     if key.startswith("_:"):
@@ -161,7 +161,8 @@ def rdf_patch(commit: Commit, *, inferred: bool = False) -> str:
     store's labels. The changes of rule sets' graphs are left out unless ``inferred`` is True, because a
     reader with the same rules derives them itself.
 
-    Raises: ValueError: the commit is not exact, so there are no quads to write.
+    Raises:
+        ValueError: the commit is not exact, so there are no quads to write.
     """
     if not commit.exact:
         raise ValueError(f"commit {commit.version} is a bulk load and has no exact change set")

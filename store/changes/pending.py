@@ -36,7 +36,7 @@ class StoreView:
         self.owned = owned
 
     def contains(self, quad: Quad) -> bool:
-        """Return True if the dataset contains the quad."""
+        """Return True if the committed dataset contains the quad."""
         return quad in self._store
 
     def has_graph(self, name: NamedNode | BlankNode) -> bool:
@@ -215,7 +215,7 @@ class PendingChanges:
             self.add(quad)
 
     def take(self, above: PendingChanges, change: NetChange) -> None:
-        """Merge the upper layer ``above``, whose net change is ``change``, into this layer."""
+        """Merge the upper layer of pending changes ``above``, whose net change is ``change``."""
         if self._added or self._removed or self._created or self._dropped:
             self.replay(change)
         else:

@@ -10,10 +10,10 @@ _MOST = 20_000
 
 
 class RememberedCommits:
-    """A cache of consecutive commits, bounded by the total number of their quads."""
+    """A cache of consecutive commits of the store, bounded by the total number of their quads."""
 
     def __init__(self, read: Callable[[int, int], Iterator[Commit]], most: int = _MOST) -> None:
-        """``read(version, limit)`` returns commits after a version; the cache holds ``most`` quads."""
+        """The function ``read`` returns commits after a version; the cache holds at most ``most`` quads."""
         self._read = read
         self._most = most
         # The cached consecutive commits and the version before them, in one tuple that any thread replaces

@@ -20,7 +20,7 @@ from .subject_columns import Statements
 
 
 class TextPosition(NamedTuple):
-    """The position of a text in its document, for error messages.
+    """The position of a part of a document within the document, for error messages.
 
     The position says that the text begins in line ``first_line`` after ``lead`` added characters, or is a
     string within line ``within``.
@@ -87,7 +87,9 @@ def read_content(
         max_nesting: the maximum nesting depth.
         most: the maximum number of quads; the result has one more quad if the text has too many.
 
-    Raises: RdfSyntaxError: the RDF text is malformed. LimitError: the RDF text nests too deeply.
+    Raises:
+        RdfSyntaxError: the RDF text is malformed.
+        LimitError: the RDF text nests too deeply.
     """
     lines = rdf_format in LINE_FORMATS
     if lines:

@@ -33,7 +33,7 @@ _IRI = "(<[^<> ]*+>)"
 
 
 class _ElementShape:
-    """The regular expression for elements with one list of predicates; ``iris`` marks IRI objects.
+    """The regular expression for elements with a given list of predicates; ``iris`` marks IRI objects.
 
     The count ``missed`` grows with each element that does not match the expression, and falls with each
     element that matches.

@@ -14,11 +14,11 @@ from .statements import STORED_VALUE, term_of
 from .subject_columns import Statement, Statements
 
 _ATOM = re.compile(r'<[^<(>][^>]*+>|"(?:[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
-"""Matches one term inside a triple term, or a term alone."""
+"""Matches one term in N-Quads: inside a triple term, or alone."""
 
 
 def as_stored(statements: Statements) -> tuple[Statements, bool]:
-    """Return the quads with canonical values, and whether a blank node may be among them."""
+    """Return quads with canonical values, and whether a blank node may be among them."""
     forms: dict[str, str] = {}
     blank = False
     # Most values of a document occur several times in it, so their canonical forms are cached.

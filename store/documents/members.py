@@ -1,4 +1,7 @@
-"""Validation of JSON members from clients: words, flags, names and IRIs. Times are validated in `times`."""
+"""Validation of JSON members from clients: words, flags, names and IRIs.
+
+JSON members with times are validated in the module `times`.
+"""
 
 from __future__ import annotations
 

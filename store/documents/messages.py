@@ -66,13 +66,13 @@ class MessageText(NamedTuple):
 
 
 def split_messages(text: str) -> list[MessageText]:
-    """Cut a document of N-Triples, N-Quads, Turtle or TriG at its delimiters.
+    """Cut an RDF Messages document of N-Triples, N-Quads, Turtle or TriG into its messages.
 
     Empty messages are kept, except that a delimiter at the end of a document opens none. VERSION
     announcements are removed, because a parser of plain RDF refuses the labels of messages.
 
     Raises:
-        RdfSyntaxError: a delimiter inside a statement, a graph block or without its dot.
+        RdfSyntaxError: a message delimiter stands inside a statement or graph block, or lacks its dot.
         LimitError: the copies of directives before each message would take too much memory.
     """
     return _MessageSplitter(text).split()
@@ -81,7 +81,8 @@ def split_messages(text: str) -> list[MessageText]:
 def split_json_messages(text: str) -> list[MessageText]:
     """Cut newline-delimited JSON-LD into one document per line, each with the context of earlier lines.
 
-    A line with only ``@context`` is not a message: it is the context of the following messages.
+    In newline-delimited JSON-LD, a line with only ``@context`` is not a message: it is the context of the
+    following messages.
 
     Raises:
         LimitError: the copies of a context before each message would take too much memory.
@@ -188,7 +189,8 @@ class _MessageSplitter:
             self._start = match.end()
         else:
             directive = re.sub(r"[\n\r]", " ", self._text[start : match.end()]) + " "
-            # Concatenated documents repeat equal directives; a relative or changed directive is kept.
+            # Concatenated documents repeat equal directives (PREFIX, BASE); a relative or changed directive
+            # is kept.
             if self._declared.get(match[1]) != directive or not _ABSOLUTE.search(directive):
                 self._declared[match[1]] = directive
                 self._directives.append(directive)

@@ -82,7 +82,7 @@ class PackedRows:
         return list(map(term_of, self.texts))
 
     def rows(self, values: Sequence[T], unbound: T) -> Iterable[tuple[tuple[T, ...], int]]:
-        """Return each row with its multiplicity; ``values`` replace the terms in their order."""
+        """Return each unpacked row with its multiplicity; ``values`` replace the terms in their order."""
         numbered, step = [unbound, *values], self.width + 1
         columns = [map(numbered.__getitem__, self._flat[place::step]) for place in range(self.width)]
         rows = zip(*columns, strict=True) if columns else repeat(())

@@ -1,4 +1,4 @@
-"""Versions of the installed distributions."""
+"""Versions of the installed Python distributions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 UNKNOWN = "unknown"
-"""Given for a distribution that is not installed: the code then runs from a folder of sources."""
+"""The version of a distribution that is not installed, when code runs from a folder of sources."""
 
 
 @cache
 def release_of(distribution: str = "quadrill") -> str:
-    """Return the version of a distribution, such as "0.1.0"."""
+    """Return the version of an installed Python distribution, such as "0.1.0"."""
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -54,8 +54,8 @@ def serialising() -> Iterator[None]:
 class PlainStringWriter:
     """Passes on a dump in which literals of `TAGGED_TYPES` without a language tag become plain strings.
 
-    Earlier versions of this program stored literals of language types without a tag, and parsers refuse them.
-    Callers call `finish` after the last block of the dump.
+    Earlier versions of this program stored literals of language types (`TAGGED_TYPES`) without a language
+    tag, and parsers refuse them. Callers call `finish` after the last block of the dump.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class PlainStringWriter:
         return len(block)
 
     def flush(self) -> None:
-        """Do nothing: serialisers flush at their end, and `finish` follows."""
+        """Do nothing on flush: serialisers flush at their end, and a call of `finish` follows."""
 
     def finish(self) -> None:
-        """Pass on the remaining bytes of the dump."""
+        """Pass on the remaining bytes of the dump to the writer."""
         if self._tail:
             self._writer.write(self._tail)
             self._tail = b""
@@ -88,7 +88,7 @@ class PlainStringWriter:
 
 
 def _spelling_of(rdf_format: RdfFormat, prefixes: Mapping[str, str]) -> tuple[re.Pattern[bytes], bytes]:
-    """Return the datatype as the RDF format writes it after such a literal, and the replacement text."""
+    """Return a language datatype as the RDF format writes it after a literal, and the text to replace it."""
     iris = b"|".join(re.escape(iri.encode()) for iri in sorted(TAGGED_TYPES))
     if rdf_format is RdfFormat.RDF_XML:
         return re.compile(b' rdf:datatype="(?:' + iris + b')"'), b""

@@ -75,7 +75,7 @@ class _Predicates(dict[str, str]):
         # Matches IRIs and literals, each followed by a space and a line break.
         self._objects = re.compile(rf"(?:(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
         self.shapes = ElementShapes(self._is_iri, _PLAIN, CANONICAL)
-        # The predicate list of the last statements, by first predicate.
+        # The predicate list of the last statements read, by first predicate.
         self._behind: dict[str, PredicateList] = {}
 
     def __missing__(self, text: str) -> str:
@@ -106,7 +106,7 @@ class _Predicates(dict[str, str]):
         """Return predicates and objects of lines without subject; short predicate lists are shared objects.
 
         Raises:
-            KeyError: a predicate is not an IRI.
+            KeyError: a predicate in the lines is not an IRI.
         """
         first = parts[0][: parts[0].find(" ")]
         known = self._behind.get(first)
@@ -128,7 +128,7 @@ class _Predicates(dict[str, str]):
 
 @cache
 def _predicates() -> _Predicates:
-    """Return the cache of predicates, which is created at its first use."""
+    """Return the cache of predicate IRIs, which is created at its first use."""
     return _Predicates()
 
 
@@ -143,11 +143,11 @@ _ROUND_DECIMAL = re.compile(
 _WRITTEN = re.compile(
     r'([^ ]++) ([^ ]++) ("[^"\\]*+(?:\\.[^"\\]*+)*+"[^ ]*+|<<.*\)>>|[^ ]++) (?:([^ .][^ ]*+) )?\.\n'
 )
-"""Matches a line as Oxigraph writes it: only strings and triple terms contain spaces."""
+"""Matches a line of N-Quads as Oxigraph writes it: only strings and triple terms contain spaces."""
 
 
 def may_have_blank(text: str) -> bool:
-    """Return True if a text may contain a blank node."""
+    """Return True if an N-Quads text may contain a blank node."""
     return "_" in text and "_:" in text  # the search for the one character _ is a hundred times as fast
 
 
@@ -218,7 +218,7 @@ def _shortened(match: re.Match[str]) -> str:
 
 def statements_of(quads: Iterable[Quad]) -> tuple[Statement, ...]:
     """Return each quad as a statement, the N-Quads texts of its terms."""
-    # Oxigraph serialises all quads faster than Python reads the terms of one.
+    # Oxigraph serialises all quads faster than Python reads the terms of one quad.
     text = to_lines(quads).decode()
     statements: list[Statement] = _WRITTEN.findall(text)
     assert len(statements) == text.count("\n"), "a line that Oxigraph writes otherwise"
@@ -231,7 +231,7 @@ def quads_of(statements: Iterable[Statement]) -> list[Quad]:
 
 
 def to_lines(quads: Iterable[Quad]) -> bytes:
-    """Return quads as N-Quads, in their order."""
+    """Return quads as N-Quads lines, in their order."""
     written = serialize(quads, format=RdfFormat.N_QUADS)
     assert written is not None
     return written

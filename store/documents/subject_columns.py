@@ -14,7 +14,7 @@ Statement: TypeAlias = tuple[str, str, str, str]
 """Subject, predicate, object and graph of a quad in N-Quads syntax; the default graph is the empty text."""
 
 MOST_KNOWN = 4096
-"""Maximum number of cached predicate lists, and of cached predicates."""
+"""Maximum number of cached lists of predicates, and of cached predicates."""
 MOST_CHARACTERS = 4096
 """Maximum total length of the predicates of a columnar element; bounds the cache against hostile clients."""
 

@@ -35,7 +35,7 @@ _ISO_OF_TEXTS = re.compile(
     re.IGNORECASE,
 )
 LONGEST_DURATION = 200
-"""Maximum number of characters of a duration."""
+"""Maximum number of characters of a duration's text."""
 _TOO_LONG = 10**18
 """Number of milliseconds from which an instant is refused, because registry and journal store 64 bits."""
 INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
@@ -47,7 +47,7 @@ GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MS
 
 
 def parse_instant(text: str) -> int | None:
-    """Return integer milliseconds, an xsd:dateTime or an xsd:date as milliseconds since 1970.
+    """Parse integer milliseconds, an xsd:dateTime or an xsd:date to milliseconds since 1970.
 
     Return None if the text is not such a time, or outside of the years 1 to 9999.
     """
@@ -69,14 +69,15 @@ def parse_instant(text: str) -> int | None:
 
 
 def instant_ms(value: Any, what: str) -> int:
-    """Return an instant in milliseconds from integer milliseconds, an xsd:dateTime or an xsd:date.
+    """Return a JSON value (integer, xsd:dateTime or xsd:date) as an instant in milliseconds.
 
     An instant without a time zone is in UTC.
 
     Fractions of a millisecond of an instant are cut off.
 
-    Raises: InputError: the value is no such instant, or outside of the years 1 to 9999; ``what`` names it in
-        the message.
+    Raises:
+        InputError: the value is no such instant, or outside of the years 1 to 9999; ``what`` names it in the
+            message.
     """
     if isinstance(value, str):
         milliseconds = parse_instant(value.strip())
@@ -98,7 +99,7 @@ def format_instant(ms: int) -> str:
 
 
 def parse_duration(text: str) -> int | None:
-    """Return a duration in milliseconds, rounded up; None if the text is not a duration."""
+    """Parse a text to a duration in milliseconds, rounded up; None if the text is not a duration."""
     if INTEGER.match(text):
         return int(text)
     if len(text) > LONGEST_DURATION or not (_PARTS.match(text) or _ISO.match(text)):
@@ -125,7 +126,7 @@ def iso_ns(text: str) -> Fraction | None:
 
 
 def unit_named(word: str) -> str:
-    """Return the short unit of a word such as ``minutes``; the unit of seconds for an unknown word."""
+    """Return the short time unit of a word such as ``minutes``; ``s`` for an unknown word."""
     return word if word in UNITS_NS else _WORDS.get(word.removesuffix("s"), "s")
 
 
@@ -134,8 +135,9 @@ def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
 
     The duration is rounded up to whole milliseconds. Durations with years and months are refused.
 
-    Raises: InputError: the value is no duration, has 19 digits or more, is negative, or 0 where ``positive``
-        is asked for.
+    Raises:
+        InputError: the value is no duration, has 19 digits or more, is negative, or 0 where ``positive`` is
+            asked for.
     """
     milliseconds = (
         parse_duration(value.strip()) if isinstance(value, str) else value if type(value) is int else None

@@ -34,7 +34,7 @@ _DECLARATION = re.compile(r"\s(xmlns(?::[^\s=]+)?)=(?:\"[^\"]*+\"|'[^']*+')")
 
 @dataclass(slots=True)
 class _AttributeRewriter:
-    """Handlers of expat that find the attributes to rewrite in one document.
+    """Handlers of the XML parser expat that find the attributes to rewrite in one document.
 
     Attributes:
         no_language: a language tag that the document does not use; it replaces ``xml:lang=""``.

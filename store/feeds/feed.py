@@ -48,7 +48,7 @@ class FeedHistory:
     def __init__(self, limit: int, most_characters: int, epoch: int) -> None:
         """Create an empty history of a feed, whose event ids begin after ``epoch``.
 
-        The newest event stays in the history, however long it is.
+        The newest event always stays in a feed's history, however long it is.
         """
         self.limit = limit
         self._most_characters = most_characters
@@ -88,9 +88,9 @@ class FeedHistory:
         self.kept_characters = size
 
     def restore(self, events: Sequence[StoredEvent], last_id: int) -> None:
-        """Store recovered events in the history.
+        """Store events that recovery read from the result log in the feed's history.
 
-        If none of the events has an id, ids continue after ``last_id``.
+        If none of the recovered events has an id, ids continue after ``last_id``.
         """
         self._dropped_to = next((event.id - 1 for event in events if event.id is not None), last_id)
         self.last_id = self._dropped_to
@@ -117,7 +117,7 @@ class FeedHistory:
         return list(islice(reversed(self.events), number))[::-1]
 
     def _count_after(self, after_id: int) -> int:
-        """Count the events of the history from the first event with an id above ``after_id``."""
+        """Count the history's events from the first event with an id above ``after_id``."""
         number = 0
         for place, event in enumerate(reversed(self.events), 1):
             if event.id is not None:
@@ -128,7 +128,7 @@ class FeedHistory:
 
 
 class Feed:
-    """The events of one registered query.
+    """The feed of one registered query: its numbered events.
 
     Attributes:
         name: the name of the query.
@@ -149,7 +149,7 @@ class Feed:
         waiting: dict[Feed, None] | None = None,
         epoch: int = 0,
     ) -> None:
-        """Create an empty feed.
+        """Create an empty feed of a query.
 
         Args:
             name: the query's name.
@@ -157,7 +157,7 @@ class Feed:
             history_bytes: the maximum number of characters in the history; the newest event is always stored.
             subscriber_buffer: the maximum number of events queued for one subscriber.
             waiting: the set to which the feed adds itself when unwritten events exist; subscribers receive
-                these events only after `release`. If None, `publish` makes events visible immediately.
+                these events only after `release`. If the set is None, `publish` makes events visible at once.
             epoch: event ids begin after this number.
         """
         self.name = name
@@ -187,7 +187,7 @@ class Feed:
 
     @property
     def subscribers(self) -> int:
-        """The number of attached subscribers."""
+        """The number of subscribers that are attached to the feed."""
         return sum(each.members for each in self._subscribers)
 
     @property
@@ -202,8 +202,8 @@ class Feed:
     ) -> list[int]:
         """Append events to the feed and replace its current answer atomically; return the events' new ids.
 
-        Each event is a kind and one line of JSON. The function ``current`` returns the feed's current answer
-        as one line of JSON.
+        Each published event is a kind and one line of JSON. The function ``current`` returns the feed's
+        current answer as one line of JSON.
         """
         given = self._assigned
         made: list[StoredEvent] = []
@@ -247,7 +247,7 @@ class Feed:
         return found
 
     def reset(self) -> None:
-        """Clear the history and send a reset event: the query restarts under the same name."""
+        """Clear the feed's history and send a reset event: the query restarts under the same name."""
         self._reset_place, self.history.epoch_id = self._place, self._assigned
         self.history.incomplete = False
         self._held = [*self._held, reset_event(self._assigned + 1)]
@@ -426,7 +426,7 @@ class Outbox:
         self._then: list[Callable[[], None]] = []
 
     def name(self, feed: Feed, number: int) -> None:
-        """Assign a new feed its number, the number of the task in which the feed begins."""
+        """Assign a new feed its number: that of the engine's task in which the feed begins."""
         if feed.number == 0:
             feed.number = number
             self._named.append((number, feed.name))
@@ -437,18 +437,19 @@ class Outbox:
             self._then.append(partial(self._journal.results.drop, feed.number))
 
     def when_shown(self, work: Callable[[], None]) -> None:
-        """Call ``work`` after all events published so far are written and visible."""
+        """Call ``work`` after all events published so far are written to the result log and visible."""
         self._then.append(work)
 
     @property
     def waits(self) -> bool:
-        """True if events, feed names or callbacks wait for `write`."""
+        """True if events, feed names or callbacks wait for the next `write` of the result log."""
         return bool(self.feeds or self._then or self._named)
 
     def write(self, needed: int) -> None:
         """Write and publish the waiting events of all feeds once the journal is durable up to ``needed``.
 
-        Raises: StoreUnwritableError: the disk refuses to write the result log; all events stay queued.
+        Raises:
+            StoreUnwritableError: the disk refuses to write the result log; all events stay queued.
         """
         journal = self._journal
         if journal is not None:

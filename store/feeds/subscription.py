@@ -40,11 +40,11 @@ class Subscriber(Protocol):
         ...
 
     def offer(self, events: Sequence[StoredEvent]) -> bool:
-        """Enqueue events for all members; return False if the queue is full or the subscriber has ended."""
+        """Enqueue events for all clients; return False if the queue is full or the subscriber has ended."""
         ...
 
     def end(self) -> None:
-        """End the subscriber; the feed offers no further events."""
+        """End the subscriber; the feed offers it no further events."""
         ...
 
 
@@ -58,9 +58,9 @@ class Subscription:
     members = 1
 
     def __init__(self, leave: Callable[[Subscription], None], limit: int) -> None:
-        """Create an empty queue of at most ``limit`` events.
+        """Create an empty queue of at most ``limit`` events for one subscriber.
 
-        ``leave`` detaches the subscription from its feed.
+        The function ``leave`` detaches the subscription from its feed.
 
         A subscriber's initial events do not count towards the limit, and a batch that arrives at an empty
         queue counts as one event.
@@ -74,7 +74,7 @@ class Subscription:
         self.closed = False
 
     def take(self) -> list[StoredEvent]:
-        """Dequeue and return all queued events without blocking."""
+        """Dequeue and return all queued events of the subscriber without blocking."""
         with self._lock:
             events = list(self._events)
             self._events.clear()
@@ -105,7 +105,7 @@ class Subscription:
         with self._lock:
             return self.closed and not self._events
 
-    # --- called by the feed ---------------------------------------------------------------------
+    # --- methods that the feed calls ----------------------------------------------------------------
 
     def welcome(self, member: None, first: Sequence[StoredEvent], ended: bool) -> bool:
         """Enqueue the subscriber's initial events, even if they exceed the limit."""
@@ -116,7 +116,7 @@ class Subscription:
         return True
 
     def offer(self, events: Sequence[StoredEvent]) -> bool:
-        """Enqueue events; return False if the queue is full or the subscription has ended."""
+        """Enqueue events for the subscriber; return False if the queue is full or it has ended."""
         with self._lock:
             if self.closed or len(self._events) - self._uncounted >= self._limit:
                 return False

@@ -32,9 +32,10 @@ PARTED = "parted "
 def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
     """Check that a change log is complete and undamaged.
 
-    Raises: OlderFormatError: the change log was written before `OLDEST`. StoreFormatError: the change log is
-        damaged, or lacks a commit that was durable. sqlite3.Error, LookupError, ValueError, TypeError: the
-        log is too damaged to be read.
+    Raises:
+        OlderFormatError: the change log was written before `OLDEST`.
+        StoreFormatError: the change log is damaged, or lacks a commit that was durable.
+        sqlite3.Error, LookupError, ValueError, TypeError: the log is too damaged to be read.
     """
     meta = stored_facts(db)
     written = meta["version"]
@@ -105,7 +106,7 @@ def _commits_between(oldest: int, newest: int, parted: Mapping[int, int]) -> int
 
 
 def gone(version: int, earliest: int) -> GoneError:
-    """Return the error for a reader whose next commit was deleted by retention."""
+    """Return the error for a reader of the change log whose next commit was deleted by retention."""
     return GoneError(
         f"the change log begins after version {earliest - 1}, version {version} was asked for",
         earliest=earliest - 1,

@@ -1,13 +1,14 @@
 """The change log: every commit becomes durable in the log before the quad store applies it.
 
-    log (fsync)  ->  apply to the quads  ->  now and then: flush the quads, checkpoint the log
+    commit -> change log (fsync) -> apply to the quads -> now and then: flush the quads, checkpoint the log
 
 A commit is in the change log before any reader sees the commit. The quad store (RocksDB without sync)
 survives a killed process but may lose its newest commits in a power failure. Opening the store therefore
 applies every commit after the checkpoint again, in order; a commit that the quad store already has changes
 nothing (`committer`). The change log is one SQLite file in WAL mode, and ``synchronous=FULL`` costs one fsync
 per group of commits. A group of commits usually writes only the rows of its commits; sizes and quad counts of
-graphs follow from the rows and are written less often. Commits that recovery may need are never trimmed.
+graphs follow from the rows and are written less often. Commits that recovery may need are never deleted from
+the change log.
 
 SQLite treats a damaged end of its write-ahead log as never written, and does not verify the values in its
 pages. A file next to the change log therefore marks the newest durable version (`marks`), and each row has a
@@ -85,7 +86,8 @@ class SqliteChangeLog:
         self._closed = False
         self._readers_lock = threading.Lock()
         self._marked: tuple[int, str] | None = None
-        self._oldest_ms: int | None = None  # the oldest commit's time, if known
+        # The time of the oldest commit in the log in milliseconds; None if unknown.
+        self._oldest_ms: int | None = None
         # Quad counts of graphs that changed since the counts were last written to the file.
         self._due: dict[str, int | None] = {}
         with ExitStack() as undo:
@@ -278,7 +280,7 @@ class SqliteChangeLog:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
         except sqlite3.Error:
-            pass  # the caller raises the error that caused the rollback
+            pass  # the caller raises the error that caused the SQL rollback
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -299,7 +301,7 @@ class SqliteChangeLog:
     def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
         """Return the commits after ``version``, oldest first; see `ChangeLog.after`.
 
-        Commits are read in pages; no SQL transaction stays open between pages.
+        Commits are read from the log in pages; no SQL transaction stays open between pages.
         """
         return self._pages(version, limit, listed=listed) if self._reaches(version) else iter(())
 

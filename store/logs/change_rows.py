@@ -82,6 +82,6 @@ def _pack(quads: tuple[Quad, ...]) -> bytes | None:
 def _unpack(data: object) -> tuple[Quad, ...]:
     if not isinstance(data, bytes):
         return ()
-    if data[:1] == b"x":  # a zlib header; N-Quads begin with < or _
+    if data[:1] == b"x":  # the ``x`` begins a zlib header; N-Quads begin with < or _
         data = zlib.decompress(data)
     return tuple(parse_stored_quads(data))

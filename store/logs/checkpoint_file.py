@@ -50,7 +50,8 @@ def write_checkpoint(draft: Path, checkpoint: Checkpoint) -> int:
 def publish(draft: Path, path: Path) -> None:
     """Replace the checkpoint at ``path`` by a draft, atomically.
 
-    Raises: OSError: the replacement of the checkpoint or the sync of its folder failed.
+    Raises:
+        OSError: the replacement of the checkpoint or the sync of its folder failed.
     """
     os.replace(draft, path)
     sync_folder(path.parent)

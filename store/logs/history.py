@@ -45,19 +45,19 @@ class ChangeLog(Protocol):
 
     @property
     def bulk_pending(self) -> bool:
-        """True if a bulk load began and did not end, so that the stored counts may be wrong."""
+        """True if a bulk load began and did not end, so that the stored quad counts may be wrong."""
         ...
 
     @property
     def checkpoint(self) -> int:
-        """The version up to which the quads on disk contain every commit."""
+        """The version up to which the quads on disk contain every commit of the change log."""
         ...
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
         """Make commits durable together, with new quad counts by graph name (None if the graph is dropped).
 
         Raises:
-            StoreUnwritableError: the log cannot be written; no commit was logged.
+            StoreUnwritableError: the change log cannot be written; no commit was logged.
         """
         ...
 
@@ -74,22 +74,22 @@ class ChangeLog(Protocol):
         ...
 
     def mark_checkpoint(self, version: int) -> None:
-        """Record that the quads on disk contain every commit up to ``version``."""
+        """Record in the change log that the quads on disk contain every commit up to ``version``."""
         ...
 
     def begin_bulk(self) -> None:
-        """Record that a bulk load begins.
+        """Record in the change log that a bulk load begins.
 
         After an interrupted bulk load, opening the store counts all quads again.
         """
         ...
 
     def end_bulk(self) -> None:
-        """Record that a bulk load ended without a change."""
+        """Record in the change log that a bulk load ended without a change."""
         ...
 
     def counts(self) -> dict[str, int]:
-        """Return the number of quads of each listed graph."""
+        """Return the number of quads of each graph in the list of graphs."""
         ...
 
     def mark(self, version: int) -> str | None:

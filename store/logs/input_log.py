@@ -281,7 +281,7 @@ class SegmentedLog:
         """Sync every appended record of the input log to disk, even if the sync policy is ``off``.
 
         Raises:
-            StoreUnwritableError: the records cannot be written now.
+            StoreUnwritableError: the input log's records cannot be written now.
         """
         self.wait(self.last)
         if self._sync == "off":
@@ -351,7 +351,7 @@ class SegmentedLog:
         return total
 
     def read(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield the durable records after number ``after``, oldest first.
+        """Yield the input log's durable records after number ``after``, oldest first.
 
         Raises:
             StoreFormatError: a record is damaged or missing.
@@ -422,7 +422,7 @@ class SegmentedLog:
 
 
 def damaged(damage: Damage) -> StoreFormatError:
-    """Return the error for durable records that cannot be read."""
+    """Return the error for durable records of the input log that cannot be read."""
     return StoreFormatError(f"the input log {damage}", hint=DAMAGED)
 
 

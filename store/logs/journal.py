@@ -46,10 +46,14 @@ class Journal:
     folder: Path
     log: SegmentedLog
     results: ResultLog
-    keep_bytes: int  # maximum bytes kept for the member ``start`` beyond the needs of recovery
-    copy_from: int  # number of quads in windows from which a forked process writes checkpoints
-    on_step: Callable[[str], None] | None  # receives the name of each step, for tests of crashes
-    silent: bool = False  # True during replay, when nothing is written
+    # Maximum size in bytes of log files kept for registrations with ``start``, beyond the needs of recovery.
+    keep_bytes: int
+    # The number of quads in windows from which a forked process writes checkpoints.
+    copy_from: int
+    # A callback that receives the name of each write step, for tests of crashes.
+    on_step: Callable[[str], None] | None
+    # True during replay, when nothing is written to the journal.
+    silent: bool = False
 
     @classmethod
     def open(
@@ -66,8 +70,8 @@ class Journal:
         """Open or create the journal in ``folder``; `SegmentedLog` describes the parameters of the input log.
 
         Raises:
-            StoreUnwritableError: the folder cannot be written.
-            StoreFormatError: a file in the folder is damaged.
+            StoreUnwritableError: the journal's folder cannot be written.
+            StoreFormatError: a file in the journal's folder is damaged.
         """
         log = SegmentedLog(
             folder / "input",
@@ -90,7 +94,7 @@ class Journal:
         document = {"kind": kind, **members}
         try:
             line = orjson.dumps(document)
-        except TypeError:  # orjson rejects integers over 64 bits and keys that are numbers
+        except TypeError:  # the JSON library orjson rejects integers over 64 bits and keys that are numbers
             line = _line_of(document).encode()
         return self.log.append(line + b"\n")
 

@@ -56,7 +56,8 @@ class LogMark:
     def sync(self) -> None:
         """Sync the mark file, so that it survives a power failure.
 
-        Raises: OSError: the disk refuses the sync; the newest marked record number may be lost.
+        Raises:
+            OSError: the disk refuses the sync; the newest marked record number may be lost.
         """
         os.fsync(self.file)
 

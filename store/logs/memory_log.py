@@ -73,13 +73,13 @@ class MemoryChangeLog:
             self._bytes -= self._sizes.popleft()
 
     def mark_checkpoint(self, version: int) -> None:
-        """Nothing to note."""
+        """Do nothing, because a store in memory has no checkpoints and no recovery."""
 
     def begin_bulk(self) -> None:
-        """Nothing to note."""
+        """Do nothing, because a store in memory has no checkpoints and no recovery."""
 
     def end_bulk(self) -> None:
-        """Nothing to note."""
+        """Do nothing, because a store in memory has no checkpoints and no recovery."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of quads of each graph; see `ChangeLog.counts`."""
@@ -90,14 +90,14 @@ class MemoryChangeLog:
         return None
 
     def begin_epoch(self, version: int) -> None:
-        """Do nothing, because a store in memory cannot be copied."""
+        """Do nothing, because a store in memory cannot be copied and so needs no epochs."""
 
     def backup(self, target: Path) -> None:
         """Raise UnsupportedError, because a store in memory has no files to copy."""
         raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing, because a change log in memory has no file to close."""
 
 
 def _size(commit: Commit) -> int:

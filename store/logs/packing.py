@@ -27,8 +27,8 @@ from ..terms import Term
 Records: TypeAlias = Mapping[str, type[Any]]
 """The dataclasses and named tuples that a checkpoint may contain, by their names in the checkpoint.
 
-A field added to a record needs a default, so that older checkpoints can be read. The fields of a dataclass
-with ``init=False`` are not written.
+A field that is added to a record of checkpoints needs a default, so that older checkpoints can be read. The
+fields of a dataclass with ``init=False`` are not written to checkpoints.
 """
 ELEMENT = "Element"
 """The name of the record class of stream elements; every deque in a checkpoint holds only elements.

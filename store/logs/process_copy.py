@@ -25,7 +25,7 @@ from typing import NamedTuple
 COPIES = sys.platform.startswith("linux")
 """True on Linux, where this program may fork child processes.
 
-On other systems, libraries may fail after a fork of a process with several threads.
+On systems other than Linux, libraries may fail after a fork of a process with several threads.
 """
 
 _NICE = 5
@@ -96,7 +96,7 @@ class ChildProcess:
                 os.setpriority(os.PRIO_PROCESS, self.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
 
     def kill(self) -> None:
-        """Kill the child process; the caller must still call `end`."""
+        """Kill the forked child process; the caller must still call `end`."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -122,7 +122,7 @@ class ForkedTask:
         self._child = ChildProcess(partial(_report, work), ChildLimits(nice=_NICE))
 
     def wait(self, seconds: float) -> int:
-        """Wait for the child process and return its integer.
+        """Wait for the forked child process and return the integer of its function.
 
         Raises:
             OSError: the function failed, or the child ended without a result or took longer than ``seconds``.
@@ -172,7 +172,7 @@ def _work_and_end(
 def _set_up_child(answer: int, parent: int, limits: ChildLimits) -> None:
     """Prepare the child process: close files, set limits, and let the system kill the child with its parent.
 
-    When memory is short, the Linux kernel kills the child process before other processes.
+    When memory is short, the Linux kernel kills the forked child process before other processes.
     """
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -56,7 +56,8 @@ class ResultLog:
     def append(self, rows: Sequence[EventRow], forget: Sequence[tuple[int, int]] = ()) -> None:
         """Write events to the result log, and delete those up to each (feed, position), in one transaction.
 
-        Raises: StoreUnwritableError: the disk refuses to write the result log; no row was changed.
+        Raises:
+            StoreUnwritableError: the disk refuses to write the result log; no row was changed.
         """
         try:
             if len(rows) == 1 and not forget:
@@ -93,7 +94,7 @@ class ResultLog:
         return whole
 
     def newest(self, name: str) -> tuple[int, int, int] | None:
-        """Return (feed, last position, last id) of the newest feed with events under a name, or None."""
+        """Return (feed number, last position, last id) of a name's newest feed with events, or None."""
         query = (
             "SELECT f.feed, max(e.place), max(e.id) FROM feeds f JOIN events e ON e.feed = f.feed "
             "WHERE f.name = ? GROUP BY f.feed ORDER BY f.feed DESC LIMIT 1"
@@ -125,7 +126,7 @@ class ResultLog:
         """Sync all written events of the result log to disk; any thread may call this method.
 
         Only SQLite's write-ahead log is synced, because SQLite syncs the main file before it overwrites the
-        write-ahead log. Closing the write-ahead log's file releases no lock of the database.
+        write-ahead log. Closing the write-ahead log's file releases no lock of SQLite's database.
         """
         try:
             with self._path.with_name(self._path.name + "-wal").open("rb") as log:

@@ -18,7 +18,7 @@ _FRAME_BYTES = 4096 + 24
 
 
 def make_room(database: Path) -> None:
-    """Extend an open database's write-ahead log with zeros to its usual maximum size."""
+    """Extend an open SQLite database's write-ahead log with zeros to its usual maximum size."""
     with suppress(OSError):
         file = os.open(f"{database}-wal", os.O_WRONLY)
         try:

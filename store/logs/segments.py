@@ -1,6 +1,6 @@
 """The file format of the input log: consecutive numbered records, and readable parts of damaged files.
 
-record of the input log = length (u32) | crc32 (u32) | number (u64) | payload little endian
+record = length (u32) | crc32 (u32) | number (u64) | payload     little endian
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _connected(address: Address, until: float, check: Check) -> socket.socket:
 
 
 class _HostLookup:
-    """One call of the resolver, shared by concurrent callers for the same host."""
+    """One call of the resolver of host names, shared by concurrent callers for the same host."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host

@@ -1,8 +1,8 @@
 """Outbound HTTP exchanges that a hostile peer cannot prolong or inflate.
 
 One deadline applies to the whole HTTP exchange: host look-up, connection, TLS, and every read and write. The
-caller can also stop an exchange at any time. The bodies of responses are decompressed here up to a maximum
-size, because httpx would decompress each received block completely.
+caller can also stop an HTTP exchange at any time. The bodies of responses are decompressed here up to a
+maximum size, because httpx would decompress each received block completely.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _Bounds:
         """Return the monotonic time at which a socket call must end.
 
         Raises:
-            ExchangeStoppedError: the caller has stopped the exchange.
+            ExchangeStoppedError: the caller has stopped the HTTP exchange.
         """
         if self._ended():
             raise ExchangeStoppedError
@@ -217,7 +217,7 @@ class _BoundedStream(httpcore.NetworkStream):
                 rest = rest[self._retried(partial(self._sock.send, rest)) :]
 
     def _retried(self, call: Callable[[], T]) -> T:
-        """Repeat a socket call that times out, until the deadline of the exchange."""
+        """Repeat a socket call that times out, until the deadline of the HTTP exchange."""
         until = self._bounds.until()
         while True:
             left = until - time.monotonic()

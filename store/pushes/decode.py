@@ -1,6 +1,6 @@
 """Decoding of the body of a push into elements, with values in the store's canonical form and event times.
 
-Elements by format (docs/http-api.md, Streams):
+The elements of a push by format (docs/http-api.md, Streams):
 
     RDF Messages             one element per message
     application/x-ndjson     one element per line, {"at", "data": N-Quads} or {"at", "jsonld": {...}}
@@ -9,9 +9,9 @@ Elements by format (docs/http-api.md, Streams):
     Turtle, N-Triples        the whole body
     each=triple              one element per triple
 
-Elements keep document order. The event time of an element is ``at`` of its line, otherwise ``at`` of the
-request, otherwise the value of the stream's timestamp property in the element, which may be on the graph
-name. The event time None means that the element has no time, so the time of its arrival is used.
+The elements of a push keep document order. The event time of an element is ``at`` of its line, otherwise
+``at`` of the request, otherwise the value of the stream's timestamp property in the element, which may be on
+the graph name. The event time None means that the element has no time, so the time of its arrival is used.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class BadElement(NamedTuple):
     text: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the members of this element in the JSON list of invalid elements."""
+        """Return the JSON members of this invalid element, for the list in the answer to a push."""
         position = {"line": self.line, "column": self.column}
         known = {name: value for name, value in position.items() if value is not None}
         return {"element": self.place, "error": self.error, **known}

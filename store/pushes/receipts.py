@@ -13,7 +13,7 @@ from .decode import BadElement
 
 
 class PushReceipt(NamedTuple):
-    """The response to a push.
+    """The response to a push: numbers of its first and last element, and counts.
 
     The count ``accepted`` includes the ``late`` elements, of which ``dropped`` did not enter the stream.
     The count ``skipped`` is the number of records that gave no triple; None for a push without records.

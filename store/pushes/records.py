@@ -54,7 +54,7 @@ class PushRecord(NamedTuple):
 
 
 def type_of_record(excerpt: str) -> str:
-    """Return the media type of the result of `PushRecord.excerpt`."""
+    """Return the media type of a dead letter's text, the result of `PushRecord.excerpt`."""
     return "text/csv" if excerpt.endswith("\n") else "application/x-ndjson"
 
 
@@ -67,7 +67,7 @@ def read_records(
     """Return the records of the body of a push; ``kind`` is a value of `MEDIA_TYPES`.
 
     Raises:
-        RdfSyntaxError, InputError, LimitError: the body is malformed as a whole.
+        RdfSyntaxError, InputError, LimitError: the body of the push is malformed as a whole.
     """
     if kind == "csv":
         return _of_csv(text, header, max_characters)
@@ -155,7 +155,7 @@ def _has_long_number(text: str) -> bool:
 def _json(text: str, line: int | None, long: bool) -> Any:
     """Parse a JSON value; if ``long`` is True, integers of more than 18 digits stay exact.
 
-    Raises: RdfSyntaxError with line and column.
+    Raises: RdfSyntaxError with line and column for malformed JSON.
     """
     try:
         value = orjson.loads(text)
@@ -166,7 +166,7 @@ def _json(text: str, line: int | None, long: bool) -> Any:
             line=error.lineno if line is None else line,
             column=error.colno,
         ) from None
-    # orjson would turn integers over 64 bits into doubles.
+    # the JSON library orjson would turn integers over 64 bits into doubles
     return json.loads(text) if long else value
 
 

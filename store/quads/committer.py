@@ -42,7 +42,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _RECOVERED = "recovered bulk load"
-"""The cause of the commit that recovery logs for a bulk load without a logged commit."""
+"""The text ``cause`` of a commit that recovery logs for a bulk load without a logged commit."""
 
 
 class ApplyError(StoreUnwritableError):
@@ -52,7 +52,7 @@ class ApplyError(StoreUnwritableError):
 
 
 class Committer:
-    """Commits changes to one Oxigraph store and its change log.
+    """The committer of a store: commits changes to one Oxigraph store and its change log.
 
     Attributes:
         lock: the writer lock; callers of methods that do not acquire it must hold it.
@@ -100,9 +100,12 @@ class Committer:
         self._database = database
         self.data_folder = None if database is None else database.parent
         self._observers: tuple[Observer, ...] = ()
-        self._removed = 0  # quads removed since the last compaction
-        self._since_checkpoint = [0, 0]  # commits, quads
-        self._write_failed = False  # a write failed, so RocksDB may refuse all later writes
+        # The number of quads removed since the store was last copied to free memory.
+        self._removed = 0
+        # The numbers of commits and of changed quads since the last checkpoint.
+        self._since_checkpoint = [0, 0]
+        # True after a failed write, because RocksDB may then refuse all later writes.
+        self._write_failed = False
         self._closed = False
         self._recover()
         subscribers.begin_at(self.version)
@@ -142,7 +145,9 @@ class Committer:
 
         The writer calls this method before each commit.
 
-        Raises: StoreError: the store is closed. StoreUnwritableError: the database still cannot be written.
+        Raises:
+            StoreError: the store is closed.
+            StoreUnwritableError: the database still cannot be written.
         """
         self._require_open()
         if self._write_failed and self._database is not None:
@@ -160,8 +165,8 @@ class Committer:
         """Log and apply a group of commits; ``change`` is the net change of the group.
 
         Raises:
-            StoreUnwritableError: the log cannot be written; nothing changed.
-            ApplyError: the commits are logged but not yet applied.
+            StoreUnwritableError: the change log cannot be written; nothing changed.
+            ApplyError: the commits are logged but not yet applied to the quads.
         """
         counts = counts_after(self.counts, commits)
         self._options.reached("before-log")
@@ -197,7 +202,7 @@ class Committer:
         self._removed = 0
 
     def _apply_group(self, commits: list[Commit], change: NetChange) -> None:
-        """Apply and enqueue commits, in one transaction unless an observer needs each commit."""
+        """Apply commits to the quads and enqueue them, in one transaction unless an observer needs each."""
         with ExitStack() as stack:
             if len(commits) > 1 or not self._observers:
                 unobserved = [
@@ -280,8 +285,9 @@ class Committer:
         The change log's checkpoint moves to ``version`` first, so that after a crash the next start applies
         the undone commits again.
 
-        Raises: GoneError: the change log does not have all commits after ``version``. UnsupportedError: one
-            of the commits is a bulk load, whose quads are not logged, or the store is
+        Raises:
+            GoneError: the change log does not have all commits after ``version``.
+            UnsupportedError: one of the commits is a bulk load, whose quads are not logged, or the store is
                 in memory.
         """
         with self.lock:
@@ -427,7 +433,8 @@ class Committer:
 
     def _publish_bulk(self, commit: Commit) -> None:
         """Make the logged commit of a bulk load visible and enqueue it for subscribers."""
-        # The changed quads are unknown, so observers need no access to the state before the load.
+        # The quads that a bulk load changed are unknown, so observers need no access to the state before the
+        # load.
         with self._observed(commit):
             self.version = commit.version
         self._subscribers.enqueue([commit])

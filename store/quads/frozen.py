@@ -26,7 +26,7 @@ _numbers = count(1)
 
 
 class FrozenReader:
-    """Evaluates queries on a copy of the dataset that never changes."""
+    """Evaluates queries on a frozen copy of the dataset, which never changes."""
 
     def __init__(self, querier: Querier, version: int, place: Path | None = None) -> None:
         """Make a reader of a frozen copy; the folder ``place``, if not None, is removed with the reader."""
@@ -99,5 +99,5 @@ def _remove(querier: list[Querier], place: Path) -> None:
 
 
 def remove_copies(folder: Path) -> None:
-    """Remove the frozen copies that a killed process left in a data folder."""
+    """Remove the frozen copies of the dataset that a killed process left in a data folder."""
     shutil.rmtree(folder / _FOLDER, ignore_errors=True)

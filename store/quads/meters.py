@@ -51,7 +51,7 @@ class Meter:
 class Histogram:
     """A histogram of durations in seconds, one for each input or group of inputs, never for each element.
 
-    Hot code appends durations to ``noted``, which `count_noted` adds to the histogram later.
+    Hot code appends durations to the list ``noted``, which `count_noted` adds to the histogram later.
     """
 
     BOUNDS_S = (
@@ -72,7 +72,7 @@ class Histogram:
             self._sum += seconds
 
     def count_noted(self) -> None:
-        """Add the durations in ``noted`` to the histogram and empty ``noted``."""
+        """Add the durations in the list ``noted`` to the histogram, and empty the list."""
         with self._lock:
             seconds = [self.noted.popleft() for _ in range(len(self.noted))]
             self._sum += sum(seconds)
@@ -80,7 +80,7 @@ class Histogram:
                 self._counts[place] += number
 
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
-        """Return cumulative (upper bound, count) pairs as in Prometheus, and the sum in seconds."""
+        """Return the histogram's (upper bound, count) pairs, cumulative as in Prometheus, and its sum."""
         self.count_noted()
         with self._lock:
             counts, total = list(self._counts), self._sum

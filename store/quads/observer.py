@@ -33,7 +33,7 @@ class Observer(Protocol):
     def around_bulk_load(self) -> AbstractContextManager[None]:
         """Return a context manager around a bulk load and its commit; an error on entry refuses the load.
 
-        The dataset already has the quads of the load when `around_commit` is entered for its commit. The
+        The dataset already has the quads of a bulk load when `around_commit` is entered for its commit. The
         writer calls this method under the writer lock.
         """
         ...

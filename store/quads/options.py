@@ -19,12 +19,12 @@ def system_clock_ms() -> int:
 
 
 def _no_crash_point(point: str) -> None:
-    """Do nothing: the default hook for the steps of a commit."""
+    """Do nothing: the default hook that is called with each step of a commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """Options of a quad store.
+    """The options with which a quad store is opened.
 
     Attributes:
         durable: True if acknowledged commits survive a power failure (one fsync per group of commits); False

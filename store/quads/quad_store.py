@@ -79,7 +79,7 @@ class QuadStore:
             options: options of the store; None for the defaults.
 
         Raises:
-            StoreLockedError: another process holds the folder.
+            StoreLockedError: another process holds the data folder.
             StoreUnwritableError: the folder cannot be made or written.
             StoreFormatError: the folder is damaged, is no data folder, or was written by a newer version.
         """
@@ -106,7 +106,7 @@ class QuadStore:
         """Copy the current dataset for later reads; only for observers, whose thread holds the writer lock.
 
         Args:
-            undo: the newest commit, which is undone in the copy; None for an exact copy.
+            undo: the newest commit, which is undone in the copy of the dataset; None for an exact copy.
 
         Raises:
             StoreUnwritableError: the copy cannot be written.
@@ -123,8 +123,9 @@ class QuadStore:
 
         If ``listed`` is False, the quads of the commits need not be read: only their counts are valid.
 
-        Raises: GoneError: the change log no longer has these commits, or ``version`` is greater than the
-            store's version.
+        Raises:
+            GoneError: the change log no longer has these commits, or ``version`` is greater than the store's
+                version.
         """
         visible, commits = self.reader.version, self.log.after(version, limit, listed=listed)
         return takewhile(lambda commit: commit.version <= visible, commits)
@@ -165,7 +166,8 @@ class QuadStore:
             write_extra_files: writes further files into the folder before it becomes a backup; others may
                 commit meanwhile.
 
-        Returns: The version of the store in the backup.
+        Returns:
+            The version of the store in the backup.
 
         Raises:
             UnsupportedError: the store is in memory.

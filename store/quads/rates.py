@@ -67,7 +67,7 @@ class ChangeRates:
             return None if count is None else _rate(count, now_ms)
 
     def most_active(self, now_ms: int, most: int) -> Mapping[str, Rate]:
-        """Return the rates of the ``most`` graphs with the most commits per hour, most active first."""
+        """Return the change rates of the ``most`` graphs with the most commits per hour, highest first."""
         with self._lock:
             rates = {key: _rate(count, now_ms) for key, count in self._counts.items()}
         ordered = sorted(rates.items(), key=lambda item: (-item[1].commits_per_hour, item[0]))

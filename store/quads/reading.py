@@ -37,11 +37,11 @@ class StoreReader:
         return self._committer.version
 
     def query(self, request: QueryRequest | str) -> QueryResult:
-        """Evaluate a query; ``request`` is a text, or a text with parameters.
+        """Evaluate a SPARQL query; ``request`` is a text, or a text with parameters.
 
-        The result reads one snapshot; only the calling thread may use and close the result. The result's
-        ``version`` is the version of the snapshot, or a lower bound if commits become visible during three
-        attempts (inside `snapshot_read` the version is always exact).
+        The result of a query reads one snapshot; only the calling thread may use and close the result. The
+        result's ``version`` is the version of the snapshot, or a lower bound if commits become visible during
+        three attempts (inside `snapshot_read` the version is always exact).
 
         Raises:
             QueryTextError, UnsupportedError, LimitError, NetworkRefusedError, QueryFailedError: see
@@ -71,7 +71,7 @@ class StoreReader:
         return None
 
     def solutions(self, request: QueryRequest | str) -> tuple[list[str], list[Solution]]:
-        """Return the variables and all solutions of a SELECT."""
+        """Return the variables and all solutions of a SELECT query."""
         with self.query(request) as result:
             return drain(result)
 
@@ -88,11 +88,11 @@ class StoreReader:
             yield self
 
     def graph_counts(self) -> dict[GraphName, int]:
-        """Return the numbers of quads of the default graph and each listed graph, without a scan."""
+        """Return the numbers of quads of the default graph and all named graphs, without a scan."""
         return self._committer.counts.copy()
 
     def size_of_graph(self, name: str) -> int | None:
-        """Return the number of quads of the graph ``name``; None if no graph ``name`` is listed."""
+        """Return the number of quads of the graph ``name``; None if there is no such graph."""
         try:
             return self._committer.counts.get(NamedNode(name))
         except ValueError:
@@ -104,11 +104,11 @@ class StoreReader:
         return sum(self._committer.counts.copy().values())
 
     def graph_names(self) -> list[NamedNode | BlankNode]:
-        """Return the names of all listed graphs, including empty graphs."""
+        """Return the names of all graphs in the list of graphs, including empty graphs."""
         return [name for name in self._committer.counts.copy() if not isinstance(name, DefaultGraph)]
 
     def graph_exists(self, name: GraphName) -> bool:
-        """Return True if the graph is listed; the default graph always is."""
+        """Return True if the graph is in the list of graphs; the default graph always is."""
         return isinstance(name, DefaultGraph) or self.database().contains_named_graph(name)
 
     def has_predicate(self, name: NamedNode) -> bool:
@@ -122,7 +122,7 @@ class StoreReader:
         object: Any = None,
         graph: GraphName | None = None,
     ) -> list[Quad]:
-        """Return the quads that match a pattern; None is a wildcard, also for the graph."""
+        """Return the quads that match a pattern of terms; None is a wildcard, also for the graph."""
         return list(self.database().quads_for_pattern(subject, predicate, object, graph))
 
     def dump(
@@ -146,7 +146,7 @@ class StoreReader:
             started: called with the version of the dump before the first block is written.
 
         Returns:
-            The version written.
+            The version of the store that was written.
         """
         gated = _GatedWriter(writer, self._gate, lambda: self.version, started)
         store, declared = self.database(), dict(prefixes) if prefixes else None

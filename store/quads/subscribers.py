@@ -41,7 +41,8 @@ class Subscribers:
         # Entering the lock itself is one Python call cheaper than entering it through the condition variable.
         self._lock = threading.RLock()
         self._state = threading.Condition(self._lock)
-        self._delivering_thread: int | None = None  # the thread that delivers commits; None if no thread does
+        # The thread that delivers commits to subscribers; None if no thread does.
+        self._delivering_thread: int | None = None
         self.delivered = self.acknowledged = 0
 
     def subscribe(
@@ -64,7 +65,7 @@ class Subscribers:
                 ``graphs``); None for all.
 
         Returns:
-            A function that ends the subscription.
+            A function that ends the subscription to commits.
         """
         subscriber = _CommitSubscriber(
             callback,
@@ -116,16 +117,16 @@ class Subscribers:
     def catch_up(self, timeout_s: float = 10.0) -> None:
         """Wait until subscribers got all acknowledged commits, for at most ``timeout_s`` seconds.
 
-        The caller must not hold a lock that a subscriber acquires. If a subscriber of commits calls this
-        method, it returns at once.
+        Callers of this method must not hold a lock that a subscriber acquires. If a subscriber of commits
+        calls this method, it returns at once.
         """
         acknowledged = self.acknowledged
         self.drain()
         with self._lock:
             if self._delivering_thread == threading.get_ident():
                 return
-            # After an observer has failed, a visible commit may be missing in the queue. After an error of an
-            # observer, no thread delivers the commit.
+            # After an error of an observer, a visible commit may be missing in the queue. After an error of
+            # an observer, no thread delivers the commit.
             if not self._state.wait_for(
                 lambda: self._delivering_thread is None or self.delivered >= acknowledged, timeout_s
             ):

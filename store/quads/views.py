@@ -75,7 +75,7 @@ class View:
         self.changes: dict[Quad, bool] = {}
         self.version: int | None = None
         self.error: str | None = None
-        # The number of rows of the answer that yield each quad.
+        # The number of rows of the query's answer that yield each quad of the view.
         self._weights: dict[Quad, int] = {}
 
     def apply(self, deleted: Iterable[Quad], inserted: Iterable[Quad]) -> None:
@@ -159,7 +159,7 @@ class ViewRegistry:
 
     @contextmanager
     def claimed(self, graph: NamedNode, name: str) -> Iterator[None]:
-        """Reserve a graph during the registration of a query, and keep it if the registration succeeds.
+        """Reserve a graph for a view during a query's registration; keep it if the registration succeeds.
 
         Raises:
             ConflictError: the graph has quads already, or another view owns the graph.
@@ -198,7 +198,7 @@ class ViewRegistry:
             if view is not None:
                 self._store.queue.disown(view.graph, Owner("view", name))
 
-    # --- in the thread that changes the views -------------------------------------------------------
+    # --- methods for the thread that changes the views ----------------------------------------------
 
     def after_commit(self, commit: Commit) -> None:
         """Mark each view whose graph a bulk load has changed for a rewrite; bulk loads ignore ownership."""

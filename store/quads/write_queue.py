@@ -39,7 +39,7 @@ class PreconditionError(ConflictError):
 
 @dataclass(slots=True)
 class WriteRequest:
-    """One write request and its outcome.
+    """One write request to the store and its outcome.
 
     Attributes:
         derive: adds the changes; called once under the writer lock, possibly in another writer's thread.
@@ -311,7 +311,7 @@ def _report(requests: Iterable[WriteRequest]) -> None:
 
 
 def _without_frames(error: Exception) -> Exception:
-    """Remove the tracebacks of a reported error, whose frames would keep the closed database open."""
+    """Remove an error's tracebacks, whose frames would keep the closed database open."""
     link: BaseException | None = error if isinstance(error, ReportedError) else None
     while link is not None:
         link.__traceback__ = None

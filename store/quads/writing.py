@@ -58,14 +58,15 @@ class StoreWriter:
             cause: is stored in the commit.
             expected: the required version of the dataset (If-Match).
 
-        Returns: A function that makes the commit, to be called once; ``changed`` of the commit is False if
-            the update had no effect. The returned function raises UpdateError if an operation failed and
-            nothing was applied, BufferedRowsError if the update may buffer too many rows, PreconditionError
-            if the dataset is not at ``expected``, QueryTextError if the braces of a single INSERT DATA or
-            DELETE DATA have a syntax error, and the errors of `WriteQueue.finish`.
+        Returns:
+            A function that makes the commit, to be called once; ``changed`` of the commit is False if the
+            update had no effect. The returned function raises UpdateError if an operation failed and nothing
+            was applied, BufferedRowsError if the update may buffer too many rows, PreconditionError if the
+            dataset is not at ``expected``, QueryTextError if the braces of a single INSERT DATA or DELETE
+            DATA have a syntax error, and the errors of `WriteQueue.finish`.
 
         Raises:
-            QueryTextError: the text is invalid; the error has the position.
+            QueryTextError: the update text is invalid; the error has the position.
             LimitError, UnsupportedError, NetworkRefusedError: see `update.plan_update`.
         """
         update_request = UpdateRequest(request) if isinstance(request, str) else request
@@ -144,7 +145,7 @@ class StoreWriter:
         expected: int | None = None,
         owner: Owner | None = None,
     ) -> Commit:
-        """Replace the content of one graph; the graph is listed afterwards, also when it is empty.
+        """Replace the content of one graph; afterwards the graph exists, also if it is empty.
 
         Triples without a graph are added to the graph ``name``. If the graph is new, the commit's list
         ``created`` contains it.
@@ -172,7 +173,7 @@ class StoreWriter:
         cause: str | None = "post",
         expected: int | None = None,
     ) -> Commit:
-        """Add quads to one graph; the graph is listed afterwards, also when it is empty."""
+        """Add quads to one graph; afterwards the graph exists, also if it is empty."""
         created = () if isinstance(name, DefaultGraph) else (name,)
         return self.apply(add=quads_in_graph(quads, name), create=created, cause=cause, expected=expected)
 
@@ -265,7 +266,8 @@ class StoreWriter:
             cause: is stored in the commit.
             expected: the required version of the dataset.
 
-        Raises: RdfSyntaxError: the document is malformed; the error has the position, and nothing was added.
+        Raises:
+            RdfSyntaxError: the document is malformed; the error has the position, and nothing was added.
         """
         quads = quads_in_graph(parse_rdf(body, kind, base_iri=base_iri), graph or DefaultGraph())
         return self.apply(add=quads, cause=cause, expected=expected, timed=False)
@@ -281,13 +283,13 @@ class StoreWriter:
     ) -> Commit:
         """Load a large document fast: one commit whose quads are counted, not listed (``exact`` False).
 
-        The document is loaded completely or not at all. Readers that follow change sets must read the dataset
-        again after a bulk load. Oxigraph's bulk loader reads, sorts and writes while other threads run, and
-        gives blank nodes new labels.
+        The RDF document is loaded completely or not at all. Readers that follow change sets must read the
+        dataset again after a bulk load. Oxigraph's bulk loader reads, sorts and writes while other threads
+        run, and gives blank nodes new labels.
 
         Raises:
-            RdfSyntaxError: the document is malformed.
-            StoreUnwritableError: the source cannot be read or the store cannot be written.
+            RdfSyntaxError: the RDF document is malformed.
+            StoreUnwritableError: the source of the load cannot be read or the store cannot be written.
         """
 
         def load(store: Store) -> None:

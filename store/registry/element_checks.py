@@ -20,7 +20,7 @@ def check_elements(
 ) -> tuple[list[DecodedElement], list[int], list[BadElement]]:
     """Return the elements that may enter the stream, their event times, and the bad elements.
 
-    An element without a time gets the time ``arrival``. All event times are milliseconds since 1970.
+    A pushed element without a time gets the time ``arrival``. All event times are milliseconds since 1970.
 
     Raises:
         InputError: the push is not ``partial``, and the time of an element is missing, forbidden, too far in

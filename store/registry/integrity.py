@@ -107,7 +107,7 @@ def require_rows(database: Database) -> None:
     """Check every row's check sum in a SQLite file; add check sums to rows without one after a migration.
 
     Raises:
-        StoreFormatError: a row differs from its check sum.
+        StoreFormatError: a row of the registry differs from its check sum.
     """
     if database.path is None:
         return

@@ -26,9 +26,10 @@ ADVISORY_LOCK = 7_233_180_114
 def migrate(database: Database, scripts: str = SCRIPTS) -> str:
     """Run all missing migrations of the registry in one transaction, and return the schema's revision.
 
-    Raises: RegistryMigrationError: a migration failed; none was applied. RegistryFormatError: the database
-        has a newer or older revision that ``scripts`` do not contain. RegistryError: the database cannot be
-        reached.
+    Raises:
+        RegistryMigrationError: a migration failed; none was applied.
+        RegistryFormatError: the database has a newer or older revision that ``scripts`` do not contain.
+        RegistryError: the database cannot be reached.
     """
     config = Config()
     config.set_main_option("script_location", scripts)

@@ -23,8 +23,8 @@ JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"
 class QueryRecord:
     """A registered continuous query with its original text and options.
 
-    If ``dialect`` is None, the dialect is detected from the text. The field ``error`` says why the query's
-    state is ``failed``.
+    If the field ``dialect`` of a query is None, the dialect is detected from the text. The field ``error``
+    says why the query's state is ``failed``.
     """
 
     name: str
@@ -40,12 +40,12 @@ class QueryRecord:
 class StreamRecord:
     """A stream's row in the registry: its short name, its IRI and its settings.
 
-    If ``idle_timeout_ms`` or ``retention_ms`` is None, the server's setting applies. The default of
-    ``timestamp_property`` is prov:generatedAtTime. If ``stamping`` is None, the first element decides whether
-    elements carry event times. The field ``quoted_asserted`` is True if a quoted triple in an element counts
-    as asserted. The field ``mapping`` is the JSON text of the mapping from the stream's records to RDF.
-    The field ``clock`` says whether event time follows the wall clock while the stream is silent.
-    The field ``declared`` is False for a stream that a query or a push has created.
+    If ``idle_timeout_ms`` or ``retention_ms`` of a stream is None, the server's setting applies. The default
+    of a stream's ``timestamp_property`` is prov:generatedAtTime. If ``stamping`` of a stream is None, the
+    first element decides whether elements carry event times. The field ``quoted_asserted`` is True if a
+    quoted triple in an element counts as asserted. The field ``mapping`` is the JSON text of the mapping from
+    the stream's records to RDF. The field ``clock`` says whether event time follows the wall clock while the
+    stream is silent. The field ``declared`` is False for a stream that a query or a push has created.
     """
 
     name: str

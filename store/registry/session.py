@@ -138,7 +138,7 @@ class Database:
             self.mark.close()
 
     def _count(self, connection: Connection) -> int:
-        """Increment a SQLite file's number of changes within the transaction; return the number, else 0."""
+        """Increment a SQLite file's count of changes within the transaction; return it, or 0 without file."""
         if self.mark is None:
             return 0
         changes = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()) + 1
@@ -167,7 +167,7 @@ def _sqlite_engine(url: URL) -> Engine:
     in_memory = url.database in (None, "", ":memory:")
     options: dict[str, Any] = {"connect_args": {"check_same_thread": False}, "poolclass": QueuePool}
     if in_memory:
-        # An in-memory database exists only in its connection, so all threads share one connection.
+        # An in-memory SQLite database exists only in its connection, so all threads share one connection.
         options |= {"pool_size": 1, "max_overflow": 0}
     engine = create_engine(url, **options)
 

@@ -90,19 +90,19 @@ class RecordTable(Generic[RecordType]):
         return record
 
     def put(self, record: RecordType) -> RecordType:
-        """Insert a record, or replace the record with the same key."""
+        """Insert a record into the registry's table, or replace the record with the same key."""
         with self._database.write() as connection:
             if not self._write(connection, record, self._key_of(record)):
                 self._write_new(connection, record)
         return record
 
     def get(self, *key: str) -> RecordType | None:
-        """Return the record with the key; None if no record has the key."""
+        """Return the registry record with the key; None if no record has the key."""
         with self._database.read() as connection:
             return self._find(connection, key)
 
     def all(self) -> list[RecordType]:
-        """Return all records, sorted by the columns ``order``."""
+        """Return all records of the registry's table, sorted by the columns ``order``."""
         with self._database.read() as connection:
             return [self.record(*row) for row in connection.execute(self._all)]
 
@@ -112,7 +112,7 @@ class RecordTable(Generic[RecordType]):
         Raises:
             NotFoundError: no record has the key.
             ConflictError: another record has the key of the changed record.
-            TypeError: the record has no such field.
+            TypeError: the kind of record has no such field.
         """
         with self._database.write() as connection:
             old = self._find(connection, key)
@@ -124,7 +124,7 @@ class RecordTable(Generic[RecordType]):
         return changed
 
     def remove(self, *key: str) -> None:
-        """Delete the record with the key.
+        """Delete the record with the key from the registry's table.
 
         Raises: NotFoundError if no record has the key.
         """
@@ -135,7 +135,7 @@ class RecordTable(Generic[RecordType]):
         return tuple(getattr(record, column) for column in self.keys)
 
     def _named(self, key: tuple[str, ...]) -> dict[str, Any]:
-        """Return the bind parameters of a statement for one key."""
+        """Return the bind parameters of an SQL statement for the key of one record."""
         return {f"of_{name}": value for name, value in zip(self.keys, key, strict=True)}
 
     def _find(self, connection: Connection, key: tuple[str, ...]) -> RecordType | None:
@@ -147,7 +147,7 @@ class RecordTable(Generic[RecordType]):
             raise self._not_found(key)
 
     def _write(self, connection: Connection, record: RecordType, key: tuple[str, ...]) -> bool:
-        """Overwrite the record that has ``key``; return False if there is none."""
+        """Overwrite the registry record that has ``key``; return False if there is none."""
         return bool(connection.execute(self._change, self._values(record) | self._named(key)).rowcount)
 
     def _write_new(self, connection: Connection, record: RecordType) -> None:

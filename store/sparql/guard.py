@@ -9,8 +9,8 @@ tokens. Quadrill's tokeniser and Oxigraph's grammar may read a text differently 
 the guard assumes the more dangerous reading.
 
 Oxigraph's keywords need no white space around them: Oxigraph reads ``SERVICE:x {}``, ``SERVICESILENT<x>{}``
-and ``trueSERVICE<x>{}`` as calls. The guard refuses every possible SERVICE call that the tokeniser does not
-separate into tokens of its own.
+and ``trueSERVICE<x>{}`` as calls. The guard refuses a text that may contain a SERVICE call which the
+tokeniser does not see as separate tokens.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ class CallFinder:
     def require_nothing_hidden(self) -> None:
         """Check a text with a doubtful ``<`` for SERVICE and LOAD calls that the tokeniser may have missed.
 
-        Raises: NetworkRefusedError: the text may contain a SERVICE or LOAD call.
+        Raises:
+            NetworkRefusedError: the text may contain a SERVICE or LOAD call.
         """
         for match in _CALL.finditer(self._text):
             if match.start() not in self._seen:

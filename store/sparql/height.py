@@ -31,7 +31,7 @@ class HeightMeter:
         self._links = [0]
         self._inner_heights = [0]
         self._brackets = [""]
-        self._open_height = 0  # depth of the text's open groups plus the links of their chains
+        self._open_height = 0  # nesting depth of the text's open groups plus the links of their chains
         self._last: Token | None = None
         # Bracket depth at INSERT DATA and DELETE DATA, whose triples add no height.
         self._data_depth: int | None = None

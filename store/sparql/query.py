@@ -126,7 +126,7 @@ class QueryResult:
 
     @property
     def kind(self) -> str:
-        """The kind of the result: ``solutions``, ``boolean`` or ``graph``."""
+        """The kind of the query's result: ``solutions``, ``boolean`` or ``graph``."""
         if self.boolean is not None:
             return "boolean"
         return "solutions" if isinstance(self._raw, QuerySolutions) else "graph"
@@ -233,7 +233,7 @@ _Drained: TypeAlias = "list[Triple]"
 
 
 class Querier:
-    """Evaluates SPARQL queries on one Oxigraph store."""
+    """An evaluator of SPARQL queries on one Oxigraph store."""
 
     def __init__(self, store: Store, limits: TextLimits, hosts: AllowedHosts) -> None:
         self._store = store

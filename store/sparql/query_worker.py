@@ -85,7 +85,7 @@ PREFIXED = frozenset({"ttl", "trig", "rdf"})
 
 @dataclass(frozen=True, slots=True)
 class WorkerRequest:
-    """One query for a worker process.
+    """A query that a worker process evaluates.
 
     Attributes:
         copy: the folder of the copy: a checkpoint of the database, or a dump with `DUMP_FILE`.
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Copies:
-    """The copy of the store that was opened last; the next request for another copy closes it."""
+    """The worker's copy of the store that was opened last; a request for another copy closes it."""
 
     def __init__(self) -> None:
         self._path = ""

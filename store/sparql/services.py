@@ -202,4 +202,4 @@ class _RelayHandler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Log nothing, because request addresses contain secret keys."""
+        """Log no requests, because their addresses contain secret keys."""

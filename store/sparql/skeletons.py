@@ -1,4 +1,4 @@
-r"""SPARQL texts split into a skeleton and the constants that stand in its holes.
+r"""SPARQL texts split into a skeleton and the constants that stand in the skeleton's holes.
 
     SELECT ?o { <http://e/a> ex:p ?o, "c", 12 }  ->  SELECT ?o { <> ex: ?o, "", 0 }  <http://e/a> :p "c" 12
 

@@ -57,7 +57,8 @@ _AFTER_COLON = rf":(?:{_LOCAL}(?:{_NAME}++|{_LOCAL}|\.++(?={_LOCAL}))*+)?+"
 def _expression(prefixed: str) -> re.Pattern[str]:
     """Return the regular expression of a SPARQL token; ``prefixed`` has the alternatives for prefixed names.
 
-    Possessive quantifiers never backtrack, so a match takes linear time and constant memory.
+    Possessive quantifiers of regular expressions never backtrack, so a match takes linear time and constant
+    memory.
     """
     return re.compile(
         r"(?P<skip>(?:[ \t\r\n]++|\#[^\r\n]*+)++)"
@@ -90,13 +91,13 @@ _CLOSERS = frozenset(")]}") | {">>", "|}"}
 def tokens(source: str, start: int = 0) -> Iterator[Token]:
     """Iterate over the tokens of a query or an update from ``start`` on, without white space and comments.
 
-    The sign ``<`` opens an IRI or compares. Usually the longest match decides whether ``<`` opens an IRI or
-    compares, and the longest match is an IRI. Inside the parentheses of an expression, the ``<`` of
-    ``(?a<?b&&?c>?d)`` is a comparison: an operand stands before the sign, and the next character cannot begin
-    an absolute IRI.
+    In SPARQL texts, the sign ``<`` opens an IRI or compares. Usually the longest match decides whether ``<``
+    opens an IRI or compares, and the longest match is an IRI. Inside the parentheses of an expression, the
+    ``<`` of ``(?a<?b&&?c>?d)`` is a comparison: an operand stands before the sign, and the next character
+    cannot begin an absolute IRI.
     """
     at = start
-    brackets = bytearray()  # for each open bracket of the text, whether it is a parenthesis
+    brackets = bytearray()  # 1 for each open bracket of the text that is a parenthesis, else 0
     previous: Token | None = None
     loose_until = 0
     hopeless: dict[str, int] = {}

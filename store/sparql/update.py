@@ -51,7 +51,7 @@ from .update_text import (
 
 log = logging.getLogger(__name__)
 
-# IRIs of custom functions that no request uses.
+# Reserved IRIs, which no request uses: for an unbound variable and for the function that records solutions.
 _UNBOUND = NamedNode("urn:quadrill:unbound")
 _RECORD = NamedNode("urn:quadrill:record")
 _BATCH = 20_000
@@ -69,8 +69,8 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
     Raises:
         OwnedGraphError: an operation writes to a derived graph.
         UpdateError: an operation failed, for instance CREATE of an existing graph or DROP of a missing graph.
-        QueryTextError: Oxigraph refuses the text.
-        UnsupportedError: the text calls an unknown function.
+        QueryTextError: Oxigraph refuses the update text.
+        UnsupportedError: the update text calls an unknown function.
         BufferedRowsError: a WHERE part may need more memory or time than this process allows.
         FetchError, NetworkRefusedError, LimitError, RdfSyntaxError: a LOAD or SERVICE call without SILENT
             failed.
@@ -148,7 +148,7 @@ class _Derivation:
     def _iri(self, token: str) -> NamedNode:
         return self._engine.iri(token, self._prologue)
 
-    # --- data and templates -------------------------------------------------------------------
+    # --- INSERT DATA, DELETE DATA and templates -----------------------------------------------------
 
     def _data(self, action: Data) -> None:
         change = self._pending.remove if action.remove else self._pending.add

@@ -91,7 +91,7 @@ class Data(NamedTuple):
 class Modify(NamedTuple):
     """The update operation ``[WITH] [DELETE] [INSERT] [USING] WHERE``.
 
-    An operation ``DELETE WHERE`` has its pattern both as ``delete`` and as ``where``.
+    The update operation ``DELETE WHERE`` has its pattern both as ``delete`` and as ``where``.
     """
 
     with_graph: str | None
@@ -170,8 +170,8 @@ def split_update(
     operation is executed.
 
     Raises:
-        QueryTextError: a keyword, IRI or brace is missing or misplaced.
-        LimitError: the request has too many operations, prologue declarations or quads.
+        QueryTextError: a keyword, IRI or brace of the update is missing or misplaced.
+        LimitError: the update request has too many operations, prologue declarations or quads.
     """
     return _UpdateSplitter(
         text, token_stream or Inspection(text, TextLimits()).tokens(), most_quads

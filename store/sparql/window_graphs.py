@@ -1,6 +1,6 @@
 """Contents of a workspace: windows as named graphs, and tables of static rows as quads.
 
-The store holds, for window k,
+The workspace holds, for window k,
 
     graph urn:quadrill:window:k           the triples that patterns outside GRAPH match
     graph urn:quadrill:window:k:graph:n   the quads of the n-th graph name met in it
@@ -52,7 +52,7 @@ class WindowGraphs:
 
     @property
     def size(self) -> int:
-        """The number of quads in the window."""
+        """The number of quads in the window's content."""
         return len(self._content)
 
     def graph_of(self, name: GraphName) -> NamedNode:

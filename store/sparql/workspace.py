@@ -34,7 +34,7 @@ class Workspace:
 
     @property
     def size(self) -> int:
-        """The number of quads in the workspace."""
+        """The number of quads in the workspace, an in-memory store."""
         return self._alive
 
     def declare(self, graph: NamedNode) -> None:

@@ -149,7 +149,7 @@ def test_error_in_the_thread_of_short_answers_is_a_problem_and_the_connection_st
         failed.add(threading.current_thread().name)
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(server.services.endpoint, "looked_up", fail)
+    monkeypatch.setattr(server.services.endpoint, "look_up_answer", fail)
     until = time.monotonic() + 10
     statuses: set[int] = set()
 

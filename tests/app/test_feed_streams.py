@@ -216,7 +216,7 @@ def test_a_writer_that_never_lives_is_replaced_by_a_thread(
             with connect(fanout, feed) as client:
                 assert client.recv(100) == b""
             until(lambda attempt=attempt: fanout.figures.restarts == attempt)
-    assert "a thread takes its place" in caplog.text
+    assert "a thread replaces the process" in caplog.text
     with connect(fanout, feed) as client:
         publish(feed)
         assert ids(client, 1) == [1]

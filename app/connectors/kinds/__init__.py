@@ -1,6 +1,6 @@
 """The built-in kinds of sources and sinks, one module each, registered in the same way as by an extension.
 
-The module of a kind is imported on the first use of the kind, because its library may be large or missing.
+The module of a kind of connector is imported on first use, because its library may be large or missing.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ from ...http.errors import HttpError
 HEAD, TAIL = 1024, 4096
 """Numbers of bytes in the two fingerprints of a file mark: at the start of the file, and before the offset.
 
-The bytes before the offset are compared because CSV files often start with the same header line.
+To recognise a file, the bytes before the offset are compared too, because CSV files often start with the same
+header line.
 """
 _MOST_SIBLINGS = 1_000
 """Maximum number of files of a folder in which a file source looks for rotated files; the newest are used."""
@@ -47,7 +48,7 @@ class OpenFile:
     """
 
     def __init__(self, path: str, folders: Sequence[Path]) -> None:
-        """Open a file below one of ``folders``; raise HttpError 403, InputError or OSError otherwise."""
+        """Open a file for a source; raise HttpError 403 outside of ``folders``, InputError or OSError."""
         require_below(path, folders)
         real = os.path.realpath(path)
         opener = _OPENERS.get(Path(path).suffix)
@@ -95,12 +96,12 @@ class OpenFile:
         return end
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the opened file."""
         self._file.close()
 
 
 def digest(data: bytes) -> str:
-    """Return the 8-byte BLAKE2b digest of bytes, as hexadecimal text."""
+    """Return the 8-byte BLAKE2b digest of some bytes of a file, as hexadecimal text."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
@@ -156,7 +157,7 @@ class Generation(NamedTuple):
 
     changed_ns: int
     number: int
-    """The negated number at the end of the file name, 0 without a number; rotations increment the number."""
+    """The negated number at the end of the rotated file's name, 0 without one; rotations increment it."""
     path: str
     inode: int
 

@@ -95,7 +95,7 @@ class FileSource(Source):
         # ends.
         self._rotated: list[str] = []
         self._at_end: Collection[str] = ()
-        # True if the stream has a separate event time for each file.
+        # True if the source's stream has a separate event time for each file.
         self._partitioned = False
 
     def run(self) -> None:
@@ -182,7 +182,7 @@ class FileSource(Source):
                 self.context.refuse(os.fsencode(name), reason)
 
     def _report_errors(self) -> None:
-        """Report unreadable files; the source continues with other files if each file has its own event time.
+        """Report unreadable files; the source reads other files if each file has its own event time.
 
         Raises:
             ConnectorError: a file is unreadable, and files have no separate event times, so that later files
@@ -206,7 +206,7 @@ class FileSource(Source):
     def _read_some(self, names: Sequence[str]) -> bool:
         """Push lines of files until the folder has to be listed again; return False if no lines were new."""
         brought = False
-        self._declare(names)  # the number of open files depends on whether the stream has partitions
+        self._declare(names)  # the source may open several files only if its stream has partitions
         for _ in range(_MOST_PUSHES):
             began = self._open.open_next(names, self.given["files"] if self._partitioned else 1)
             self._open.read_next(names, self._outside)
@@ -272,7 +272,7 @@ class FileSource(Source):
         places: list[Any] = []
         for each in self._open:
             mark, earlier = each.marks(number if each is file else 0)
-            if mark is None:  # the file could not be opened yet
+            if mark is None:  # a file that could not be opened yet has no mark
                 places.append([each.tail.name, 0, 0])
             else:
                 known = {"mark": mark[2:], "earlier": earlier}

@@ -86,8 +86,8 @@ class TailReader:
         """Return the file's next complete lines or None; with ``whole``, also a last line without a line end.
 
         Raises:
-            ReplacedError: the file no longer has the bytes that were read.
-            ConnectorFailedError: a line is longer than the limit.
+            ReplacedError: the followed file no longer has the bytes that were read.
+            ConnectorFailedError: a line of the file is longer than the declaration's ``max_line``.
         """
         stat = self.file.stat()
         state = stat.st_size, stat.st_mtime_ns
@@ -168,7 +168,7 @@ class FileTail:
     _rotated: list[Generation] = field(default_factory=list)
 
     def block(self) -> Block | None:
-        """Return the next lines, or None if there are no lines yet; report processed lines with `passed`."""
+        """Return the next lines of the followed file, or None if it has none yet; see also `passed`."""
         if not self._restored:
             self._restored = True
             self._find_earlier()
@@ -191,7 +191,7 @@ class FileTail:
             try:
                 found = reader.block()
                 if found is None and self._is_rotated():
-                    # Read lines that were written just before the rotation.
+                    # Read lines that the file's writer wrote just before the rotation.
                     found = reader.block()
                     if found is None:
                         self._leave(reader)
@@ -203,7 +203,7 @@ class FileTail:
 
     @property
     def leaves(self) -> bool:
-        """True while at least one rotated file is still read during the grace period."""
+        """True while at least one rotated file is still read, because its grace period has not ended."""
         return bool(self._leaving)
 
     def rest(self) -> Block | None:
@@ -222,7 +222,7 @@ class FileTail:
         reader._idle = None
 
     def marks(self, reader: TailReader, mark: FileMark) -> tuple[FileMark | None, list[FileMark]]:
-        """Return the marks of current and earlier files as if ``reader`` had read its file up to ``mark``."""
+        """Return the marks of current and rotated files as if ``reader`` had read its file up to ``mark``."""
         earlier = [mark if each == reader.mark else each for each in self.earlier]
         return (mark if reader is self._reader else self.mark), earlier
 
@@ -283,7 +283,7 @@ class FileTail:
         return None, covered
 
     def _begin(self, live: OpenFile | None) -> TailReader | None:
-        """Return a reader of the first file to read: the current one at its end, or the oldest one."""
+        """Return a reader of the current file at its end (``from: end``), or of the oldest file to read."""
         if self.from_end and live is not None:
             end = live.last_line_end(self.longest)
             return self._reader_of(live, FileMark.in_file(live, end))
@@ -329,11 +329,11 @@ class FileTail:
         return [each for each in found if each[:2] > behind[:2] and is_rotated(each.path, self.name)]
 
     def _is_known(self, file: OpenFile) -> bool:
-        """Return True for an empty file, and for a file that was already read under another name."""
+        """Return True for a rotated file that is empty or was already read under another name."""
         return not file.stat().st_size or any(mark.offset and mark.fits(file) for mark in self.earlier)
 
     def _is_rotated(self) -> bool:
-        """Return True if another file has the followed name now."""
+        """Return True if a rotation has given the followed name to another file."""
         assert self._reader is not None
         try:
             return not os.path.samestat(os.stat(self.name), self._reader.file.stat())
@@ -370,7 +370,7 @@ class FileTail:
         return TailReader(file, mark, self.header, self.longest)
 
     def _open(self, path: str) -> OpenFile | None:
-        """Open a file; return None if the file is missing or may not be read."""
+        """Open a rotated file; return None if the file is missing or may not be read."""
         with suppress(FileNotFoundError, PermissionError, HttpError, InputError):
             return OpenFile(path, self.folders)
         return None

@@ -62,7 +62,7 @@ _FINAL = frozenset(
 
 
 def _options(value: Any, name: str) -> dict[str, str]:
-    """Read the member ``options``; raise InputError for a property or value that is not allowed."""
+    """Read the declaration member ``options``; raise InputError for a forbidden property or value."""
     given: dict[str, str] = mapping_of(text)(value, name)
     for key, each in given.items():
         if key not in _OPTIONS:
@@ -130,7 +130,7 @@ class BrokerErrors:
         self._newest: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        """Store an error that librdkafka reports during a poll. Later errors replace no permanent error."""
+        """Store an error that librdkafka reports during a poll. No later error replaces a permanent one."""
         if self._newest is None or self._newest.code() not in _FINAL:
             self._newest = error
 

@@ -33,8 +33,8 @@ _MESSAGE_TIMEOUT_MS = 30_000
 class KafkaSink(Sink):
     """A sink that produces one Kafka record per event.
 
-    The record key consists of the sink name, the registration time of the query, and the event id. The record
-    headers contain the key and the event kind.
+    The key of a Kafka record consists of the sink name, the registration time of the query, and the event id.
+    The headers of a Kafka record contain its key and the kind of the event.
     """
 
     members = (
@@ -78,7 +78,7 @@ class KafkaSink(Sink):
         """Produce a Kafka record per event, and wait until the brokers have acknowledged all records.
 
         Raises:
-            ConnectorError: the brokers have not accepted an event.
+            ConnectorError: the Kafka brokers have not accepted an event.
         """
         producer, given = self._producer, self.given
         assert producer is not None

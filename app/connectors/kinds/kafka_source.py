@@ -45,7 +45,7 @@ Place: TypeAlias = "tuple[str, int]"
 
 
 def _begin(value: Any, name: str) -> str | int:
-    """Read the member ``from``: ``earliest``, ``latest``, or an instant, which becomes milliseconds."""
+    """Read the declaration member ``from``: ``earliest``, ``latest``, or an instant, which becomes ms."""
     if value in ("earliest", "latest"):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62:
@@ -154,7 +154,7 @@ class KafkaSource(Source):
         if not new:
             return
         unknown = [each for each in new if each not in self._next]
-        # A new partition of a known topic is read from its start, because all its records are new.
+        # A new partition of a known Kafka topic is read from its start, because all its records are new.
         known = {topic for topic, _ in self._next}
         for place in new:
             low, high = self._watermarks(place)
@@ -186,7 +186,7 @@ class KafkaSource(Source):
                 self._restart(topic)
 
     def _restart(self, topic: str) -> None:
-        """Report lost records of a deleted topic, and read the new topic of that name from its start."""
+        """Report lost records of a deleted Kafka topic; read the new topic of that name from its start."""
         gone = [each for each in self._next if each[0] == topic]
         # The source asks for the new topic's offsets before it reports the loss, because a broker may refuse
         # them.
@@ -219,7 +219,7 @@ class KafkaSource(Source):
 
         Raises:
             NetworkRefusedError: the Kafka cluster has a broker whose host is not allowed.
-            ConnectorError: a topic does not exist.
+            ConnectorError: a Kafka topic of the source does not exist.
         """
         found: list[Place] = []
         for topic in self.given["topic"]:
@@ -272,7 +272,7 @@ class KafkaSource(Source):
     # --- records --------------------------------------------------------------------------------
 
     def _poll(self) -> None:
-        """Poll the next batch of records and push the records into the stream."""
+        """Poll the next batch of Kafka records and push the records into the stream."""
         first = self._consumer.poll(LOOK_S)
         if first is None:
             self._check_brokers()
@@ -330,7 +330,7 @@ class KafkaSource(Source):
             self.context.push(b"", N_QUADS, position=self._text())
 
     def _handle_error(self, record: Record, error: KafkaError) -> None:
-        """Handle the end of a partition, or a lost offset, which is reported; raise other Kafka errors."""
+        """Handle the end of a Kafka partition, or report a lost offset; raise other Kafka errors."""
         if error.code() == KafkaError._PARTITION_EOF:
             place, end = _place_of(record), record.offset()
             if end is not None and self._next.get(place, end) < end:

@@ -45,7 +45,7 @@ def _qos(value: Any, name: str) -> int:
 
 
 def authorities(value: Any, name: str) -> str:
-    """Read the member ``ca``: certificates of authorities, as PEM text."""
+    """Read the declaration member ``ca``: certificates of authorities, as PEM text."""
     found = text(value, name)
     try:
         ssl.create_default_context(cadata=found)
@@ -78,7 +78,7 @@ MEMBERS = (
 
 
 def topic_name(value: Any, name: str) -> str:
-    """Read the topic of a sink, which must not contain wildcards."""
+    """Read the MQTT topic of a sink, which must not contain wildcards."""
     found = text(value, name)
     if "+" in found or "#" in found or len(found.encode()) > 65_535:
         raise InputError(f"{name} is {found!r}, events go to one topic, without + and #", code="member")
@@ -86,7 +86,7 @@ def topic_name(value: Any, name: str) -> str:
 
 
 def topic_filter(value: Any, name: str) -> str:
-    """Read the topic of a subscription: + matches one level, # matches all following levels."""
+    """Read the MQTT topic of a subscription: + matches one level, # matches all following levels."""
     found = text(value, name)
     levels = found.split("/")
     wrong = any(("#" in each and each != "#") or ("+" in each and each != "+") for each in levels)
@@ -99,7 +99,7 @@ def topic_filter(value: Any, name: str) -> str:
 
 
 def check_broker(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
-    """Raise InputError for an invalid declaration, NetworkRefusedError for a broker that is not allowed."""
+    """Raise InputError for an invalid declaration, NetworkRefusedError for a forbidden MQTT broker."""
     require_url(given["url"], hosts, PORTS)
     if given["password"] and not given["username"]:
         raise InputError("a password needs the member username", code="member")
@@ -118,7 +118,7 @@ class _PahoClient(Client):
 
 
 class MqttConnection:
-    """A connection with a paho client that never reconnects by itself.
+    """An MQTT connection with a paho client that never reconnects by itself.
 
     Attributes:
         client: the paho client.
@@ -135,7 +135,7 @@ class MqttConnection:
         receive_maximum: int | None = None,
         on_message: Callable[[MQTTMessage], None] | None = None,
     ) -> None:
-        """Make an unconnected client; with MQTT 5, the broker keeps its session for ``session_s`` seconds."""
+        """Make an MQTT client; with MQTT 5, the broker keeps its session for ``session_s`` seconds."""
         self._url = given["url"]
         self._client_id = given["client_id"] or default_id
         self.is_v5: bool = given["protocol"] == "5"
@@ -166,8 +166,8 @@ class MqttConnection:
 
         Raises:
             ConnectorError: the MQTT broker is unreachable, or refuses the connection temporarily.
-            ConnectorFailedError: the broker refuses the connection permanently, or its certificate is not
-                trusted.
+            ConnectorFailedError: the MQTT broker refuses the connection permanently, or its certificate is
+                not trusted.
         """
         parts = urlsplit(self._url)
         options: dict[str, Any] = {}
@@ -232,7 +232,7 @@ class MqttConnection:
         kind = ConnectorFailedError if stays or reason.value in _FINAL else ConnectorError
         return kind(f"<{self._url}> {what}: {reason}", hint=hint)
 
-    # --- called by the network thread ---------------------------------------------------------
+    # --- callbacks in the network thread of the MQTT client -----------------------------------
 
     def _connected(
         self, _client: Client, _data: Any, flags: Any, reason: ReasonCode, _properties: Any

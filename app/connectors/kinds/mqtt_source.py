@@ -99,7 +99,7 @@ class MqttSource(Source):
             connection.close()
 
     def _subscribe(self, connection: MqttConnection) -> None:
-        """Subscribe to the declared topics, and unsubscribe from topics of an older declaration."""
+        """Subscribe to the declared MQTT topics, and unsubscribe from topics of an older declaration."""
         topics, before = sorted(set(self.given["topic"])), self.context.position
         gone = sorted(set(json.loads(before)) - set(topics)) if before else []
         if gone and connection.session_present:
@@ -116,8 +116,8 @@ class MqttSource(Source):
         connection.client.on_subscribe = subscribed
         qos = self.given["qos"]
         if connection.is_v5:
-            # With this option the broker does not send retained messages again for a subscription that its
-            # session has.
+            # With RETAIN_SEND_IF_NEW_SUB the broker does not send retained MQTT messages again for a
+            # subscription that the session has.
             options = SubscribeOptions(qos, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
             connection.client.subscribe([(each, options) for each in topics])
         else:

@@ -53,7 +53,7 @@ class FileCursor:
 
     @property
     def unread(self) -> bool:
-        """True if lines of the file wait to enter the stream."""
+        """True if lines that were read from the file wait to enter the stream."""
         return self._block is not None
 
     @property
@@ -103,7 +103,7 @@ class FileCursor:
         return self.tail.marks(self._block.reader, self._block.mark(self._taken + number))
 
     def enter(self, number: int) -> None:
-        """Remove the first ``number`` waiting lines, which have entered the stream."""
+        """Remove the first ``number`` waiting lines of the file, which have entered the stream."""
         assert self._block is not None
         self._taken += number
         self.tail.passed(self._block.reader, self._block.mark(self._taken))
@@ -112,7 +112,7 @@ class FileCursor:
 
 
 class OpenFiles:
-    """The open files of a file source, by name.
+    """The files that a file source has open, by name.
 
     Attributes:
         done: files with names up to this name were read completely, except open files; None before the first
@@ -136,7 +136,7 @@ class OpenFiles:
 
     @property
     def names(self) -> list[str]:
-        """The sorted names of the open files."""
+        """The sorted names of the files that the source has open."""
         return sorted(self._files)
 
     def __contains__(self, name: str) -> bool:
@@ -148,7 +148,7 @@ class OpenFiles:
         return made
 
     def waiting(self, names: Sequence[str]) -> list[str]:
-        """Return the names of files that are neither open nor finished, in the given order."""
+        """Return the names of files that the source has not begun to read, in the given order."""
         first = 0 if self.done is None else bisect_right(names, self.done)
         return [name for name in names[first:] if name not in self]
 
@@ -182,7 +182,7 @@ class OpenFiles:
                 self._read_next_of(each, last=each.tail.name == last)
 
     def take_ends(self) -> dict[str, tuple[int, int]]:
-        """Return the final inode and size of the files that were finished since the last call."""
+        """Return the final inode and size of the files that the source has finished since the last call."""
         ends, self._ends = self._ends, {}
         return ends
 
@@ -192,10 +192,10 @@ class OpenFiles:
             each.tail.close()
 
     def _read_next_of(self, file: FileCursor, *, last: bool) -> None:
-        """Read the next lines of a file; after an error, follow the file name again with a new FileTail.
+        """Read the next lines of an open file; after an error, follow its name with a new FileTail.
 
-        The new FileTail starts at the same mark, because the failed reader could skip bytes after a read
-        error.
+        After a read error, a new FileTail starts at the same mark, because the failed reader could skip
+        bytes.
         """
         before, tail = file.error, file.tail
         file.read_next(self.grace_s, last=last)

@@ -26,8 +26,9 @@ N_QUADS = "application/n-quads"
 class SseSource(Source):
     """A source that pushes Server-Sent Events in order, and resumes after the last event that entered.
 
-    The member ``format`` determines the records of an event: its data as one JSON record, each row of SPARQL
-    results in JSON (with the member ``at``), or the ``quads`` of a feed with their event time.
+    The declaration member ``format`` determines the records of a Server-Sent Event: its data as one JSON
+    record, each row of SPARQL results in JSON (with the member ``at``), or the ``quads`` of a feed with their
+    event time.
     """
 
     members = (
@@ -114,7 +115,8 @@ class SseSource(Source):
 def _messages_of(event: ServerEvent, asked: str) -> list[Message]:
     """Return the records that the data of a Server-Sent Event contains.
 
-    Raises: ValueError, KeyError, TypeError, AttributeError: the data does not have the format ``asked``.
+    Raises: ValueError, KeyError, TypeError, AttributeError: the event's data does not have the format
+    ``asked``.
     """
     extra = {"_event": event.kind, "_id": event.id}
     if asked == JSON:

@@ -26,7 +26,7 @@ _AGAIN = (408, 425, 429)
 _FINAL = (401, 403, 410)
 _LONGEST_WAIT_S = 300.0
 _MOST_ANSWER_BYTES = 64 << 10
-"""Maximum bytes read from a receiver's response; the connection is closed if the response is longer."""
+"""Maximum bytes read from a webhook receiver's response; after a longer response the connection is closed."""
 
 
 class WebhookSink(Sink):
@@ -80,13 +80,14 @@ class WebhookSink(Sink):
                 self.context.position = event.id
 
     def _post(self, events: Sequence[StoredEvent]) -> None:
-        """Post events in one request; events that the receiver rejects become dead letters.
+        """Post events to the webhook in one request; events that the receiver rejects become dead letters.
 
-        An event is rejected if the receiver never accepts it, or after ``tries`` failed requests.
+        An event counts as rejected if the webhook's receiver will never accept it, or after ``tries`` failed
+        requests.
 
         Raises:
-            ConnectorError: the remote system may accept the events later.
-            ConnectorFailedError: the remote system rejects all requests of the sink.
+            ConnectorError: the webhook's receiver may accept the events later.
+            ConnectorFailedError: the webhook's receiver rejects all requests of the sink.
         """
         body, headers = self._request(events)
         assert self._exchanges is not None
@@ -152,7 +153,7 @@ class WebhookSink(Sink):
 
 
 def _retry_after(answer: httpx.Response) -> float:
-    """Return the seconds of the answer's Retry-After header (RFC 9110, 10.2.3); 0 without one."""
+    """Return the seconds of a response's Retry-After header (RFC 9110, 10.2.3); 0 without the header."""
     asked = answer.headers.get("Retry-After", "").strip()
     if asked.isascii() and asked.isdigit():
         return min(float(asked[:9]), _LONGEST_WAIT_S)

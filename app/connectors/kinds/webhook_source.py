@@ -1,4 +1,4 @@
-"""Source that accepts posted bodies, with a required signature if a secret is set."""
+"""Webhook source: accepts posted bodies, with a required signature if a secret is set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WebhookSource(Source):
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Accept any declaration, because no values can contradict each other."""
+        """Accept any webhook declaration, because no values of it can contradict each other."""
 
     def run(self) -> None:
         """Wait until the source is stopped; posted bodies arrive through `receive`."""
@@ -41,7 +41,8 @@ class WebhookSource(Source):
     def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
         """Push the body of one webhook request into the stream.
 
-        Raises: HttpError 401 without the right signature; the errors of `SourceContext.push_or_raise`.
+        Raises: HttpError 401 for a body without the right signature; the errors of
+            `SourceContext.push_or_raise`.
         """
         secret = self.given["secret"]
         if secret is not None:

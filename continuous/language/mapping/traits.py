@@ -16,7 +16,7 @@ from .construct import Construct
 _FEW = 64
 """Number of template statements up to which a mapping's work is not counted.
 
-For parts of expressions, the bound is twice this number.
+For parts of expressions of a mapping, the bound is twice this number.
 """
 
 
