@@ -59,7 +59,8 @@ class _Texts(dict[int, str]):
     front: dict[int, str]
 
     def __missing__(self, term_id: int) -> str:
-        # Another thread may have moved the term's entry back to the front mapping.
+        # Another thread may have moved the text from this mapping of table terms back to the dictionary's own
+        # mapping.
         if (text := self.front.get(term_id)) is None:
             raise KeyError(f"term id {term_id} is unbound or was forgotten")
         return text

@@ -163,7 +163,8 @@ class TermTexts(dict[int, str]):
         ids = [[row[place] for row in rows] for _, place in columns]
         written = []
         for column in () if ordered else ids:
-            # The dict's method ``get`` does not find the texts of static tables' terms; subscription does.
+            # The method ``get`` of the dictionary's mapping does not find the texts of static tables' terms;
+            # subscription does.
             text_of = self._texts.__getitem__ if min(column, default=0) > 0 else self._texts.get
             texts = [*map(text_of, column)]
             if None in texts or "\n<<" in "\n" + "\n".join(texts):  # type: ignore[arg-type]  # no None in it

@@ -52,7 +52,8 @@ class Subscription:
     """One subscriber's bounded queue of events.
 
     Pass `listen` a callback that wakes the reading thread or event loop, then dequeue events with `take`.
-    ``closed`` is True if the feed adds no further events, for instance because the subscriber was too slow.
+    The attribute ``closed`` is True if the feed adds no further events, for instance because the subscriber
+    was too slow.
     """
 
     members = 1

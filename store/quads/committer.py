@@ -141,7 +141,7 @@ class Committer:
     # --- commits ------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Apply logged commits that failed to apply, and log a bulk load that was not logged.
+        """Apply logged commits that the database failed to apply, and log a bulk load that was not logged.
 
         The writer calls this method before each commit.
 
