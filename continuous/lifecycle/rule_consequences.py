@@ -76,7 +76,7 @@ class RuleConsequences:
             derive(pending)
 
         def committed(_: Commit) -> None:
-            rule_set.settle(owners[-1])
+            rule_set.note_inputs(owners[-1])
             self.install(rule_set)
 
         started = time.perf_counter()
@@ -164,28 +164,28 @@ class RuleConsequences:
                 self._records.note(rule_set, "suspended", self._suspending[name])
             yield
         except ApplyError:  # the commit is durable
-            self._settle(owned)
+            self._note_inputs(owned)
             raise
         except BaseException:
             for rule_set in sets.values():
                 self._records.restore(rule_set)
             raise
-        self._settle(owned)
+        self._note_inputs(owned)
 
-    def _settle(self, owned: Owners) -> None:
+    def _note_inputs(self, owned: Owners) -> None:
         for name, error in self._suspending.items():
             rule_set = self.sets[name]
             rule_set.suspended, rule_set.error = True, error
             log.warning("the rule set %s is suspended: %s", name, error)
         for rule_set in self.ordered:
-            rule_set.settle(owned)
+            rule_set.note_inputs(owned)
 
     # --- owners -------------------------------------------------------------------------------
 
     def follow_owners(self) -> None:
         """From now on, update sets with a default input when a graph joins or leaves this input."""
         for rule_set in self.ordered:
-            rule_set.settle(self._store.queue.owned)
+            rule_set.note_inputs(self._store.queue.owned)
         self._store.queue.owners_changed = self._owners_changed
 
     def _owners_changed(self, graph: GraphName) -> None:

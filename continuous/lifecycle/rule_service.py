@@ -228,7 +228,7 @@ class RuleService:
             version = snapshot.version
             owned = store.queue.owned
             inputs = candidate.snapshot(StoreView(snapshot.database(), owned))
-            candidate.settle(owned)
+            candidate.note_inputs(owned)
         budget = candidate.budget(0, timed=False)
 
         def report(count: int) -> None:

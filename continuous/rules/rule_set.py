@@ -126,7 +126,7 @@ class RuleSet:
         sources = self.definition.sources
         return InputGraphs(sources, frozenset() if sources is not None else frozenset((*owned, self.into)))
 
-    def settle(self, owned: Owners) -> None:
+    def note_inputs(self, owned: Owners) -> None:
         """Note the owners of graphs at a version that the graph of the set reflects."""
         self._inputs = self.inputs(owned)
 

@@ -39,7 +39,7 @@ class Consequences(Protocol):
     def committing(self, owned: Owners) -> AbstractContextManager[None]:
         """Return the context in which the group is logged and applied; ``owned`` are its owners of graphs.
 
-        If the log cannot be written, the context undoes what `derive` has noted beside the changes.
+        If the log cannot be written, the context undoes what `derive` has noted in addition to the changes.
         """
         ...
 

@@ -29,6 +29,7 @@ COMMANDS = [
     ["export", "all.nq"],
     ["backup", "copy"],
     ["queries"],
+    ["rules", "list"],
     ["streams"],
     ["sources"],
     ["sinks", "--json"],
