@@ -1,4 +1,6 @@
-"""Time of the first materialisation of OWL 2 RL over a university graph, beside the package ``reasonable``.
+"""CPU time of a first materialisation of OWL 2 RL, compared with the package ``reasonable``.
+
+The data is a university graph.
 
 ``python -m benchmarks.reasoning [TRIPLES]`` prints CPU seconds; ``reasonable`` is left out if it is missing.
 """
