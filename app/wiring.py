@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pyoxigraph import NamedNode
-
 from quadrill.continuous.algebra.columnar import ColumnarEngine, StaticEngines, columnar_factory
 from quadrill.continuous.analysis.update import analyse_update
 from quadrill.continuous.clock import Clock
@@ -171,10 +169,10 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             store,
             registry,
             clock=clock,
-            settings=engine_settings(settings, engines, rules.graph_of, threaded=threaded),
+            settings=engine_settings(settings, engines, rules, threaded=threaded),
             journal=journal,
         )
-        rules.queries = QueriesOfSets(engine.parts.admin, engine.queries.entailed_by)
+        rules.queries = QueriesOfSets(engine.parts.admin, engine.queries.entailed_by, engine.queries.flows)
         fanout = Fanout(
             heartbeat=settings.sse_heartbeat,
             buffer_bytes=settings.sse_buffer_bytes,
@@ -265,7 +263,7 @@ def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
 def engine_settings(
     settings: Settings,
     engines: StaticEngines,
-    graph_of_set: Callable[[str], NamedNode],
+    rules: RuleService,
     *,
     threaded: bool = True,
 ) -> EngineSettings:
@@ -274,7 +272,7 @@ def engine_settings(
     Args:
         settings: the settings of the server.
         engines: evaluate static parts that are too large for the store.
-        graph_of_set: returns the graph of a rule set by its name.
+        rules: the rule sets that queries name and read.
         threaded: False executes tasks in the calling thread.
     """
     return EngineSettings(
@@ -323,7 +321,8 @@ def engine_settings(
             max_rows=settings.remote_max_rows,
         ),
         engines=engines,
-        graph_of_set=graph_of_set,
+        graph_of_set=rules.graph_of,
+        flows_of_sets=rules.flows,
         threaded=threaded,
     )
 

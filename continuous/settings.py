@@ -10,6 +10,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import NotFoundError
 
 from .algebra.columnar import StaticEngines
+from .algebra.flows import FlowEdge
 from .language.mapping.limits import RECORD_LIMITS, RecordLimits
 from .remote.settings import RemoteSettings
 from .rows import QueryLimits
@@ -92,4 +93,6 @@ class EngineSettings:
     remote: RemoteSettings = RemoteSettings()  # limits and defaults of remote sources
     engines: StaticEngines = StaticEngines()  # engines for static parts that are too large for the store
     graph_of_set: Callable[[str], NamedNode] = no_rule_sets  # returns the graph of a rule set by its name
+    # Returns the graphs that each rule set reads by name, and its own graph.
+    flows_of_sets: Callable[[], list[FlowEdge]] = list
     threaded: bool = True  # False executes tasks in the calling thread (tests, offline runs)

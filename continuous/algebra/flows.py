@@ -1,10 +1,15 @@
-"""Data flow between queries: the streams and graphs that queries write and read, and cycles among them."""
+"""Data flow between queries and rule sets: what they write and read, and cycles among them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
 
 from .graphs import EVERY_GRAPH, Flow
+
+
+FlowEdge: TypeAlias = tuple[Collection[Flow], Sequence[Flow]]
+"""The inputs and the outputs of one query or rule set."""
 
 
 def is_read(made: Flow, read: Collection[Flow]) -> bool:
@@ -13,11 +18,12 @@ def is_read(made: Flow, read: Collection[Flow]) -> bool:
 
 
 def find_cycle(
-    made: Iterable[Flow], own: Collection[Flow], others: Sequence[tuple[Collection[Flow], Sequence[Flow]]]
+    made: Iterable[Flow], own: Collection[Flow], others: Sequence[FlowEdge]
 ) -> tuple[Flow, Flow] | None:
     """Return an output of a query and that input of the query which it reaches over other queries, or None.
 
-    ``own`` are the inputs of the query; ``others`` are the inputs and outputs of the other queries.
+    ``own`` are the inputs of the query; ``others`` are those of the other queries and of rule sets, with
+    their outputs. The query may be a rule set.
 
     >>> a, b = ("stream", "urn:a"), ("stream", "urn:b")
     >>> find_cycle([a], {b}, [({a}, [b])]), find_cycle([a], {b}, [])

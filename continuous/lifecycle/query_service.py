@@ -15,6 +15,7 @@ from quadrill.store.errors import ConflictError
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.results import one_line
 
+from ..algebra.flows import FlowEdge
 from ..durable.tasks import Task
 from ..errors import EngineStoppedError, FeedGoneError, reason_of
 from ..evaluate.evaluator import Evaluator
@@ -193,6 +194,10 @@ class QueryService:
         """Return the names of the queries whose registration names a rule set as their entailment."""
         entries = self.parts.starting.entries_of(self.parts.catalogue)
         return [each.name for each in entries if each.registration.evaluation.entailment == rule_set]
+
+    def flows(self) -> list[FlowEdge]:
+        """Return what each query reads and makes, of those that make a stream or a view."""
+        return self.parts.catalogue.flows()
 
     def names(self) -> list[str]:
         """Return the names of all queries, in the order in which they last began."""

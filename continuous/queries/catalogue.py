@@ -34,7 +34,7 @@ from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryRecord, QueryState
 from quadrill.store.threads import Threads
 
-from ..algebra.flows import find_cycle, is_read
+from ..algebra.flows import FlowEdge, find_cycle, is_read
 from ..algebra.graphs import Flow
 from ..clock import Clock
 from ..durable.tasks import weight_of
@@ -305,18 +305,18 @@ class QueryCatalogue:
                     )
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
-        """Raise InputError if a query would read its own result, directly or through other queries."""
-        reads = prepared.reads().flows()
+        """Raise InputError if a query would read its own result, directly or through queries and rule sets."""
+        reads, sets = prepared.reads().flows(), self._settings.flows_of_sets()
         # A result that no query reads cannot be part of a cycle, so this common case skips the search for
         # cycles.
         made = [
-            each for each in _made_by(prepared) if is_read(each, reads) or is_read(each, self._flows_read)
+            each
+            for each in _made_by(prepared)
+            if any(is_read(each, flows) for flows in (reads, self._flows_read, *(read for read, _ in sets)))
         ]
         if not made:
             return
-        others = [entry.prepared for entry in self.entries() if entry.name != prepared.name]
-        edges = [(other.reads().flows(), makes) for other in others if other and (makes := _made_by(other))]
-        if (cycle := find_cycle(made, reads, edges)) is not None:
+        if (cycle := find_cycle(made, reads, [*self.flows(prepared.name), *sets])) is not None:
             (_, made_iri), (kind, read_iri) = cycle
             hint = "GRAPH ?g reads every graph; FROM NAMED names them"
             raise InputError(
@@ -324,6 +324,11 @@ class QueryCatalogue:
                 code="cycle",
                 hint=None if kind == "stream" else hint,
             )
+
+    def flows(self, without: str | None = None) -> list[FlowEdge]:
+        """Return what each query reads and makes, of those that make something; ``without`` is left out."""
+        others = [entry.prepared for entry in self.entries() if entry.name != without]
+        return [(other.reads().flows(), makes) for other in others if other and (makes := _made_by(other))]
 
     def parse_changes(
         self, entry: QueryEntry, changes: dict[str, Any]

@@ -328,3 +328,23 @@ def test_why_of_a_built_in_rule_has_its_w3c_name(start_server: Start) -> None:
         f"<urn:i> {kind} <urn:c> .",
         f"<urn:c> <{rdfs}subClassOf> <urn:d> .",
     }
+
+
+def test_cycles_of_sets_and_views_are_refused(start_server: Start) -> None:
+    server = start_server()
+
+    def view(name: str, read: str, graph: str) -> httpx.Response:
+        text = f"CONSTRUCT {{ ?x <urn:parent> ?y }} WHERE {{ GRAPH {read} {{ ?x <urn:grand> ?y }} }}"
+        return server.client.put(f"/queries/{name}", json={"query": text, "into_graph": graph})
+
+    assert view("one", f"<{INTO}>", "urn:view").status_code == 201
+    refused = problem_of(put(server, body=members(**{"from": ["default", "urn:view"]})), 400)
+    assert (refused["code"], refused["cycle"]) == ("cycle", ["family"])
+    assert put(server, body=members(**{"from": ["default", "urn:other"]})).status_code == 201
+    assert put(server, "second", members(into="urn:second", **{"from": ["urn:view"]})).status_code == 201
+    for read in (f"<{INTO}>", "<urn:second>", "?g"):
+        assert problem_of(view("two", read, "urn:other"), 400)["code"] == "cycle"
+    assert view("two", "<urn:third>", "urn:other").status_code == 201
+    third = put(server, "third", members(into="urn:third", **{"from": ["urn:second"]}))
+    assert problem_of(third, 400)["code"] == "cycle"
+    assert server.client.get("/rules/third").status_code == 404
