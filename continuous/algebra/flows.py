@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from .graphs import EVERY_GRAPH, Flow
 
-
 FlowEdge: TypeAlias = tuple[Collection[Flow], Sequence[Flow]]
 """The inputs and the outputs of one query or rule set."""
 

@@ -21,7 +21,7 @@ from ..errors import EngineStoppedError, FeedGoneError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import NEVER
 from ..language.registration import Registration
-from ..queries.catalogue import EvaluatorBuild, PendingQuery, QueryEntry
+from ..queries.catalogue import EvaluatorBuild, PendingQuery, QueryEntry, flows_of
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..scheduler.sequencer import TASK_WAIT_S
@@ -197,7 +197,7 @@ class QueryService:
 
     def flows(self) -> list[FlowEdge]:
         """Return what each query reads and makes, of those that make a stream or a view."""
-        return self.parts.catalogue.flows()
+        return flows_of(self.parts.catalogue.entries())
 
     def names(self) -> list[str]:
         """Return the names of all queries, in the order in which they last began."""

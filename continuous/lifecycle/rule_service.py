@@ -14,16 +14,15 @@ from pyoxigraph import NamedNode, Quad
 from quadrill.store.changes.commit import GraphName, NetChange, graph_key
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
-from quadrill.store.errors import ConflictError, GoneError, InputError, NotFoundError
+from quadrill.store.errors import ConflictError, GoneError, NotFoundError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
 
-from ..algebra.flows import FlowEdge, find_cycle
-from ..algebra.graphs import Flow
+from ..algebra.flows import FlowEdge
 from ..language.context import LanguageLimits
 from ..rules.definition import RuleSetDefinition, read_definition
-from ..rules.order import require_no_cycle
+from ..rules.order import flows_of, require_no_cycle, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.why import Derivation
 from .rule_consequences import RuleConsequences
@@ -149,7 +148,7 @@ class RuleService:
             if old is not None and not old.suspended and old.definition == candidate.definition:
                 return RulePut(name, False, False, lambda: None, candidate.definition)
             require_no_cycle((*self._sets.values(), *self._candidates.values()), candidate)
-            self._require_no_view_cycle(candidate)
+            require_no_view_cycle(candidate, [*self.flows(name), *self.queries.flows()])
             if old is not None and old.into != candidate.into and (queries := self.queries.names(name)):
                 raise _in_use(name, [f"the query {query}" for query in queries])
             _claim(self._store, candidate)
@@ -180,21 +179,7 @@ class RuleService:
     def flows(self, without: str | None = None) -> list[FlowEdge]:
         """Return the graphs that each set names as its input, and its graph; ``without`` is left out."""
         sets = (*self._sets.copy().values(), *self._candidates.copy().values())
-        return [_flows_of(each) for each in sets if each.name != without]
-
-    def _require_no_view_cycle(self, candidate: RuleSet) -> None:
-        """Raise InputError if a set would read its own graph through views."""
-        reads, makes = _flows_of(candidate)
-        if not reads:
-            return
-        cycle = find_cycle(makes, reads, [*self.flows(candidate.name), *self.queries.flows()])
-        if cycle is not None:
-            raise InputError(
-                f"the rule set would read its own graph: <{candidate.into.value}> leads to <{cycle[1][1]}>",
-                code="cycle",
-                hint="a view of the member from reads the graph of the set",
-                cycle=[candidate.name],
-            )
+        return [flows_of(each) for each in sets if each.name != without]
 
     def _require_idle(self, name: str) -> None:
         if name in self._under_way or name in self._dropping:
@@ -476,12 +461,6 @@ class RuleService:
             with self._lock:
                 self._failed[name] = RuleSetRecord(name, members, None, "failed", "the PUT failed")
         self._end(name)
-
-
-def _flows_of(rule_set: RuleSet) -> tuple[set[Flow], list[Flow]]:
-    sources = rule_set.definition.sources or ()
-    reads = {("graph", each.value) for each in sources if isinstance(each, NamedNode)}
-    return reads, [("graph", rule_set.into.value)]
 
 
 def _reads_former(candidate: RuleSet, old: RuleSet | None) -> bool:

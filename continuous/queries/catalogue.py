@@ -15,7 +15,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -305,7 +305,7 @@ class QueryCatalogue:
                     )
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
-        """Raise InputError if a query would read its own result, directly or through queries and rule sets."""
+        """Raise InputError if a query would read its own result, even through other queries or rule sets."""
         reads, sets = prepared.reads().flows(), self._settings.flows_of_sets()
         # A result that no query reads cannot be part of a cycle, so this common case skips the search for
         # cycles.
@@ -316,7 +316,8 @@ class QueryCatalogue:
         ]
         if not made:
             return
-        if (cycle := find_cycle(made, reads, [*self.flows(prepared.name), *sets])) is not None:
+        edges = flows_of(entry for entry in self.entries() if entry.name != prepared.name)
+        if (cycle := find_cycle(made, reads, [*edges, *sets])) is not None:
             (_, made_iri), (kind, read_iri) = cycle
             hint = "GRAPH ?g reads every graph; FROM NAMED names them"
             raise InputError(
@@ -324,11 +325,6 @@ class QueryCatalogue:
                 code="cycle",
                 hint=None if kind == "stream" else hint,
             )
-
-    def flows(self, without: str | None = None) -> list[FlowEdge]:
-        """Return what each query reads and makes, of those that make something; ``without`` is left out."""
-        others = [entry.prepared for entry in self.entries() if entry.name != without]
-        return [(other.reads().flows(), makes) for other in others if other and (makes := _made_by(other))]
 
     def parse_changes(
         self, entry: QueryEntry, changes: dict[str, Any]
@@ -451,6 +447,12 @@ class QueryCatalogue:
         except ReportedError as error:
             self.set_state(entry, "failed", error.message)
         return entry
+
+
+def flows_of(entries: Iterable[QueryEntry]) -> list[FlowEdge]:
+    """Return what queries read and make, of those that make a stream or a view."""
+    prepared = [entry.prepared for entry in entries]
+    return [(each.reads().flows(), makes) for each in prepared if each and (makes := _made_by(each))]
 
 
 def _made_by(prepared: PreparedQuery) -> list[Flow]:

@@ -27,6 +27,7 @@ from .lists import FIRST, ListCells
 from .matchers import bind, chain, match_in_graph, match_path, match_triple, unified, union
 from .paths import PathSteps, may_be_empty
 from .terms import Terms
+from .trace import Entry, Trace
 
 _BOOLEAN = NamedNode("http://www.w3.org/2001/XMLSchema#boolean")
 _TRUE, _FALSE = Literal("true", datatype=_BOOLEAN), Literal("false", datatype=_BOOLEAN)
@@ -39,8 +40,15 @@ class Compiler:
     variables bound before, so each set of bound variables has a matcher of its own.
     """
 
-    def __init__(self, layout: Layout, count: Callable[[int | None], int] = lambda _: 1_000_000) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        count: Callable[[int | None], int] = lambda _: 1_000_000,
+        trace: Trace | None = None,
+    ) -> None:
+        """Create a compiler; with a ``trace``, its matchers note there what the triple patterns match."""
         self.layout = layout
+        self.trace = trace
         self._count = count
 
     def scope(self, names: Iterable[str], given: Scope | None = None) -> dict[str, int]:
@@ -80,6 +88,7 @@ class _Place:
     def __init__(self, compiler: Compiler, scope: Scope, row: Scope, graph: int | None) -> None:
         self._compiler = compiler
         self._layout = compiler.layout
+        self._trace = compiler.trace
         self._scope = scope
         self._row = row
         self._graph = graph
@@ -192,7 +201,7 @@ class _Place:
 
     def _filter_element(self, condition: n.Expr, inner: n.Algebra, before: list[Element]) -> Element:
         names = expression_variables(condition) & in_scope(inner)
-        test = self._condition(condition, in_scope(inner))
+        test = _step(self._trace, self._condition(condition, in_scope(inner)))
         return Element(lambda _: test, frozenset(), lambda _: -1.0, *order_after(names, inner, before))
 
     def _extend_element(self, var: n.Var, expr: n.Expr, inner: n.Algebra, before: list[Element]) -> Element:
@@ -210,7 +219,8 @@ class _Place:
                 yield
                 frame[slot] = None
 
-        return Element(lambda _: step, frozenset(), lambda _: 0.0, *order_after(names, inner, before))
+        traced = _step(self._trace, step)
+        return Element(lambda _: traced, frozenset(), lambda _: 0.0, *order_after(names, inner, before))
 
     # --- triple patterns ----------------------------------------------------------------------
 
@@ -241,9 +251,7 @@ class _Place:
         if nested:
             return self._triple_with_terms(pattern)
         s, p, o = (self._slot_of(term) for term in (pattern.subject, pattern.predicate, pattern.object))
-        if self._graph is not None:
-            return match_in_graph(self._graph, s, p, o)
-        return match_triple(s, p, o)
+        return _triple_at(pattern, (s, p, o), self._graph, self._trace)
 
     def _triple_with_terms(self, pattern: n.TriplePattern) -> Matcher:
         """Compile a pattern with triple terms: match any term there, then compare it with the pattern."""
@@ -257,8 +265,10 @@ class _Place:
             else:
                 slots.append(self._slot_of(term))
         s, p, o = slots
-        outer = match_triple(s, p, o) if self._graph is None else match_in_graph(self._graph, s, p, o)
-        steps = [outer, *(self._triple_term(place, term) for place, term in terms)]
+        steps = [
+            _triple_at(pattern, (s, p, o), self._graph, self._trace),
+            *(self._triple_term(place, term) for place, term in terms),
+        ]
         return chain(steps)
 
     def _triple_term(self, place: int, pattern: n.TripleTerm) -> Matcher:
@@ -286,9 +296,9 @@ class _Place:
         slots = self._slot_of(node.subject), self._slot_of(node.object)
         # Between two variables, a path of length zero starts only at nodes of the graph (section 18.4).
         free = isinstance(node.subject, n.Var) and isinstance(node.object, n.Var)
-        return match_path(
-            *slots, PathSteps(node.path, self._layout.terms), self._graph, free and may_be_empty(node.path)
-        )
+        steps = PathSteps(node.path, self._layout.terms)
+        matcher = match_path(*slots, steps, self._graph, free and may_be_empty(node.path))
+        return matcher if self._trace is None else self._trace.path(matcher, node, slots, steps, self._graph)
 
     # --- graphs and values --------------------------------------------------------------------
 
@@ -328,7 +338,7 @@ class _Place:
         match_right = inside.matcher(right, known)
         if node.condition is not None:
             visible = in_scope(left) | in_scope(right)
-            match_right = chain([match_right, inside._condition(node.condition, visible)])
+            match_right = chain([match_right, _step(self._trace, inside._condition(node.condition, visible))])
         pairs = [(slot, self._scope[name]) for name, slot in {**private, **extra}.items()]
 
         def optional(frame: Frame, facts: Facts) -> Iterator[None]:
@@ -400,7 +410,11 @@ class _Place:
         folds = [_fold(inside, aggregate, in_scope(inner)) for _, aggregate in node.aggregates]
         outer = [self._scope[name] for name in keys] + [self._scope[var.name] for var, _ in node.aggregates]
 
+        trace = self._trace
+
         def group(frame: Frame, facts: Facts) -> Iterator[None]:
+            size = 0 if trace is None else trace.size()
+            traced: dict[tuple[int | None, ...], list[Entry]] = {}
             row = frame.copy()
             groups: dict[tuple[int | None, ...], list[list[Any]]] = {}
             for _ in matcher(row, facts):
@@ -408,11 +422,18 @@ class _Place:
                 values = groups.setdefault(key, [[] for _ in folds])
                 for (read, _), into in zip(folds, values, strict=True):
                     into.append(read(row, facts))
+                if trace is not None:
+                    trace.collect(traced.setdefault(key, []), size)
             if not groups and not keys:
                 groups[()] = [[] for _ in folds]
             for key, values in groups.items():
                 results = [finish(listed) or None for (_, finish), listed in zip(folds, values, strict=True)]
-                yield from bind(frame, outer, [*key, *results])
+                bound_group = bind(frame, outer, [*key, *results])
+                if trace is None:
+                    yield from bound_group
+                else:
+                    for _ in bound_group:
+                        yield from trace.with_entries(traced.get(key, ()), size)
 
         return group
 
@@ -480,6 +501,8 @@ class _Place:
         scope = {**row, **self._compiler.scope(in_scope(pattern) - row.keys())}
         place = _Place(self._compiler, scope, row, self._graph)
         matcher = place.matcher(pattern, frozenset(row) & in_scope(pattern))
+        if self._trace is not None:
+            return self._trace.exists(matcher)
 
         def exists(frame: Frame, facts: Facts) -> bool:
             for _ in matcher(frame.copy(), facts):
@@ -487,6 +510,19 @@ class _Place:
             return False
 
         return exists
+
+
+def _triple_at(
+    pattern: n.TriplePattern, slots: tuple[int, int, int], graph: int | None, trace: Trace | None
+) -> Matcher:
+    """Return the matcher of a triple pattern with the slots of its terms."""
+    matcher = match_triple(*slots) if graph is None else match_in_graph(graph, *slots)
+    return matcher if trace is None else trace.pattern(matcher, pattern, slots, graph)
+
+
+def _step(trace: Trace | None, matcher: Matcher) -> Matcher:
+    """Return a FILTER or BIND that notes what its EXISTS match."""
+    return matcher if trace is None else trace.step(matcher)
 
 
 def _as_id(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import GraphName
 from quadrill.store.errors import InputError
 
+from ..algebra.flows import FlowEdge, find_cycle
 from .rule_set import RuleSet
 
 
@@ -74,4 +77,32 @@ def require_no_cycle(sets: Iterable[RuleSet], candidate: RuleSet) -> None:
             code="cycle",
             hint="put their rules into one set",
             cycle=cycle,
+        )
+
+
+def flows_of(rule_set: RuleSet) -> FlowEdge:
+    """Return the named graphs that a set names as its input, and its graph."""
+    sources = rule_set.definition.sources or ()
+    reads = {("graph", each.value) for each in sources if isinstance(each, NamedNode)}
+    return reads, [("graph", rule_set.into.value)]
+
+
+def require_no_view_cycle(candidate: RuleSet, others: Sequence[FlowEdge]) -> None:
+    """Check that a set would not read its own graph through views.
+
+    Args:
+        candidate: a set that is new, or replaces the set with its name.
+        others: what the other sets and the queries read and make.
+
+    Raises:
+        InputError: the code is ``cycle``.
+    """
+    reads, makes = flows_of(candidate)
+    cycle = find_cycle(makes, reads, others) if reads else None
+    if cycle is not None:
+        raise InputError(
+            f"the rule set would read its own graph: {candidate.into} leads to <{cycle[1][1]}>",
+            code="cycle",
+            hint="a view of the member from reads the graph of the set",
+            cycle=[candidate.name],
         )

@@ -62,6 +62,60 @@ class PathSteps:
             return self._lists.lists_with(read, end, later=self._path.later)
         return self._walk(self._path, read, end, False)
 
+    def edges(self, read: Reader, start: int, end: int) -> list[Fact]:
+        """Return the triples of one path between two nodes; none for a path over the cells of a list."""
+        return [] if isinstance(self._path, ListCells) else self._edges(self._path, read, start, end) or []
+
+    def _edges(self, path: n.PathExpr, read: Reader, start: int, end: int) -> list[Fact] | None:
+        match path:
+            case n.Link(iri):
+                return list(read.match(start, self._terms.id_of(iri), end))[:1] or None
+            case n.Inverse(inner):
+                return self._edges(inner, read, end, start)
+            case n.Sequence(left, right):
+                for middle in self._walk(left, read, start, True):
+                    rest = self._edges(right, read, middle, end)
+                    if rest is not None:
+                        return [*(self._edges(left, read, start, middle) or ()), *rest]
+                return None
+            case n.Alternative(left, right):
+                found = self._edges(left, read, start, end)
+                return self._edges(right, read, start, end) if found is None else found
+            case n.NegatedSet():
+                both = [*read.match(start, None, end), *read.match(end, None, start)]
+                return next(([fact] for fact in both if self._passes(path, fact, start, end)), None)
+            case n.ZeroOrOne(inner):
+                return [] if start == end else self._edges(inner, read, start, end)
+            case n.ZeroOrMore(inner):
+                return [] if start == end else self._shortest(inner, read, start, end)
+            case n.OneOrMore(inner):
+                return self._shortest(inner, read, start, end)
+
+    def _passes(self, path: n.NegatedSet, fact: Fact, start: int, end: int) -> bool:
+        forward = {self._terms.id_of(iri) for iri in path.forward}
+        inverse = {self._terms.id_of(iri) for iri in path.inverse}
+        ahead = (fact[0], fact[2]) == (start, end) and fact[1] not in forward
+        back = (fact[2], fact[0]) == (start, end) and fact[1] not in inverse
+        return (ahead and bool(forward or not inverse)) or (back and bool(inverse))
+
+    def _shortest(self, inner: n.PathExpr, read: Reader, start: int, end: int) -> list[Fact] | None:
+        """Return the triples of a path with the fewest repetitions of ``inner``, at least one."""
+        before: dict[int, int] = {}
+        waiting = [start]
+        for node in waiting:
+            for reached in self._walk(inner, read, node, True):
+                if reached not in before:
+                    before[reached] = node
+                    waiting.append(reached)
+            if end in before:
+                break
+        if end not in before:
+            return None
+        steps = [(before[end], end)]
+        while steps[-1][0] != start:
+            steps.append((before[steps[-1][0]], steps[-1][0]))
+        return [fact for one, other in reversed(steps) for fact in self._edges(inner, read, one, other) or ()]
+
     def starts_through(self, read: Reader, facts: Iterable[Fact]) -> set[int]:
         """Return the nodes from which a path can use one of the facts, and more where that is cheaper."""
         if isinstance(self._path, ListCells):

@@ -15,6 +15,7 @@ from .matching import Compiler
 from .rule import Rule
 from .strata import strata
 from .terms import Terms
+from .trace import Trace
 from .trigger_index import Trigger, TriggerIndex, conjunction
 
 _NO_VALUES: Bindings = {}
@@ -79,42 +80,33 @@ class CompiledRule:
 
     def derives(self, fact: Fact, facts: Facts) -> bool:
         """Return True if a solution of the body gives the fact."""
-        return any(True for _ in self._solutions_for(fact, facts))
+        return any(True for _ in self._solutions_for(fact, facts, self.matcher))
 
     def explain(self, fact: Fact, facts: Facts) -> Iterator[list[Premise]]:
         """Yield what the triple patterns of the body match in each solution that gives the fact."""
-        for frame in self._solutions_for(fact, facts):
-            premises = []
-            for occurrence in self.rule.patterns:
-                pattern = occurrence.pattern
-                if occurrence.closed or isinstance(pattern, n.Path):
-                    continue
-                s, p, o = (
-                    self._value(term, frame) for term in (pattern.subject, pattern.predicate, pattern.object)
-                )
-                named = occurrence.graph is not None
-                graph = None if occurrence.graph is None else self._value(occurrence.graph, frame)
-                premises.append(Premise((s, p, o), graph, named))
-            yield premises
+        trace = Trace([each.pattern for each in self.rule.patterns])
+        compiler = Compiler(self.layout, trace=trace)
 
-    def _solutions_for(self, fact: Fact, facts: Facts) -> Iterator[Frame]:
-        """Yield a frame for each solution that gives the fact; the frame is valid until the next one."""
+        def traced(bound: frozenset[str]) -> Matcher:
+            return compiler.compile(self.rule.body, self.scope, bound)
+
+        for _ in self._solutions_for(fact, facts, traced):
+            yield trace.premises()
+
+    def _solutions_for(
+        self, fact: Fact, facts: Facts, compiled: Callable[[frozenset[str]], Matcher]
+    ) -> Iterator[None]:
+        """Yield at each solution that gives the fact; ``compiled`` makes the matcher for bound variables."""
         for template in self.templates:
             found = template.bindings(fact)
             if found is None:
                 continue
             bound, values = found
-            matcher = self.matcher(bound)
+            matcher = compiled(bound)
             frame = self._frame(values)
             for _ in matcher(frame, facts):
                 if template.fact(frame) == fact:
-                    yield frame
-
-    def _value(self, term: n.TermPattern, frame: Frame) -> int | None:
-        if isinstance(term, n.Var):
-            slot = self.scope.get(term.name)
-            return None if slot is None else frame[slot]
-        return None if isinstance(term, n.TripleTerm) else self.terms.id_of(term)
+                    yield
 
     def triggers(self) -> list[Trigger]:
         """Return triggers of the patterns of the body.

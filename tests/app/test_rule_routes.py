@@ -348,3 +348,29 @@ def test_cycles_of_sets_and_views_are_refused(start_server: Start) -> None:
     third = put(server, "third", members(into="urn:third", **{"from": ["urn:second"]}))
     assert problem_of(third, 400)["code"] == "cycle"
     assert server.client.get("/rules/third").status_code == 404
+
+
+def test_premises_are_what_each_pattern_of_the_solution_matches(start_server: Start) -> None:
+    server = start_server()
+    rules = [
+        "CONSTRUCT { ?x <urn:label> ?l } WHERE { ?x <urn:parent> ?y OPTIONAL { ?x <urn:name> ?l } }",
+        "CONSTRUCT { ?x <urn:either> ?y } WHERE { { ?x <urn:parent> ?y } UNION { ?x <urn:child> ?y } }",
+        "CONSTRUCT { ?x <urn:above> ?y } WHERE { ?x <urn:parent>+ ?y }",
+        "CONSTRUCT { ?x <urn:count> ?n } WHERE {"
+        " { SELECT ?x (COUNT(*) AS ?n) { ?x <urn:parent> ?y } GROUP BY ?x } }",
+    ]
+    server.update(
+        "INSERT DATA { <urn:a> <urn:parent> <urn:b> . <urn:b> <urn:parent> <urn:c> ."
+        ' <urn:a> <urn:child> <urn:b> . GRAPH <urn:g> { <urn:a> <urn:name> "Ann" } }'
+    )
+    assert put(server, body=members(*rules)).status_code == 201
+    first, second = "<urn:a> <urn:parent> <urn:b> .", "<urn:b> <urn:parent> <urn:c> ."
+
+    def premises(triple: str) -> list[list[str]]:
+        answer = server.client.get("/why", params={"quad": f"{triple} <{INTO}> ."})
+        return [each["premises"] for each in answer.json()["derivations"]]
+
+    assert premises('<urn:a> <urn:label> "Ann"') == [[first, '<urn:a> <urn:name> "Ann" <urn:g> .']]
+    assert premises("<urn:a> <urn:either> <urn:b>") == [[first], ["<urn:a> <urn:child> <urn:b> ."]]
+    assert premises("<urn:a> <urn:above> <urn:c>") == [[first, second]]
+    assert premises('<urn:a> <urn:count> "1"^^<http://www.w3.org/2001/XMLSchema#integer>') == [[first]]

@@ -18,12 +18,6 @@ from .rule_store import INTO, RuleStore
 from .test_fixpoint_law import random_quad, random_rules
 
 
-def _is_plain(text: str) -> bool:
-    """Return True for a body of triple patterns and filters, whose premises are its whole evidence."""
-    words = ("EXISTS", "MINUS", "OPTIONAL", "SELECT", "+", "*", "?}", ":p?", "!", "|", "/", "VALUES", "GRAPH")
-    return not any(word in text.split("WHERE", 1)[1] for word in words)
-
-
 @pytest.mark.parametrize("seed", range(examples(300)))
 def test_premises_alone_derive_the_triple(seed: int) -> None:
     rng = random.Random(seed)
@@ -38,6 +32,7 @@ def test_premises_alone_derive_the_triple(seed: int) -> None:
         assert asserted == any(quad.triple == triple for quad in store.asserted())
         for derivation in found:
             assert all(premise in store.store for premise in derivation.premises)
-            if _is_plain(derivation.rule):
-                rule = parse_rule(derivation.rule, base_iri="http://e/")
-                assert triple in naive_fixpoint([rule], derivation.premises)
+            if ":next*" in derivation.rule or ":p?" in derivation.rule:
+                continue  # a path of length zero has no premises
+            rule = parse_rule(derivation.rule, base_iri="http://e/")
+            assert triple in naive_fixpoint([rule], derivation.premises), (derivation, triple)
