@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..algebra import nodes as n
 from ..algebra.variables import certain, in_scope
 from .facts import Fact, Facts
+from .graph_names import lists_graphs
 from .heads import Bindings, HeadTemplate
 from .interfaces import Evaluable, Premise
 from .layout import Frame, Layout, Matcher
@@ -29,6 +30,7 @@ class Program:
         strata: the rules of each stratum, lowest first.
         triggers: the patterns of each stratum that changed facts match.
         reads_graphs: True if a rule has a GRAPH pattern.
+        lists_graphs: True if a solution may depend on a graph that has no triple for it, as GRAPH ?g {} does.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Program:
         self.strata = [[self.rules[number] for number in stratum] for stratum in strata(rules)]
         self.triggers = [TriggerIndex(stratum) for stratum in self.strata]
         self.reads_graphs = any(index.reads_graphs for index in self.triggers)
+        self.lists_graphs = any(lists_graphs(rule.body) for rule in rules)
 
 
 class CompiledRule:

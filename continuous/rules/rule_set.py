@@ -171,7 +171,7 @@ class RuleSet:
             budget.until = None  # the change has not caused the work
             self.derive_all(pending, budget)
             return
-        if changed > _FEW_CHANGES and changed > size // 4:
+        if (changed > _FEW_CHANGES and changed > size // 4) or self._lists_other_graphs(inputs, change):
             self.derive_all(pending, budget)
             return
         # Earlier requests of a group are not committed yet, and may never be.
@@ -185,6 +185,12 @@ class RuleSet:
             self._cache.end()
         if len(self._terms.dictionary) > _MOST_TERMS:
             self._compile()
+
+    def _lists_other_graphs(self, inputs: InputGraphs, change: NetChange) -> bool:
+        """Return True if a rule enumerates the input graphs, and a change adds or removes one."""
+        return self.program.lists_graphs and any(
+            name in inputs and name != self.into for name in (*change.created, *change.dropped)
+        )
 
     def _update(self, state: StoreState, change: NetChange, budget: Budget, most: int) -> None:
         facts = state.input_change(change, quads=self.program.reads_graphs)

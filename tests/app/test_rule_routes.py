@@ -374,3 +374,25 @@ def test_premises_are_what_each_pattern_of_the_solution_matches(start_server: St
     assert premises("<urn:a> <urn:either> <urn:b>") == [[first], ["<urn:a> <urn:child> <urn:b> ."]]
     assert premises("<urn:a> <urn:above> <urn:c>") == [[first, second]]
     assert premises('<urn:a> <urn:count> "1"^^<http://www.w3.org/2001/XMLSchema#integer>') == [[first]]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "VALUES ?z { 1 }", "OPTIONAL { ?x <urn:p> ?y }", "FILTER NOT EXISTS { ?x <urn:none> ?y }"]
+)
+def test_graphs_that_come_and_go_change_what_their_names_derive(start_server: Start, body: str) -> None:
+    server = start_server()
+    rule = f"CONSTRUCT {{ ?g <urn:listed> true }} WHERE {{ GRAPH ?g {{ {body} }} }}"
+    assert put(server, body=members(rule)).status_code == 201
+
+    def listed() -> set[str]:
+        return {line.split()[0] for line in inferred(server)}
+
+    assert listed() == set()
+    for update, names in (
+        ("INSERT DATA { GRAPH <urn:one> { <urn:a> <urn:b> <urn:c> } }", {"<urn:one>"}),
+        ("CREATE GRAPH <urn:two>", {"<urn:one>", "<urn:two>"}),
+        ("DELETE DATA { GRAPH <urn:one> { <urn:a> <urn:b> <urn:c> } }", {"<urn:one>", "<urn:two>"}),
+        ("DROP GRAPH <urn:one>", {"<urn:two>"}),
+    ):
+        assert server.update(update).status_code == 204
+        assert listed() == names
