@@ -15,7 +15,7 @@ def is_read(made: Flow, read: Collection[Flow]) -> bool:
 def find_cycle(
     made: Iterable[Flow], own: Collection[Flow], others: Sequence[tuple[Collection[Flow], Sequence[Flow]]]
 ) -> tuple[Flow, Flow] | None:
-    """Return an output of a query and that input of the query which it reaches over other queries, or None.
+    """Return an output of a query and the input of the query that it reaches, directly or not, or None.
 
     ``own`` are the inputs of the query; ``others`` are the inputs and outputs of the other queries.
 

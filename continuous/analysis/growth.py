@@ -75,9 +75,9 @@ def growth_of(query: ContinuousQuery, *, numbered: bool) -> Growth:
             case n.Call("CONCAT", args):
                 factor *= max(len(args), 1)
             case n.Call("ENCODE_FOR_URI"):
-                factor *= 3  # ENCODE_FOR_URI: each byte of UTF-8 becomes three characters
-            # A pattern that matches the empty string inserts the replacement between all letters, so one
-            # letter can become two.
+                factor *= 3  # ENCODE_FOR_URI: each byte of UTF-8 becomes at most three characters.
+            # A pattern that matches the empty string inserts the replacement between all letters, so each
+            # letter can become the replacement and the letter.
             case n.Call("REPLACE", (_, _, n.Constant(Literal() as put), *_)) if _is_string(put):
                 if numbered:
                     replacements.append(int(put.value))
