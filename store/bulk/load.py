@@ -3,9 +3,9 @@
     find source files -> parse to part files (direct or Spark) -> commit all parts at once -> optimize
 
 Parsing the source files of a bulk load does not change the store. The commit of a bulk load is atomic:
-    readers, and recovery after a crash, see either the old or the new data. An interrupted load that is run
-    again skips the chunks that are already parsed. A bulk load that is run again uses the same blank node
-    labels, so the dataset is the same even if the first run was interrupted right after its commit.
+readers, and recovery after a crash, see either the old or the new data. An interrupted load that is run again
+skips the chunks that are already parsed, and uses the same blank node labels, so the dataset is the same even
+if the first run was interrupted right after its commit.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ class WriteQueue:
 
 
 def _without_frames(error: Exception) -> Exception:
-    """Remove an error's tracebacks, whose frames would keep the closed database open."""
+    """Remove a reported error's tracebacks, whose frames would keep the closed database open."""
     link: BaseException | None = error if isinstance(error, ReportedError) else None
     while link is not None:
         link.__traceback__ = None

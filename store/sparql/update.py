@@ -160,7 +160,7 @@ class _Derivation:
             change(quad)
 
     def _checked(self, quads: Iterable[Quad]) -> Iterable[Quad]:
-        """Return the quads of INSERT DATA, after a check of their literals.
+        """Return the quads to insert (by INSERT DATA or a template), after a check of their literals.
 
         Raises:
             QueryTextError: a literal with the datatype of language strings has no language tag.

@@ -33,9 +33,9 @@ _QUADS_AT_ONCE = 10_000
 class UpdateTask:
     """An update for a worker process; the member ``update`` distinguishes the task from a query.
 
-    The field ``where_parts`` is ``module:function`` of an `update_plan.WhereParts`. All other fields of an
-    update task have the meaning of the fields of `query_worker.WorkerRequest` and
-    `update_plan.UpdateRequest`.
+    The field ``where_parts`` is ``module:function`` of an `update_plan.WhereParts`; ``quads`` is the limit
+    `guard.TextLimits.quads`. The other fields of an update task have the meaning of the fields of
+    `query_worker.WorkerRequest` and `update_plan.UpdateRequest`.
     """
 
     text: str
@@ -117,7 +117,7 @@ def derive_encoded_change(
 
 
 def hosts_of(message: dict[str, Any]) -> AllowedHosts:
-    """Return the hosts that an update task may reach, with the limits of one HTTP exchange."""
+    """Return the hosts that a query or update in a worker process may reach, with limits of an exchange."""
     seconds, most = message["remote_seconds"], message["remote_bytes"]
     return AllowedHosts(message["hosts"], seconds=seconds, max_bytes=most)
 
