@@ -111,7 +111,7 @@ class UpdateError(StoreError):
 
 
 class PlacedError(ReportedError):
-    """An error in a query or RDF document; ``line`` and ``column`` count from 1 and are None if unknown."""
+    """An error in a SPARQL or RDF text; ``line`` and ``column`` count from 1 and are None if unknown."""
 
     def __init__(
         self,

@@ -178,7 +178,7 @@ class BulkLoader:
             LoadError: the sources have too many bad lines or no good line, or Spark failed; nothing was
                 loaded, except if Spark failed while it wrote the mirror.
             LoadCancelledError: the callback ``cancelled`` returned True.
-            UnsupportedError: the requested engine of the load (Spark) is not available.
+            UnsupportedError: Spark was requested and is not available, or no mirror can be made.
             StoreError: the store cannot be written.
         """
         if self._folder is not None:
