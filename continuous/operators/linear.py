@@ -74,7 +74,7 @@ class Scan(Operator):
         pins: PinnedIds,
         loose: frozenset[str] = frozenset(),
     ) -> None:
-        """Compile a scan by ``positions``, the patterns for s, p, o and g.
+        """Compile a scan by ``positions``, one pattern for each column of the input (s, p, o, g etc.).
 
         Variables of a scan in ``loose`` may be unbound.
         """

@@ -212,8 +212,8 @@ class Router:
     def set_state(self, running: RunningQuery, state: QueryState) -> None:
         """Pause or resume a query; do nothing if the query has failed.
 
-        A lagging query that is paused fails, because its place in the input order is lost; a resumed query
-        restarts with empty windows.
+        A lagging query that is paused fails, because its place in the input order is lost; when
+        this query is resumed, it restarts with empty windows.
         """
         if running.state == "failed":
             return

@@ -280,7 +280,7 @@ class FairShares:
                 self._catch_up(backlog)
 
     def _resume(self, backlog: Backlog, job: Job, seconds: float, waiting: Any) -> bool:
-        """Continue a backlog's first job for at most ``seconds``; return True if the job is done."""
+        """Continue a backlog's first job for about ``seconds``; return True if the job is done."""
         task, fiber = backlog.task, backlog.fiber
         if fiber is None:
             if (task.version, task.place) != (job.place.version, job.place.serial):

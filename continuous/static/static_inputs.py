@@ -58,7 +58,7 @@ class StaticInputs:
         whole: bool = False,
         earlier: Mapping[str, Arranged] | None = None,
     ) -> None:
-        """Convert the static parts ``given`` to canonical form; `open` opens their tables later."""
+        """Convert the static parts ``given`` to canonical form; `open` or `open_next` opens their tables."""
         self._options = options
         self._new_background = new_background
         self._terms = terms
