@@ -122,7 +122,7 @@ class _FeedSocket:
 
 
 class Broadcaster:
-    """Writer of event streams; ``heartbeat`` is in seconds, ``buffer_bytes`` bounds each client's buffer."""
+    """Writer of event streams; ``heartbeat`` is in seconds, ``buffer_bytes`` the limit for slow clients."""
 
     def __init__(self, control: socket.socket, *, heartbeat: float, buffer_bytes: int) -> None:
         self._control = control
