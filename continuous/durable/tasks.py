@@ -195,7 +195,7 @@ class TaskQueue:
             self._commits.catch_up()
 
     def follow_commits(self) -> None:
-        """Wait until all acknowledged commits are enqueued as tasks; the caller must not hold the lock."""
+        """Wait at most ten seconds until acknowledged commits are enqueued; do not call this under `lock`."""
         if self._commits.acknowledged > self._commits.delivered:
             self._commits.catch_up()
 
