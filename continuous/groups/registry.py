@@ -34,7 +34,7 @@ class GroupJoin(NamedTuple):
 class GroupRegistry:
     """The groups of one engine, and the queries that wait to join a group.
 
-    The group registry is used in the engine's thread only.
+    Only the engine's thread changes the group registry; any thread may call `group_of`.
 
     Attributes:
         shares: gives slow members a backlog, so that other members do not wait; None until the scheduler sets

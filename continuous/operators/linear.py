@@ -21,7 +21,7 @@ class Operator:
 
     Before the first step, an operator's inputs and output are empty. An operator with rows for empty inputs
     (inline data, an aggregate without GROUP BY) emits those rows at its first step. A plan runs every
-    operator at the plan's first step, and afterwards only operators with a changed input.
+    operator at the plan's first step, and afterwards only operators with a changed input or a due step.
     """
 
     schema: Schema

@@ -44,7 +44,7 @@ Readers: TypeAlias = dict[str, dict[RunningQuery | QueryGroup, None]]
 class Router:
     """Delivers accepted inputs to the queries that read their streams.
 
-    Only the engine's thread calls the router.
+    Only the engine's thread calls the router, except for `readers`.
 
     Attributes:
         pending: the queries that cannot begin yet because their static parts are still being read, by name.

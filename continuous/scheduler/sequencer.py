@@ -170,7 +170,7 @@ class Sequencer:
     def inspect(self, at: Callable[[], T]) -> T:
         """Call ``at`` between two tasks, or concurrently with a task that takes longer than 100 ms.
 
-        The function ``at`` reads engine state without changing it. A read of engine state during a task is
+        The function ``at`` reads engine state. A read of engine state during a task is
         repeated if the engine changed a dictionary during the read. After one reader of engine state has
         waited 100 ms in vain, readers within the next second do not wait.
         """

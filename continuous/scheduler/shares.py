@@ -98,7 +98,7 @@ class FairShares:
         return Barrier(self.backlogs, self.frontier.place)
 
     def backlog_owner(self, reader: Reader) -> Reader:
-        """Return the owner of a reader's backlog: its group while the group lags, else the reader."""
+        """Return a backlog's owner: a reader's group while this lags, else the reader; for any thread."""
         if not self.backlogs or reader in self.backlogs or isinstance(reader, QueryGroup):
             return reader
         group = self.group_of(reader)

@@ -53,8 +53,8 @@ class ElementCoder:
         self._keepers: WeakSet[Keeper] = WeakSet()
         # The lock is reentrant: garbage collection may finalize a query, and call `unwant`, inside `want`.
         self._lock = threading.RLock()
-        # For each predicate id, the number of queries that read the predicate; the key None counts queries
-        # that read all.
+        # For each predicate id, how often `want` has registered the predicate; the key None stands for all
+        # predicates.
         self._wanted: Counter[int | None] = Counter([self.reifies])
         # The ids of the wanted predicates by the predicates' N-Triples text; the queries pin these ids.
         self._texts = {str(REIFIES): self.reifies}
