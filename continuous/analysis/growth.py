@@ -4,8 +4,8 @@
 
 A query that may build very long strings is evaluated in a worker process, whose memory is limited. In an
 update, and in a server without worker processes, calls that build long strings are replaced by custom
-functions that count the bytes of their results (docs/decisions/0031-fixed-choices.md). An update that is too
-long to be parsed is evaluated in a worker process, without functions that count bytes.
+functions that count the characters of their results (docs/decisions/0031-fixed-choices.md). An update that is
+too long to be parsed is evaluated in a worker process, without functions that count characters.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _is_string(literal: Literal) -> bool:
 
 
 def counted(node: n.Algebra) -> n.Algebra:
-    """Return the pattern with calls of byte-counting functions, except inside remote SERVICE calls."""
+    """Return the pattern with calls of length-counting functions, except inside remote SERVICE calls."""
     if isinstance(node, n.Service) and node.name != n.LATERAL:
         return node
     node = with_operands(node, [counted(each) for each in operands(node)])
