@@ -1,7 +1,7 @@
 """The clocks of an engine, passed in by the caller, so that tests can set the time.
 
-No module of this package except the clocks reads the wall clock. Event times and instants are integer
-milliseconds since 1970 (docs/semantics.md).
+No module of this package reads the wall clock except the clocks and `remote.timers`. Event times and instants
+are integer milliseconds since 1970 (docs/semantics.md).
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ class ManualClock(Clock):
         self._passed_ms += by_ms
 
     def set(self, now_ms: int) -> None:
-        """Set the wall clock to ``now_ms``; the monotonic clock moves forward by the difference."""
+        """Set the wall clock to ``now_ms``; the monotonic clock follows forward, but never back."""
         self._passed_ms += max(0, now_ms - self._wall_ms)
         self._wall_ms = now_ms

@@ -73,7 +73,7 @@ class Engine:
             store: the background dataset; each commit is an input of the engine.
             registry: the database that stores queries and streams across restarts; with None both are in
                 memory only.
-            clock: the clock for arrival stamps, idle time-outs and timers, never by an operator.
+            clock: the clock for arrival stamps, idle time-outs and timers; no operator reads it.
             settings: limits and defaults.
             make_evaluator: the function that creates the evaluator of a query; by default queries use the
                 native evaluator, or the reference evaluator if the native one does not support the query.
@@ -220,7 +220,7 @@ class Engine:
     def pin_files(self) -> PinnedFiles | None:
         """Open the engine's files as they are between two tasks, for a backup; None without a journal.
 
-        The engine keeps running while the caller of the backup copies the files.
+        The engine keeps running while the caller copies the files.
 
         Raises:
             StoreUnwritableError: results or inputs cannot be written because the disk is full.

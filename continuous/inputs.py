@@ -66,7 +66,7 @@ class StreamTime(NamedTuple):
     ahead: int | None = None
 
     def watermark(self, lateness: int = 0) -> int | None:
-        """Return the stream's watermark under a reading query's ``lateness``; None before any input."""
+        """Return the watermark for a reader that waits at least ``lateness``; None before any input."""
         moved = None if self.seen is None else self.seen - max(self.lateness, lateness)
         if moved is None or self.floor is None:
             return self.floor if moved is None else moved

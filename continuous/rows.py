@@ -104,10 +104,10 @@ class QueryLimits:
     """The limits of one continuous query; 0 means no limit.
 
     ``rows`` and ``ms`` bound one evaluation of a query, and ``kept`` bounds the rows of its current answer.
-    ``bytes`` bounds the size of the events of one evaluation and the strings that its expressions create, of
-    which each has at most ``text`` characters. ``minute_rows``, ``minute_ms`` (CPU time) and ``minute_bytes``
-    bound sums of a query's costs over a sliding minute. ``process`` bounds the memory of a child process of
-    an evaluation, in bytes.
+    ``bytes`` bounds the characters of the events of one evaluation and of the strings that its expressions
+    create, of which each has at most ``text`` characters. ``minute_rows``, ``minute_ms`` (CPU time) and
+    ``minute_bytes`` bound sums of a query's costs over a sliding minute. ``process`` bounds the memory of a
+    child process of an evaluation, in bytes.
     """
 
     rows: int = 0

@@ -35,7 +35,7 @@ class StaticLimits:
     rows_each: int = 1_000  # Number of static rows read between two checks of the row budget.
     remembered: int = 100_000  # Maximum of rows and keys in the look-up cache of one query and static part.
     kept_s: float = 0.001  # Static tables that are evaluated in fewer seconds are not stored on disk.
-    kept_pauses: int = 20  # Seconds without writes to disk after each second of writing static tables.
+    kept_pauses: int = 20  # Seconds without further writes after each second of writing static tables.
 
 
 def no_rule_sets(name: str) -> NamedNode:

@@ -111,7 +111,7 @@ class UpdateError(StoreError):
 
 
 class PlacedError(ReportedError):
-    """An error in a query or RDF document; ``line`` and ``column`` count from 1 and are None if unknown."""
+    """An error in a SPARQL or RDF text; ``line`` and ``column`` count from 1 and are None if unknown."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class MediaTypeError(ReportedError):
 
 
 class QueryTextError(PlacedError):
-    """A continuous or one-shot query text is wrong: HTTP 400 with line, column, excerpt and hint.
+    """A query or update text is wrong: HTTP 400 with line, column, excerpt and hint.
 
     ``line`` and ``column`` count from 1; ``excerpt`` is the line with a caret line under it;
     ``faults`` lists every independent fault as dicts with the same members.

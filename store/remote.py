@@ -172,8 +172,8 @@ class RemoteClient:
                         if response.has_redirect_location:
                             before, target = target, urljoin(target, response.headers["location"])
                             if not _same_host(httpx.URL(before), httpx.URL(target)):
-                                # Headers meant for one host are not sent to another host, nor without
-                                # encryption.
+                                # Headers meant for one host are not sent to another host, nor from
+                                # https to http.
                                 headers = {"Accept": headers.get("Accept", "*/*")}
                             if response.status_code == _SEE_OTHER:
                                 method, form = "GET", None

@@ -67,7 +67,7 @@ class DictionaryEntries(Protocol):
         ...
 
 
-# The number of term ids that a sweep can mark in the time that dropping one id takes.
+# About the number of term ids that a sweep can mark in the time that dropping one id takes.
 _DROP = 8
 
 

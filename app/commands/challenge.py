@@ -151,9 +151,9 @@ class DelayRecorder:
     def write_lines(self) -> None:
         """Write the output lines of the queued reports, after the engine has processed all of them.
 
-        A query's answer belongs to the first queued report whose event time is the time of the answer. An
-        answer at the time of no queued report is caused by an expiry and gets no output line. The last answer
-        of a batch belongs to the batch's last report.
+        A query's answer belongs to the report at the head of the queue if it has this report's event time.
+        Another answer is caused by an expiry and gets no output line, except the last answer of a batch: it
+        belongs to the batch's last report.
         """
         events, waiting, answer = self._events, self._waiting, ""
         while events:

@@ -42,7 +42,7 @@ class DeadLetterFile:
         return found[-self._most :]
 
     def add(self, record: bytes | str, error: str, **members: Any) -> None:
-        """Store an unreadable record or event and its error as a dead letter; a long record is cut."""
+        """Store a record or event, and why it was refused, as a dead letter; a long record is cut."""
         shown = record if isinstance(record, str) else record.decode("utf-8", "replace")
         letter = {"at": time.time_ns() // 1_000_000, "error": error, "record": shown[:_MOST_TEXT], **members}
         if len(shown) > _MOST_TEXT:

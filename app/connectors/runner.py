@@ -24,7 +24,7 @@ from .source import Source
 log = logging.getLogger("quadrill.connectors")
 
 LEAST_WAIT_S, MOST_WAIT_S = 0.5, 60.0
-"""Least and greatest seconds between two runs of a failing connector; each failure doubles the pause."""
+"""Bounds on a failed connector's pause in seconds, before jitter; a failure without progress doubles it."""
 _SAVE_S = 1.0
 """Minimum seconds between two writes of a sink's position to the registry."""
 _NOWHERE = 2**63 - 1

@@ -28,7 +28,7 @@ def header_text(value: Any, name: str) -> str:
 
 
 def url_member(what: str) -> DeclarationMember:
-    """Return the declaration member ``url`` of an HTTP source or sink."""
+    """Return the declaration member ``url`` of a source or sink."""
     return DeclarationMember("url", text, what, required=True)
 
 
@@ -36,7 +36,7 @@ HEADERS = DeclarationMember(
     "headers", mapping_of(header_text), "headers of each request", default={}, secret=True
 )
 FINAL = frozenset((400, 401, 403, 404, 405, 406, 410))
-"""HTTP statuses at which a connector ends; after any other error status it retries."""
+"""HTTP statuses at which a source ends (except `poll` at 404); after any other error status it retries."""
 SIGNATURE = "X-Hub-Signature-256"
 """Name of the HTTP header with the HMAC-SHA256 signature of a webhook's body."""
 TOKEN = DeclarationMember("token", header_text, "the bearer token of each request", secret=True)

@@ -51,7 +51,7 @@ _NOT_RUNNING: dict[str, Any] = {
 
 
 def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
-    """Describe a query that does not run, because it is being registered or only validated."""
+    """Describe what is known of a query before it runs; a running query's description begins with this."""
     query, once_per = prepared.query, prepared.query.emission.once_per
     return {
         "name": prepared.name,

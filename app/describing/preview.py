@@ -27,8 +27,8 @@ class PreviewLimits:
     """Limits on the cost of the preview of a query.
 
     The limits of a preview bound the processed elements, the returned events, the run time in milliseconds,
-    the rows of one evaluation and of the answer, the bytes of one evaluation and of the document, and the
-    milliseconds of waiting for another preview.
+    the rows of one evaluation and of the answer, the bytes of one evaluation (``bytes``, also the bound on
+    characters of answer and events in the document), and the milliseconds of waiting for another preview.
     """
 
     elements: int = 20_000
@@ -179,10 +179,10 @@ def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[i
 
 
 def _document_of(trial: RunningQuery, taken: int, stopped: str | None, most: int) -> dict[str, Any]:
-    """Return a preview as JSON, with the answer and the newest events that fit into ``most`` bytes.
+    """Return a preview as JSON, with the answer and the newest events that fit into ``most`` characters.
 
-    The member ``answer`` of a preview is null if the answer alone is longer than ``most`` bytes. The member
-    ``cut`` of a preview is True if the answer or an event is left out.
+    The member ``answer`` of a preview is null if the answer alone is longer than ``most`` characters. The
+    member ``cut`` of a preview is True if the answer or an event is left out.
     """
     feed = trial.feed
     subscription = feed.subscribe(after_id=0)

@@ -341,13 +341,13 @@ class AnswerSink:
 
 
 class QueryTimeoutError(ReportedError):
-    """The evaluation of a query or update exceeded its time limit."""
+    """The evaluation of a query, update or static part exceeded its time limit."""
 
     code = "query-timeout"
 
 
 def timeout_error(seconds: float, what: str = "query") -> QueryTimeoutError:
-    """Return the error of a query or update that took longer than ``seconds``."""
+    """Return the error of an evaluation, such as a query or update, that took longer than ``seconds``."""
     hint = "Make it narrower, or allow more with the parameter `timeout`"
     if what == "query":
         hint += " up to the setting query_timeout"

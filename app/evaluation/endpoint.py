@@ -183,7 +183,7 @@ class SparqlEndpoint:
         return AdmittedQuery(text, scope, extension, sent, heavy, counts, elsewhere)
 
     def look_up_answer(self, call: SparqlCall, accept: str | None) -> WholeAnswer | None:
-        """Return the JSON answer to a query that is a look-up by constants; None for any other query.
+        """Return the JSON answer to a look-up by constants; None if `answer` has to evaluate the query.
 
         Raises: HttpError: 400 for an invalid parameter, 413 for a query text that is too long.
         """

@@ -74,7 +74,7 @@ class _LookUpPlan(NamedTuple):
 
 
 def look_up(text: str, reader: StoreReader) -> tuple[bytes, int, int] | None:
-    """Return the JSON answer of a look-up, its row count and store version; None for other queries."""
+    """Return the JSON answer of a look-up, its row count and version; None if Oxigraph has to evaluate it."""
     if len(text) > _MOST_CHARACTERS:
         return None
     parts = split_constants(text)

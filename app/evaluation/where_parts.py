@@ -95,7 +95,7 @@ class ServerWherePart(WherePart):
                 raise error
 
     def look_up(self, names: tuple[str, ...], store: Store) -> list[Solution] | None:
-        """Return the solutions of a WHERE part that is a look-up by constants; None for other parts."""
+        """Return the solutions of a look-up by constants; None if Oxigraph has to evaluate the WHERE part."""
         if self._room is None:
             return None
         body, constants = self._parts.body.removeprefix(_SELECT), self._parts.constants

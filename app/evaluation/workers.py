@@ -119,7 +119,7 @@ class WorkerPool:
             store: the store to evaluate queries on.
             folder: the data folder, in which a copy of the store consists of hard links; None for a store in
                 memory.
-            size: maximum number of worker processes; with 0 the server evaluates all queries itself.
+            size: maximum number of worker processes for queries; with 0 the server evaluates queries itself.
             memory_bytes: maximum memory of one worker process in bytes, 0 for no limit.
             max_nesting: maximum nesting depth of a SPARQL text.
         """

@@ -38,9 +38,9 @@ GONE, FIGURES, TAKEN = range(3)
 MESSAGE = struct.Struct("<BIId")
 """Head of a message with the writer: kind, number of a client or channel, body length, publication time."""
 WELCOME = struct.Struct("<IIII??")
-"""Start of an ADOPT message, which hands a socket to the writer: channel, lengths of three texts, flags."""
+"""Start of the body of an ADOPT message, which hands over a socket: channel, three lengths, flags."""
 FIGURES_HEAD = struct.Struct("<QQ")
-"""Start of a FIGURES message of the writer: frames written to clients, bytes buffered for slow clients."""
+"""Start of the body of a FIGURES message: frames written to clients, bytes buffered for slow clients."""
 TOO_SLOW = b"slow"
 HEARTBEAT_FRAME = b": still here\n"
 """Heartbeat comment of event streams; no empty line follows, which some clients would read as an event."""
@@ -122,7 +122,7 @@ class _FeedSocket:
 
 
 class Broadcaster:
-    """Writer of event streams; ``heartbeat`` is in seconds, ``buffer_bytes`` bounds each client's buffer."""
+    """Writer of event streams; ``heartbeat`` is in seconds, ``buffer_bytes`` the limit for slow clients."""
 
     def __init__(self, control: socket.socket, *, heartbeat: float, buffer_bytes: int) -> None:
         self._control = control

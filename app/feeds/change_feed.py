@@ -2,7 +2,7 @@
 
 One subscription to the store's commits serves all readers of the change feed. Each reader of the change feed
 has a separate position (the last store version that it received) and reads the commits after this version;
-readers that follow equal graphs share the encoded event.
+readers with equal graphs and an equal form of events share the encoded event.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class ChangeSource:
         self._wake = wake
 
     def wake(self) -> None:
-        """Notify the reader of a commit, because the change feed has new events."""
+        """Notify the reader that the change feed has a new commit or was closed."""
         self._wake()
 
     def close(self) -> None:

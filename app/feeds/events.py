@@ -1,4 +1,4 @@
-"""Endless answers (Server-Sent Events, lines of JSON, WebSocket messages), sent by the writer process."""
+"""Endless answers (Server-Sent Events, lines of JSON, WebSocket messages), sent by the fan-out."""
 
 from __future__ import annotations
 

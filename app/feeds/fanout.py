@@ -88,11 +88,11 @@ class Fanout:
         process: bool = PROCESSES,
         script: str = broadcast.__file__,
     ) -> None:
-        """Create a fan-out of event streams; the first subscriber starts the writer process.
+        """Create a fan-out of event streams; the first subscriber starts the writer.
 
         Args:
             heartbeat: seconds between two heartbeats to an idle subscriber.
-            buffer_bytes: maximum number of bytes that the writer buffers for one slow subscriber.
+            buffer_bytes: buffered bytes above which the next message disconnects a slow subscriber.
             max_clients: maximum number of subscribers at a time.
             process: False to run the writer in a thread of this process instead of a separate process.
             script: path of the Python script that the writer process runs.
@@ -173,14 +173,14 @@ class Fanout:
             return number
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Return the channel of the feed ``key``; ``make`` creates the channel if there is none."""
+        """Return the channel for ``key`` (feed and encoder); ``make`` creates it if there is none."""
         with self._lock:
             if key not in self._shared:
                 self._shared[key] = make()
             return cast(C, self._shared[key])
 
     def forget(self, key: Hashable, channel: Channel) -> None:
-        """Remove a channel from the feed ``key``, so that new subscribers get another channel."""
+        """Remove the channel for ``key`` (feed and encoder), so that new subscribers get another channel."""
         with self._lock:
             if self._shared.get(key) is channel:
                 del self._shared[key]
@@ -230,7 +230,7 @@ class Fanout:
             writer.wake()
 
     def pump(self, writer: StreamWriter) -> None:
-        """Send the events of marked sources and end revoked event streams; runs in the writer's thread."""
+        """Send events of marked sources, end revoked streams; runs in the writer's thread, and in `stop`."""
         if time.monotonic() >= self._next_check:
             self._next_check = time.monotonic() + CHECK_SECONDS
             self._revoke(writer)
@@ -261,7 +261,7 @@ class Fanout:
             self._permitted[number] = greeting.permitted
 
     def _revoke(self, writer: StreamWriter) -> None:
-        """Disconnect the subscribers whose access token was removed."""
+        """Disconnect the subscribers that may no longer read, for instance after their token was removed."""
         with self._lock:
             permitted = dict(self._permitted)
         ended = {each for each in set(permitted.values()) if not each()}

@@ -82,7 +82,7 @@ class Relay:
         self._ended = False
         self._number = fanout.open_channel(self)
 
-    # --- methods that the query's feed calls, holding its lock ------------------------------------
+    # --- methods that the query's feed calls: `welcome` and `offer` always with its lock held -------
 
     def welcome(
         self, member: tuple[socket.socket, Greeting], first: Sequence[StoredEvent], ended: bool

@@ -51,7 +51,7 @@ class StreamWriter:
             owner: the object whose methods the writer's thread calls.
             script: path of the writer's script; None runs the writer in a thread of this process.
             heartbeat: seconds between two heartbeats to an idle subscriber.
-            buffer_bytes: maximum number of bytes that the writer buffers for one slow subscriber.
+            buffer_bytes: buffered bytes above which the next message disconnects a slow subscriber.
         """
         self._owner = owner
         self._control, theirs = socket.socketpair()

@@ -5,7 +5,7 @@
             -> AnswerFinisher -> Reply, then RequestObserver at the last byte
 
 The server calls `Front.answer` in a worker thread, and `Front.answer_short` in the fast lane. `answer_short`
-runs the same handlers, but returns the completion of a `Later` (a commit that waits for the log) to its
+runs the same handlers, but returns the completion of a `Later` (a change that waits for the log) to its
 caller, so that the answers of one round share one wait for the log.
 """
 

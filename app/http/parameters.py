@@ -98,7 +98,7 @@ def whole_number(name: str, text: str) -> int:
 
 
 def check_known(known: Iterable[str], given: Iterable[str]) -> None:
-    """Reject unknown query-string parameters, because a misspelt parameter would be ignored silently.
+    """Reject unknown parameters of a request, because a misspelt parameter would be ignored silently.
 
     Raises: HttpError 400.
     """

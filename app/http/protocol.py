@@ -43,7 +43,7 @@ IGNORED_VALUES = frozenset({("default-graph-uri", ""), ("timeout", "0")})
 
 
 class SparqlCall(NamedTuple):
-    """A SPARQL Protocol request: its parameters in order, and the query text in the body of a direct POST."""
+    """A SPARQL Protocol request: its parameters in order, and the text that is the body of a direct POST."""
 
     fields: tuple[tuple[str, str], ...]
     direct: str | None = None
@@ -239,7 +239,7 @@ def update_seconds(call: SparqlCall) -> float:
 
 
 def _seconds(text: str | None, most: float) -> float:
-    """Parse the query-string parameter ``timeout`` in seconds; the result is at most ``most``."""
+    """Parse the parameter ``timeout`` of a SPARQL request in seconds; the result is at most ``most``."""
     if text is None:
         return most
     try:

@@ -39,7 +39,7 @@ class Request:
         trusted: True if a trusted proxy has sent the request.
         lent: True if the answer has taken over the connection and returns the connection later.
         caller: the sender of the request; None before the authorisation.
-        found: the route of the request, or None before the search in the table of routes.
+        found: the result of the search in the table of routes; None before the search.
         names: the values of the placeholders in the route's path.
         needed: the role that the request needs; known after the authorisation.
         most_body_bytes: limit in bytes of the body of a request that needs no token; 0 for no such limit.

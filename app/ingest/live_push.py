@@ -189,7 +189,7 @@ class LivePush:
         self.after_acknowledgements()
 
     def send(self) -> None:
-        """Send as many bytes of pending acknowledgements as the client receives without a wait."""
+        """Send as many of the unsent answer bytes as the client receives without a wait."""
         try:
             while self.unsent:
                 sent = self.connection.socket.send(self.unsent)
@@ -201,7 +201,7 @@ class LivePush:
             self.lose()
 
     def lose(self) -> None:
-        """Discard pending acknowledgements, because the client has disconnected."""
+        """Discard acknowledgements and unsent answer bytes, because the client has disconnected."""
         self.ended = self.lost = True
         self.resumes = 0.0
         self._held = None
@@ -245,7 +245,7 @@ class LivePush:
         raise NotImplementedError
 
     def check_timeouts(self, now: float) -> None:
-        """End the push if its access token was removed, or if its client neither sends nor receives bytes."""
+        """End the push if its token was removed; end the push of a silent client, or call `too_slow`."""
         grant = self.limits.grant
         if grant is not None and not self.ended and now >= self._next_check:
             self._next_check = now + CHECK_SECONDS
@@ -268,7 +268,7 @@ class LivePush:
         raise NotImplementedError
 
     def return_connection(self) -> None:
-        """Return or close the connection of the push after the last acknowledgement."""
+        """Return or close the connection of the push after the last byte of its answer."""
         if self.lost:
             self._home.close(self.connection)
         else:

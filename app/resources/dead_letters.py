@@ -73,7 +73,7 @@ def retry_dead_letters(services: Services, request: Request) -> WholeAnswer:
         except BackPressureError:
             raise
         except NotFoundError:
-            continue  # the retry of an older letter of the same query has already removed this letter
+            continue  # this letter is gone, for instance as the retry of an older one restarted its query
         except ReportedError as error:
             failed.append({"id": each, "error": error.message})
     answer: dict[str, Any] = {"retried": retried, "failed": len(failed), "errors": failed[:_LISTED]}

@@ -352,7 +352,7 @@ class Connection:
             return False
 
     def take_socket(self) -> socket.socket:
-        """Return a duplicate of the client's socket for another owner; the connection is not used again."""
+        """Return a duplicate of the client's socket for another owner; this object no longer uses its own."""
         self.handed_over = True
         return self.socket.dup()
 

@@ -69,7 +69,8 @@ class ServerLimits:
     """Limits on threads, clients and times of an HTTP server.
 
     Attributes:
-        threads: number of worker threads; up to four times as many while all of them wait.
+        threads: number of worker threads; up to four times as many while all wait, more for clients that keep
+            threads waiting.
         timeouts: the time limits for clients and the maximum size of a request head.
         connection_limits: limits on connections and incomplete requests.
         shutdown_timeout: seconds that running requests get to end when the server stops.

@@ -19,7 +19,7 @@ from .rings import EXACT, POINTS, UNKNOWN, Rings, code_of
 
 EVERY_MS = 10_000
 MOST_RINGS = 23_000
-"""Maximum number of ring buffers (some 17 MB); values of further series are reported as unknown."""
+"""Maximum number of ring buffers (some 17 MB); further series with non-zero values are unknown."""
 _OF_QUERY = ("elements", "late", "events", "rows", "state_size", "evaluation_us")
 _OF_STREAM = ("elements", "late")
 _NEVER = -(1 << 63)

@@ -67,7 +67,7 @@ class JobQueue:
         Raises:
             HttpError: 400 for invalid members of the load, 403 for a source outside the load folders, 404 for
                 a missing source.
-            UnsupportedError: the load engine that the request names is not installed.
+            UnsupportedError: the load needs Spark, which is not available.
         """
         return self._submit(LOAD, checked_load(request, self._settings))
 

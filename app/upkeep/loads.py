@@ -29,7 +29,7 @@ def checked_load(request: Mapping[str, Any], settings: Settings) -> dict[str, An
     Raises:
         HttpError: 400 for invalid members of the load, 403 for a source outside the load folders, 404 for a
             missing source.
-        UnsupportedError: the load engine that the request names is not installed.
+        UnsupportedError: the load needs Spark, which is not available.
     """
     unknown = sorted(set(request) - _MEMBERS)
     if unknown:

@@ -43,8 +43,11 @@ NOTHING = Values((), ())
 def join(*parts: Algebra) -> Algebra:
     """Return the left-deep Join of the parts without empty patterns.
 
-    Adjacent basic graph patterns are merged. >>> from pyoxigraph import NamedNode >>> join(UNIT, Values((),
-    ()), UNIT) == Values((), ()) True
+    Adjacent basic graph patterns are merged.
+
+    >>> from pyoxigraph import NamedNode
+    >>> join(UNIT, Values((), ()), UNIT) == Values((), ())
+    True
     """
     result: Algebra = UNIT
     for part in parts:

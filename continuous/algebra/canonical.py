@@ -258,7 +258,7 @@ def _restrict(node: Algebra, values: Values, names: Names) -> Algebra:
 
 
 def _restrict_join(node: Algebra, values: Values, names: Names) -> Algebra:
-    """Restrict one operand of a join if it binds all variables of the values; otherwise join the values."""
+    """Restrict one operand that binds all variables, but no triple pattern or path; else join the values."""
     operands = conjuncts(node)
     for place, operand in enumerate(operands):
         if names <= certain(operand) and not isinstance(operand, n.Bgp | n.Path):

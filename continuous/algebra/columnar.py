@@ -21,7 +21,7 @@ from .nodes import Algebra, Term, Var
 Row: TypeAlias = tuple[Term | None, ...]
 """The values of a static part's columns; None for an unbound variable."""
 ENGINES = ("oxigraph", "spark")
-"""Names of the engines that can evaluate a static part: the store, Spark and others."""
+"""Names of the engines that can evaluate a static part; ``oxigraph`` is the store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ CORRECTIONS = (
 
 
 ANY_MARK = re.compile("|".join(f"(?:{each.mark.pattern})" for each in CORRECTIONS), re.IGNORECASE)
-"""A regular expression that matches every query text which needs a correction for Oxigraph.
+"""A regular expression that matches every query text with a construct of the list of corrections.
 
 The regular expression also matches some query texts that need no correction for Oxigraph.
 """

@@ -19,7 +19,7 @@ def is_read(made: Flow, read: Collection[Flow]) -> bool:
 def find_cycle(
     made: Iterable[Flow], own: Collection[Flow], others: Sequence[FlowEdge]
 ) -> tuple[Flow, Flow] | None:
-    """Return an output of a query and that input of the query which it reaches over other queries, or None.
+    """Return an output of a query and the input of the query that it reaches, directly or not, or None.
 
     ``own`` are the inputs of the query; ``others`` are those of the other queries and of rule sets, with
     their outputs. The query may be a rule set.

@@ -78,9 +78,8 @@ def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
     Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. The result of GRAPH ?g is
     the union over the graphs (SPARQL 1.1 section 18.6) if every solution of the block P comes from at least
     one quad pattern and nothing in P hides or aggregates over ?g. GRAPH ?g is expanded to a union over the
-    graphs for other
-    blocks: sub-queries, inline data alone, MINUS without a common variable that both sides always bind, and
-    OPTIONAL or FILTER over ?g itself.
+    graphs for other blocks: sub-queries, inline data alone, MINUS without a common variable that both sides
+    always bind, and OPTIONAL or FILTER over ?g itself.
     """
     return _expanded(node, graphs) if any(isinstance(each, Graph) for each in all_nodes(node)) else node
 

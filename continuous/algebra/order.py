@@ -162,7 +162,7 @@ def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
 
 
 class LazySortKey:
-    """A sort key of a term that is computed only at the first comparison that needs it."""
+    """A sort key that is computed only at the first comparison that needs it."""
 
     __slots__ = ("_given", "_key", "_make")
 

@@ -279,7 +279,7 @@ class _Run:
         """Return the lines of all statements of the run."""
         lines: list[str] = []
         place = 0
-        # The outermost of nested ``<< >>`` is printed.
+        # Of nested ``<< >>`` that start at the same index, the outermost is used.
         starts = {self._start(own): own for own in sorted(self._own.values())}
         while place < len(self._run):
             own = starts.get(place)

@@ -311,7 +311,7 @@ class Printer:
     def head(self, query: ContinuousQuery, terms: TermPrinter) -> list[str] | None:
         """Return the lines of a printed query before its dataset clause; None for a SELECT.
 
-        The printer ``terms`` prints the CONSTRUCT template.
+        The printer ``terms`` prints the CONSTRUCT template or the terms of DESCRIBE.
         """
         match query.form:
             case "select":
@@ -335,7 +335,7 @@ class Printer:
         """Return the lines of a printed query or sub-query.
 
         The WHERE clause is printed first, because its blocks declare their windows before the blocks of
-        expressions. The text ``head`` replaces SELECT and its columns; ``clauses`` are lines before WHERE.
+        expressions. The lines ``head`` replace SELECT and its columns; ``clauses`` are lines before WHERE.
         """
         var, write = self.terms.var, self.expression
         where = self.enclosed("WHERE", self.inside(parts.pattern))

@@ -1,7 +1,7 @@
 """Canonical reifiers: the reifier of ``<< s p o >>`` in a window is a function of the graph and the triple.
 
 RDF 1.2 gives every ``<< >>`` of a document a new blank node as its reifier. In the windows of RSP-QL*, equal
-annotated triples are one triple, and several annotations of one triple join. A blank node that therefore
+annotated triples are one triple, and several annotations of one triple join. Therefore a blank node that
 reifies exactly one triple in exactly one graph of the window gets a name derived from the triple and the
 graph; nested reifiers are renamed from the inside out. Named reifiers, and blank nodes that reify several
 triples, keep their names in windows.

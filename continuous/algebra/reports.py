@@ -37,7 +37,7 @@ class Report:
 
 
 class Evaluation(NamedTuple):
-    """A timeline's request to evaluate the query at instant ``at`` over the windows' current contents.
+    """A request to evaluate a query at instant ``at`` over the current contents of its windows.
 
     ``window`` has the bounds of the window that closed at the instant ``at``: the first one in text order.
     ``revises`` says that late elements changed window contents that the last evaluation used. ``skipped``

@@ -93,7 +93,7 @@ def register(
 def add(iri: NamedNode, function: ScalarFunction) -> None:
     """Register a scalar function whose ``call`` checks its arguments and raises no errors.
 
-    Only packages of Quadrill register functions without a check of arguments.
+    Packages of Quadrill call `add`; extensions call `register`, which adds these checks.
     """
     _FUNCTIONS[iri] = function
     _CALLS[iri] = function.call

@@ -279,7 +279,7 @@ def _group_concat(values: Sequence[Term], separator: str = " ") -> Literal:
 
 
 def _percentile(values: Sequence[Term], parameter: float = 50.0) -> Term | None:
-    """Interpolate linearly between the two values next to PERCENTILE's rank; a whole rank needs none."""
+    """Interpolate linearly between the values next to PERCENTILE's rank; a whole rank returns its value."""
     if not values or not 0 <= parameter <= 100:
         return None
     promoted(values)

@@ -52,7 +52,7 @@ from .static import VOLATILE, VOLATILE_PREFIX
 from .variables import NO_NAMES, Names, expression_variables, in_scope, triple_variables
 
 UNBOUND = Literal("", datatype=NamedNode("urn:quadrill:unbound"))
-"""The term for an unbound variable in the arguments of a random function, which describe the row."""
+"""The term for an unbound variable or an error in the arguments of a custom function."""
 
 
 def tie_to_rows(root: Algebra) -> Algebra:
@@ -268,7 +268,7 @@ class _Timestamps:
         self._fresh = count(1)
 
     def add_times(self, node: Algebra, wanted: set[str], window: NamedNode | None) -> Algebra:
-        """Extend window patterns by event times of their triples: a variable per ``timestamp(?v)``."""
+        """Extend each window pattern by event times of its triples, one for each variable in ``wanted``."""
         if isinstance(node, Window):
             if not isinstance(node.name, NamedNode) or node.stream is not None:
                 raise UnsupportedError("timestamp() in a window with a variable name")

@@ -32,7 +32,7 @@ class WindowsAsGraphs:
     """Rewrites one query over windows to a query over the graphs of an evaluation store.
 
     Attributes:
-        keys: the streams to which windows on a stream variable are currently bound.
+        keys: the current keys of the windows, with the stream to which a stream variable is bound.
         reads_names: True if the query text depends on the graph names in the windows' contents.
     """
 

@@ -30,7 +30,7 @@ from ..expressions.correcting import CORRECTING_FUNCTIONS
 from .prepared import LIMITS, has_lateral, parsed
 
 MOST_CHARACTERS = LIMITS.characters
-"""Maximum length in characters of a text that is parsed for corrections."""
+"""Maximum length in characters of a text that is parsed to rewrite what Oxigraph evaluates incorrectly."""
 
 _MOST_KNOWN = 256
 """Maximum number of cached corrected texts; a full cache is cleared."""

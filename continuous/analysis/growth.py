@@ -4,8 +4,8 @@
 
 A query that may build very long strings is evaluated in a worker process, whose memory is limited. In an
 update, and in a server without worker processes, calls that build long strings are replaced by custom
-functions that count the bytes of their results (docs/decisions/0031-fixed-choices.md). An update that is too
-long to be parsed is evaluated in a worker process, without functions that count bytes.
+functions that count the characters of their results (docs/decisions/0031-fixed-choices.md). An update that is
+too long to be parsed is evaluated in a worker process, without functions that count characters.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def growth_of(query: ContinuousQuery, *, numbered: bool) -> Growth:
             case n.Call("CONCAT", args):
                 factor *= max(len(args), 1)
             case n.Call("ENCODE_FOR_URI"):
-                factor *= 3  # ENCODE_FOR_URI: each byte of UTF-8 becomes three characters
-            # A pattern that matches the empty string inserts the replacement between all letters, so one
-            # letter can become two.
+                factor *= 3  # ENCODE_FOR_URI: each byte of UTF-8 becomes at most three characters.
+            # A pattern that matches the empty string inserts the replacement between all letters, so each
+            # letter can become the replacement and the letter.
             case n.Call("REPLACE", (_, _, n.Constant(Literal() as put), *_)) if _is_string(put):
                 if numbered:
                     replacements.append(int(put.value))
@@ -93,7 +93,7 @@ def _is_string(literal: Literal) -> bool:
 
 
 def counted(node: n.Algebra) -> n.Algebra:
-    """Return the pattern with calls of byte-counting functions, except inside remote SERVICE calls."""
+    """Return the pattern with calls of length-counting functions, except inside remote SERVICE calls."""
     if isinstance(node, n.Service) and node.name != n.LATERAL:
         return node
     node = with_operands(node, [counted(each) for each in operands(node)])

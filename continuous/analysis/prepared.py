@@ -148,7 +148,7 @@ def _analysed(text: str, *, numbered: bool) -> Prepared:
 
 
 def numbered(text: str, parts: SplitText, *, as_iris: bool = False) -> str:
-    """Return the skeleton with distinct constants; ``as_iris`` turns all but prefixed names into IRIs."""
+    """Return a text with distinct constants; ``as_iris`` turns all but prefixed names into IRIs."""
     pieces, at = [], 0
     for number, (start, end) in enumerate(parts.spans(text)):
         kind = "<" if as_iris and text[start] != ":" else text[start]
@@ -158,7 +158,7 @@ def numbered(text: str, parts: SplitText, *, as_iris: bool = False) -> str:
 
 
 def _with_one_row(text: str) -> str:
-    """Return the skeleton with one row per VALUES block, as the analysis ignores the number of rows."""
+    """Return a text with one row per VALUES block, as the analysis ignores the number of rows."""
     return _VALUES.sub(_one_row, text) if "values" in text.lower() else text
 
 

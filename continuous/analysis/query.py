@@ -80,7 +80,7 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class _Reader:
-    """Walks through a query's pattern and collects its triple patterns as join steps.
+    """Walks through a query's pattern and collects its triple patterns and paths as join steps.
 
     ``unbounded`` says that the size of a part's result has no known bound.
     """

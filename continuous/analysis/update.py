@@ -27,9 +27,9 @@ from .prepared import NUMBERED, numbered, parsed
 _STRANGE = re.compile(r"\"\"(?:@|\s*\^\^)|quadrill-constant")
 """Matches literals with a language tag or datatype, and text like the IRI of a numbered constant."""
 _NAMESPACE = re.compile(r"(?:[^\s]*://[^\s]*[/#])?")
-"""Matches a constant that is an absolute namespace, which any local name completes to an IRI.
+"""Matches an absolute namespace, which any local name completes to an IRI, and the empty namespace.
 
-For a constant of an update that is no name, the matched namespace is empty.
+A constant of an update that is no prefixed name has the empty namespace.
 """
 _QUERIED = (n.Bgp, n.Join, n.Extend, n.Filter)
 

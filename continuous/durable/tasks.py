@@ -142,7 +142,7 @@ class TaskQueue:
 
     @property
     def weight(self) -> int:
-        """The weight of the elements of all queued tasks."""
+        """The total weight of all queued tasks."""
         return self._enqueued_weight - self._dequeued_weight
 
     # --- enqueueing -----------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class TaskQueue:
             self._commits.catch_up()
 
     def follow_commits(self) -> None:
-        """Wait until all acknowledged commits are enqueued as tasks; the caller must not hold the lock."""
+        """Wait at most ten seconds until acknowledged commits are enqueued; do not call this under `lock`."""
         if self._commits.acknowledged > self._commits.delivered:
             self._commits.catch_up()
 
@@ -259,7 +259,7 @@ class TaskQueue:
     # --- methods of the task queue for the sequencer --------------------------------------------
 
     def dequeue(self, seconds: float = 0.0) -> Task | None:
-        """Return the next task; None if no task comes within ``seconds`` or before the queue's deadline."""
+        """Return the next task; None if none comes within ``seconds``, or after a closed queue's deadline."""
         if self.closed and time.monotonic() > self.until:
             self.reject_queued()
         try:

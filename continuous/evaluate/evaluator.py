@@ -43,7 +43,7 @@ from ..windows.window_delta import WindowKey
 from .filter_place import FilterPlace
 
 Windows = Iterable[tuple[WindowKey, Any]]
-"""Pairs of a window's key and its content, an object that the evaluator's `content_of` has created."""
+"""Pairs of a window's key and its content, in the form that the evaluator reads."""
 
 
 class Evaluator(ABC):
@@ -131,7 +131,7 @@ class Evaluator(ABC):
         if query.form == "construct":
             keys = QuadKeys(self._template, self.columns, self.terms.dictionary)
             self.quads = QuadCounts(keys, self.terms.dictionary)
-        # A finalizer releases the pinned term ids even of an evaluator that was created only to validate a
+        # A finalizer releases the term ids even of an evaluator that was created only to validate a
         # query.
         release = self.terms.dictionary.hold(weak_holder(self._referenced_rows))
         self._finalizer = weakref.finalize(self, release_holder, release, self.statics.abandon)
@@ -141,7 +141,7 @@ class Evaluator(ABC):
     ) -> tuple[RunResult, ChangedAnswer] | None:
         """Process the first transactions of a list in one run of a generated loop.
 
-        Returns None if no generated loop supports the first transaction.
+        Returns None if the first transaction must be evaluated separately.
         """
         return None
 
@@ -255,6 +255,6 @@ def weak_holder(held: Callable[[], Iterator[IdRow]]) -> Holder:
 
 
 def release_holder(release: Callable[[], None], close: Callable[[], object]) -> None:
-    """Remove a finalized evaluator's rows from the sweep of term ids, and close its tables."""
+    """Remove a finalized object's rows from the sweep of term ids, and close its tables or its plan."""
     release()
     close()

@@ -167,7 +167,7 @@ class _ChildOutput:
 
     @property
     def is_complete(self) -> bool:
-        """True after the child process has sent its last message."""
+        """True after the last message of the child process was received."""
         return self.ended_at > 0
 
     def ready(self, seconds: float) -> bool:

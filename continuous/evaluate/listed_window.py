@@ -57,7 +57,7 @@ class ListedAnswer:
     deleted = inserted
 
     def json_rows(self, kind: EventKind) -> tuple[int, str] | None:
-        """Return the number of rows in the window and the text of all rows as JSON objects.
+        """Return the number of matches and the text of all matches as JSON objects.
 
         Returns None if the event does not contain the whole answer.
         """

@@ -390,7 +390,7 @@ class NativeEvaluator(Evaluator):
     ) -> tuple[RunResult, AnswerChange] | None:
         """Process the first transactions of a list in one run of the generated loop.
 
-        Returns None if the generated loop does not support the first transaction.
+        Returns None if the first transaction must be evaluated separately.
         """
         state, answer, made = self.state, self.answer, self._loop
         assert state is not None

@@ -48,9 +48,8 @@ from .evaluator import Evaluator
 from .in_child import evaluate_in_child
 
 _CACHED_TEXTS = 16
-"""Maximum number of cached query texts for different shapes of tables and windows.
-
-Above this number, the cache of query texts is cleared.
+"""Number of cached query texts, for different shapes of tables and windows, above which the cache is cleared
+before the next text is added.
 """
 _MERGED_KEY: WindowKey = (MERGED, None)
 
@@ -94,7 +93,7 @@ class ReferenceEvaluator(Evaluator):
 
     engine = "reference"
     most_in_process = 10_000
-    """Number of rows from which an evaluation runs in a child process, as Oxigraph cannot be interrupted.
+    """Number of rows above which an evaluation runs in a child process, as Oxigraph cannot be interrupted.
 
     With the slowest text and data that were tried (columns of 8 patterns, or a custom function for each row),
     Oxigraph takes 0.5 s for 10,000 rows.
@@ -161,7 +160,7 @@ class ReferenceEvaluator(Evaluator):
                 self._rows = +self._rows
             elif name == MERGED_PART:
                 graph = self._windows[_MERGED_KEY].graph
-                # The function `merged_background` returns rows in the order (object, predicate, subject).
+                # The part of `merged_background` has the columns (object, predicate, subject).
                 quads = {Quad(s, p, o, graph): weight for (o, p, s), weight in rows.items()}  # type: ignore[arg-type]
                 self._workspace.add(quads)
             elif rows:

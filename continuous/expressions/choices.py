@@ -54,7 +54,7 @@ _GROWING_WORDS = re.compile("|".join(GROWING), re.IGNORECASE)
 MUCH = 64
 """Growth factor up to which values are not counted: result length divided by input length.
 
-The length of values that expressions make is counted for the budget.
+Above this factor, the length of values that expressions make is counted for the budget.
 """
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -85,7 +85,7 @@ class LimitedCalls:
         return self.check
 
     def check(self) -> None:
-        """Raise a stored budget error; called after each row and at the end of an evaluation by Oxigraph.
+        """Raise a stored budget error; called after each row and at the end of Oxigraph's evaluation.
 
         Raises:
             BudgetError: a custom function has exceeded the budget.
@@ -99,7 +99,7 @@ class LimitedCalls:
         return partial(self._call, function)
 
     def results(self, functions: Mapping[NamedNode, Function]) -> dict[NamedNode, Function]:
-        """Return extension functions by IRI, with calls that count for the budget."""
+        """Return functions by IRI, in which calls of extension functions count for the budget."""
         return {
             iri: partial(self._call_outside, iri, function) if iri in EXTENSION_FUNCTIONS else function
             for iri, function in functions.items()

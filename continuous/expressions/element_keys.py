@@ -87,7 +87,7 @@ def _matched(
 ) -> Sequence[Key]:
     """Match a few triple patterns over a small element's triples without creating a store.
 
-    Elements with more triples are matched in a store (``solved``).
+    Larger elements and those with reifiers are matched in a store (``solved``).
     """
     statements = element.statements
     if len(statements) > _FEW or any(each[1] == _REIFIES for each in statements):

@@ -119,7 +119,7 @@ class GroupMember(MemberOutput):
         if ids := self.feed.publish(self.events, current):
             self._answered, self._event = first + self.place, (ids[-1], self.at, version, now_ms)
             self.results.add(now_ms, len(ids))
-        self.events.clear()  # The feed stores the list of events, so the next run begins with an empty list.
+        self.events.clear()  # The feed has copied the events, so the next run begins with an empty list.
 
 
 class MembersByLabel(dict[int, GroupMember]):
@@ -129,7 +129,7 @@ class MembersByLabel(dict[int, GroupMember]):
     """
 
     def __init__(self, slots: Mapping[int, GroupMember], head: str) -> None:
-        """Create an empty map of members; ``slots`` has all by label, ``head`` begins each event's JSON."""
+        """Create an empty map of members; ``head`` is an event's JSON between version and rows."""
         self._slots, self._head = slots, head
 
     def __missing__(self, label: int) -> GroupMember:

@@ -1,7 +1,7 @@
 """Registry of groups: finds queries with equal windows and joins them into groups.
 
 Queries with windows of one shape that are registered between the same two inputs get the same inputs from the
-beginning, so they form a group immediately. A query that is registered later than a group of the same windows
+beginning, so they form a group immediately. A query that is registered later than others of the same shape
 has missed earlier elements. The elements that a later query has missed have left its windows once event time
 has passed the query's start by the width of its windows; then the query's windows equal those of the older
 queries of the shape, and the query, or its whole group, joins the oldest group.
@@ -34,7 +34,7 @@ class GroupJoin(NamedTuple):
 class GroupRegistry:
     """The groups of one engine, and the queries that wait to join a group.
 
-    The group registry is used in the engine's thread only.
+    Only the engine's thread changes the group registry; any thread may call `group_of`.
 
     Attributes:
         shares: gives slow members a backlog, so that other members do not wait; None until the scheduler sets
@@ -182,7 +182,7 @@ class GroupRegistry:
 
 
 def _joins_at(cohort: Cohort, first: Cohort, mark: int) -> int | None:
-    """Return the watermark at which `cohort` may join group `first`: ``mark`` for now, None for never."""
+    """Return the watermark at which `cohort` may join `first`: ``mark`` for now, None for never."""
     mine, its = cohort.timeline, first.timeline
     if mine.inputs.is_fresh or its.inputs.is_fresh:
         return mark if mine.inputs.is_fresh and its.inputs.is_fresh else mark + 1

@@ -183,7 +183,7 @@ class SharedPlan:
         self._plan(differing(sample, members), contents)
 
     def _plan(self, varying: Collection[int], contents: Encoded) -> None:
-        """Build the shared plan again with varying constants at these positions; run its first step."""
+        """Build the shared plan with varying constants at these positions; run its first step, if any."""
         sample, parts = self._sample, self._parts
         self.varying = tuple(sorted(varying))
         lifted = lift(sample.rest, self.varying, [parts.names[place] for place in parts.labelled])
@@ -221,7 +221,7 @@ class SharedPlan:
         )
 
     def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[MemberSlot]:
-        """Add queries that fit; if an answer in the shared plan differs from the private one, add none.
+        """Add queries that fit; if an answer in this shared plan differs from the former one, add none.
 
         Returns:
             The plan slots of the new members; empty if no query was added.

@@ -22,7 +22,7 @@ class Shares(Protocol):
 
     @property
     def backlogs(self) -> Mapping[Any, Any]:
-        """The queries of a group that have a backlog, and their backlogs."""
+        """The backlogs of all lagging readers of the engine (queries, or groups of queries), by reader."""
         ...
 
     def run_member_work(
@@ -84,7 +84,7 @@ class MemberWork:
 
     @property
     def behind(self) -> Mapping[Any, Any]:
-        """The members of the group with a backlog; empty if backlogs are not used."""
+        """The backlogs of the engine's lagging readers (queries, groups), by reader; empty if not used."""
         return {} if self._shares is None else self._shares.backlogs
 
     def each(

@@ -162,7 +162,7 @@ class KeptAnalyses:
     def __init__(self, path: Path | None = None, background: Background | None = None) -> None:
         """Open the cache file of analyses at ``path``, None for no file.
 
-        The thread of ``background`` writes the cache file of analyses.
+        The thread of ``background`` writes the cache file of analyses, except the last write in `close`.
         """
         stamp = None if path is None else program()
         self._file = None if path is None or stamp is None else KeyedFile(path, stamp)

@@ -133,7 +133,7 @@ class WindowRules(Transformer[Token, s.Unit]):
 
 @v_args(inline=True)
 class QueryRules(Transformer[Token, s.Unit]):
-    """Grammar callbacks of the rules from `unit` (a whole text) down to graph patterns, which come last."""
+    """Grammar callbacks of the rules from `unit` (a whole text) down to graph patterns, without those."""
 
     # --- the whole
 

@@ -219,7 +219,7 @@ class Registration:
         return self.start if isinstance(self.start, int) else None
 
     def options(self) -> dict[str, Any]:
-        """Return the registration's JSON members that have no default value, except name, text and dialect.
+        """Return the JSON members that differ from their defaults, except name, text and dialect.
 
         `restored` rebuilds the registration from the returned members.
         """

@@ -107,7 +107,7 @@ def sequence_block(
 
 
 def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[SequenceElement | None]) -> None:
-    """Check that variables of earlier SEQ steps are used only in FILTERs of a step's outermost group."""
+    """Check that BINDs and inner FILTERs of a SEQ step use no variable that only earlier steps bind."""
     earlier: frozenset[str] = frozenset()
     for written, step in zip(block.steps, steps, strict=True):
         if step is None:

@@ -46,7 +46,7 @@ from .syntax_terms import (
     Variable,
 )
 
-# The import includes the nodes of `syntax_terms`, because other modules refer to all nodes as `syntax.X`.
+# The list includes the nodes of `syntax_terms`, because other modules refer to all nodes as `syntax.X`.
 __all__ = [
     "AKeyword", "Alternatives", "AnnotationBlock", "BindClause", "Blank", "Boolean", "Collection",
     "Declaration", "DurationText", "Element", "ExistsText", "Expression", "FilterClause",

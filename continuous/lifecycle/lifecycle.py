@@ -389,7 +389,7 @@ class QueryLifecycle:
 def members_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, Any]:
     """Return the members of a journal record or checkpoint from which the query can be created again.
 
-    ``prepared`` is None if the query could not be prepared, and its record has fewer members.
+    ``prepared`` is None if the query could not be prepared; the members then name no remote sources.
     """
     registration = entry.registration if prepared is None else prepared.registration
     return {

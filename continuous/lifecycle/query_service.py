@@ -296,9 +296,9 @@ class QueryService:
         For the repeated evaluation, the windows begin empty; the feed gets a reset event, and its ids
         continue. The retained elements are processed in the order in which they were accepted, with the
         present version of the static parts. A stream that the query derives gets only elements of instants
-        after the stream's newest element. A paused or failed query runs again after its retained elements
-        were evaluated again. ``from_ms`` is the event time of the first element, by default that of the
-        oldest retained element, which the HTTP answer contains as ``retained_from``.
+        after the stream's newest element. A paused or failed query is running afterwards. ``from_ms`` is
+        the event time of the first element, by default that of the oldest retained element, which the result
+        contains as ``retained_from``.
 
         Raises:
             ReportedError: the query cannot restart; the running query continues.
@@ -343,7 +343,7 @@ class QueryService:
     def current_answer(self, name: str) -> dict[str, Any]:
         """Return a query's current answer: SPARQL Results JSON, quads or a boolean.
 
-        SPARQL Results JSON also has the members ``at`` and ``version``.
+        The answer also has the members ``at`` and ``version``.
 
         Raises:
             FeedGoneError: the query was dropped.

@@ -56,7 +56,7 @@ class StartupState:
             self.is_cancelled = is_cancelled
 
     def end(self) -> list[str]:
-        """Mark the engine's start as over; return the stopped queries that the replay has not ended yet."""
+        """Mark the engine's start as over; return names of stopped queries that the replay has not ended."""
         with self.lock:
             self.active = False
         names = [name for name, _ in self.stopped]

@@ -1,4 +1,4 @@
-"""Bounded waits of clients for the results of an input."""
+"""Bounded waits for the results of an input."""
 
 from __future__ import annotations
 

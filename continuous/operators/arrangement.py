@@ -99,7 +99,7 @@ class Arrangement:
         return found
 
     def retain(self, keys: Iterable[tuple[int, ...]]) -> None:
-        """Retain exactly the arrangement's indexes over ``keys``, of which there is at least one.
+        """Retain exactly the arrangement's indexes over ``keys``; if there are none, only the first index.
 
         Does nothing before the first request of an index of the arrangement.
         """

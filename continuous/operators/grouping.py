@@ -119,5 +119,5 @@ class GroupAggregate(Operator):
                 yield group.emitted
 
     def size(self) -> int:
-        """Return the number of non-empty groups."""
+        """Return the number of groups."""
         return len(self.groups)

@@ -21,7 +21,7 @@ class Operator:
 
     Before the first step, an operator's inputs and output are empty. An operator with rows for empty inputs
     (inline data, an aggregate without GROUP BY) emits those rows at its first step. A plan runs every
-    operator at the plan's first step, and afterwards only operators with a changed input.
+    operator at the plan's first step, and afterwards only operators with a changed input or a due step.
     """
 
     schema: Schema
@@ -74,7 +74,7 @@ class Scan(Operator):
         pins: PinnedIds,
         loose: frozenset[str] = frozenset(),
     ) -> None:
-        """Compile a scan by ``positions``, the patterns for s, p, o and g.
+        """Compile a scan by ``positions``, one pattern for each column of the input (s, p, o, g etc.).
 
         Variables of a scan in ``loose`` may be unbound.
         """

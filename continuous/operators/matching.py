@@ -1,7 +1,7 @@
 """Operators for OPTIONAL, MINUS, EXISTS and NOT EXISTS, which look for matches of each left row.
 
 The operators for OPTIONAL, MINUS, EXISTS and NOT EXISTS differ only in the output for a left row with and
-without a match. All matching operators store *counts* of matches: if one of two matches leaves, the other
+without a match. All matching operators work with *counts* of matches: if one of two matches leaves, the other
 match remains. The equations of the DEBS 2015 paper, section 3.3, are set based: they lose a second match of a
 left row when the first one leaves.
 """

@@ -39,7 +39,7 @@ _ABSENT: tuple[SortKey, int] = ((), 0)
 
 @dataclass(eq=False, repr=False)
 class TopK(Operator):
-    """ORDER BY with LIMIT: the rows at positions ``offset`` to ``offset + limit`` of the ordered input.
+    """ORDER BY and LIMIT: the rows at positions ``offset`` to ``offset + limit`` of the ordered input.
 
     The function ``form`` returns the output columns of an input row. ``sort_key`` returns the sort key of an
     input row, a total order over the output columns: tied rows have equal output columns. The function

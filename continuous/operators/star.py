@@ -133,5 +133,5 @@ class Star(Operator):
                     yield tuple(slot) if isinstance(slot, set) else (slot,)
 
     def size(self) -> int:
-        """Return the number of subjects with an entry in the star."""
+        """Return the number of entries: subjects, or pairs of subject and graph."""
         return len(self.entries)

@@ -274,7 +274,7 @@ class ConstructEmission:
         skipped: bool,
         repeats: bool,
     ) -> list[Event]:
-        """Return the events for inserted or deleted quads, and pass these to the query's output stream."""
+        """Return the events for some quads; pass the quads of the last kind to the query's output stream."""
         events: list[Event] = []
         for kind, quads in signs:
             if quads or (kind == "answer" and not (skipped or self.non_empty)):

@@ -137,7 +137,7 @@ class CompiledPlan:
         self.renewals += 1
 
     def forget(self) -> None:
-        """Delete the stored results of expressions, which a step by the operators does not maintain."""
+        """Delete the stored results for rows, which a step by the operators does not maintain."""
         self._memos.forget_rows()
 
     def referenced_rows(self) -> Iterator[IdRow]:
@@ -264,7 +264,7 @@ class _Writer:
             self._counted.append(place)
 
     def _loop(self, place: int, node: PlanNode) -> None:
-        """Write a loop over the delta of a scan or row-by-row operator, and the operators after it."""
+        """Write a loop over the input delta of a scan or row-by-row operator, with the operators after it."""
         out, operator = self._out, node.operator
         (given,) = node.inputs
         chain = self._chain(place)
@@ -307,7 +307,7 @@ class _Writer:
         self._close_sink(chain)
 
     def _joins(self, place: int) -> bool:
-        """Return True if, in a generated loop, the only reader of a plan node is one input of a join."""
+        """Return True if, in a generated loop, only a join of at most `_DEEPEST_JOIN` inputs reads a node."""
         alone = self._out.in_loop and self._consumers[place] == 1
         join = self._nodes[self._next[place]].operator if alone else None
         return isinstance(join, DeltaJoin) and len(join.inputs) <= _DEEPEST_JOIN
@@ -336,7 +336,7 @@ class _Writer:
             out.line(f"if {given}:  # #{place} join: what came from #{source}")
             out.depth += 1
             inside = out.depth
-            # If no columns must be compared after the probes, every row that the last probe finds is an
+            # If no columns must be compared after the last probe, every row that the last probe finds is an
             # output row of the join.
             plain = len(chain) > 1 and bool(route) and not route[-1].check
             if plain:
@@ -395,7 +395,7 @@ class _Writer:
     def _probe(
         self, probe: Probe, index: str, node: PlanNode, join: DeltaJoin, slots: dict[str, str], *, last: bool
     ) -> None:
-        """Write one probe of a join as a loop over the found rows; unless ``last``, count these rows."""
+        """Write a join's probe as a loop over found rows; unless ``last``, count them as intermediate."""
         out = self._out
         names = join.inputs[probe.input].vars
         texts = [slots[each.variable] for each in probe.bounds] or [

@@ -2,8 +2,8 @@
 
 `EncodedContent` and `QueryTimeline.slide` are the readable form of these lines. If an element's triples are
 the only triples of their subject, and a star alone reads the window, the triples are one row of the star. The
-generated lines then make the star operator's entry and row without the window's triples. Any other change
-goes through the window's content and the star operator.
+generated lines then make the star operator's entry and row directly. Any other change goes through the
+window's content and the star operator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ count$n, size$n = live$n.$held, live$n.occurrences
 if live$n.changes or live$n.named: return
 $kept
 """
-# executed when the oldest element of the window leaves
+# the instant at which the oldest element of the window leaves
 _OLDEST = "out$n = held$n[0].event_time + $stay if held$n else most"
 _LEFT = """
 $changes$n = {}
@@ -123,8 +123,8 @@ class LoopWindow:
     """One window of a run loop: the index of its stream, and the plan's source for its triples.
 
     ``stay`` is the time in milliseconds that elements stay in the window; None if elements do not leave by
-    time. ``triples`` is the number of newest triples that the window contains; None for a window bounded by
-    time. ``star`` is the star operator that receives rows from the loop, with its position in the plan.
+    time. ``triples`` is the number of newest triples that the window contains; None for other windows.
+    ``star`` is the star operator that receives rows from the loop, with its position in the plan.
     """
 
     stream: int
@@ -136,7 +136,7 @@ class LoopWindow:
 
     @property
     def only(self) -> int | None:
-        """The id of the only predicate of the window's triples; None if queries read several predicates."""
+        """The id of the only predicate that the window stores; None if it does not store exactly one."""
         return next(iter(self.wanted)) if self.wanted and len(self.wanted) == 1 else None
 
 

@@ -200,7 +200,7 @@ class Patterns:
         return self._builder.add("scan", scan, [source], shown)
 
     def _triples(self, scope: PatternScope) -> PlanOutput:
-        """Return the triples that a pattern in this scope matches, with graph or stream as last column."""
+        """Return the triples that a pattern in this scope matches, with graph and stream as last columns."""
         if scope.graph is None:
             return self._builder.triples(scope)
         source = self._builder.quads(scope)
@@ -244,7 +244,7 @@ class Patterns:
         return self._builder.join(built, self.context(scope))
 
     def inside_name(self, name: str, inner: Algebra, outer: Names) -> str:
-        """Return the name of a GRAPH variable inside its block; a new name if the block uses the name too.
+        """Return the name of a block's variable inside the block; a new name if the block uses the name too.
 
         ``GRAPH ?g { SELECT ... { ?g :p ?o } }`` binds ?g to the graph only after the inner SELECT, in which
         ?g is another variable. Raises UnsupportedError if an EXISTS replaces the block's variable by a value;
@@ -257,7 +257,7 @@ class Patterns:
         return self._builder.fresh("in").name
 
     def renamed(self, built: PlanOutput, inside: str, name: str, scope: PatternScope) -> PlanOutput:
-        """Rename a GRAPH variable to ``name``, and omit rows that bind ``name`` to another term."""
+        """Rename a GRAPH or STREAM variable to ``name``, and omit rows that bind ``name`` to another term."""
         if inside == name:
             return built
         pairs = self._builder.extend(self.context(scope), name, Var(inside))

@@ -21,7 +21,7 @@ from ..rows import EMPTY, UNLIMITED, Budget, Delta, IdRow, Schema
 from ..windows.window_delta import Predicates
 
 SourceKey = str
-"""The key of one input of a plan, a window's or table's deltas; made by `source_key`."""
+"""The key of one input of a plan: a window, a table (both by `source_key`) or the clock."""
 
 
 def source_key(kind: str, name: NamedNode | str) -> SourceKey:
@@ -164,7 +164,7 @@ class Plan:
     def joins(self, table: str) -> list[tuple[DeltaJoin | Match, tuple[int, ...], int]] | None:
         """Return operators that can probe a static part, their inputs, and the part's number among these.
 
-        Returns None if the plan's answer consists of the static part's rows as they are.
+        Returns None if other operators, or the answer, receive the static part's rows as they are.
         """
         key = source_key("table", table)
         found = []

@@ -252,7 +252,7 @@ class PlanState:
 
     @cached_property
     def _renaming(self) -> WindowReifiers:
-        """The deltas of windows with canonical names for reifiers; created when the first reifier arrives."""
+        """The deltas of windows with canonical names for reifiers; created at first use."""
         return WindowReifiers(self.terms.coder, union=self._union, asserts=self._asserts)
 
     def _times_of(self, key: WindowKey, content: TimedContent) -> Delta:

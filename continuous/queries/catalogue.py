@@ -57,7 +57,7 @@ class EvaluatorBuild(Future[Evaluator]):
     """
 
     def __init__(self, make: Callable[[], Evaluator], threads: Threads) -> None:
-        """Start the evaluator's build within the row limits of static parts, in a thread if possible."""
+        """Start the build within the limits of static rows, in a thread if the engine uses threads."""
         super().__init__()
         self.progress = Progress(limited=True)
         self._make = make
@@ -370,7 +370,7 @@ class QueryCatalogue:
         return record
 
     def undo_of_write(self, name: str, *, replacing: bool) -> Callable[[], object]:
-        """Return a function that undoes the next `write_registration` of a name, and its mark as dropped."""
+        """Return a function that undoes a name's next `write_registration` and restores its dropped mark."""
         registry, dropped = self._registry, self.was_dropped(name)
         if registry is None:
             return partial(self._dropped.add if dropped else self._dropped.discard, name)

@@ -1,4 +1,4 @@
-"""The cost of one query in the last minute, compared with its limits: rows, CPU time and emitted bytes.
+"""The cost of one query in the last minute, compared with its limits: rows, CPU time, emitted characters.
 
 The minute of a query's costs is measured in the times of the tasks, so a replay, which runs faster, computes
 the same sums.

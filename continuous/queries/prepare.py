@@ -258,7 +258,7 @@ class _ReportRequest:
 
     @property
     def named_kind(self) -> str | int | None:
-        """The requested report policy, or else the first report kind in Kolibrie's REPORT clause, or None."""
+        """The requested report policy, or else a report kind that Kolibrie's REPORT clause names, or None."""
         kinds = ("on-window-close", "on-content-change")
         return self.requested or next((word for word in kinds if word in self.words), None)
 
@@ -273,7 +273,7 @@ class _ReportRequest:
     def closes(self) -> bool:
         """True if a window whose content the query matches has closes.
 
-        A SEQ step uses only the stream of its window, so this window does not count.
+        A window that only SEQ steps name does not count, because a step uses only the window's stream.
         """
         windows, root = self.query.windows, self.query.root
         if any(window.spec.sequence is not None for window in windows):
@@ -380,7 +380,7 @@ def _warnings(query: ContinuousQuery) -> list[str]:
 class EvaluatorChoice:
     """Creates evaluators: the native one if it supports the query, else the reference evaluator.
 
-    A fallback to the reference evaluator is visible in the name of the query's engine, ``reference (<the
+    A fallback to the reference evaluator is visible in the name of its engine, ``reference (not native: <the
     construct>)``. Without a table registry ``statics``, each evaluator reads its static parts itself and has
     its own term dictionary. The ``engines`` evaluate static parts that are too large for the store.
     """
@@ -391,7 +391,7 @@ class EvaluatorChoice:
     def __call__(
         self, prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
     ) -> Evaluator:
-        """Create the evaluator of a query; ``quoted_asserted`` lists streams with that option.
+        """Create a query's evaluator; ``quoted_asserted``: streams whose annotated triples count as asserted.
 
         Raises QueryTextError or UnsupportedError if neither evaluator supports the query.
         """

@@ -46,7 +46,7 @@ State = OneOf["running", "paused", "failed"]
 class RunningQuery:
     """Passes inputs to the query's timeline, evaluates the query at its instants and publishes the results.
 
-    Only the engine's thread calls the methods of a running query, except those that describe it.
+    Only the engine's thread calls the methods of a running query, except those that describe or cancel it.
 
     Attributes:
         static: the state of the query's static parts.
@@ -145,8 +145,8 @@ class RunningQuery:
         unlimited = (
             memory is None and failure.expected is None and self.view is None and prepared.sources is None
         )
-        # Queries with a memory limit, a view or remote sources need a check between two instants, so they
-        # process one input at a time.
+        # Queries with a memory limit, an expected failure, a view or remote sources need a check between two
+        # instants, so they process one input at a time.
         replays_construct = self.is_replaying and prepared.query.form == "construct"
         run = unlimited and self.state == "running" and not self.static.stale and not replays_construct
         if failure.expected is not None:
@@ -166,8 +166,7 @@ class RunningQuery:
                     if place < len(transactions):
                         pause()
                     if done < RUN and place < len(transactions):
-                        # The generated loop stopped before this transaction, which is therefore processed
-                        # separately.
+                        # The run stopped before this transaction, which is therefore processed without a run.
                         _evaluate_steps(self, timeline.slide(transactions[place : place + 1]), now_ms)
                         place += 1
                 if memory is not None and (size := timeline.state_size()) > memory:
@@ -369,7 +368,7 @@ class RunningQuery:
     ) -> Callable[[], str | None]:
         """Return a function that serialises the current answer as of an evaluation.
 
-        ``number`` is the number of the evaluation in a shared plan, 0 without one.
+        ``number`` is the evaluation's number in a shared plan, by default the last that the slot has seen.
         """
         slot = self.group.plan_slot
         # A shared plan does not notify this query of evaluations without rows for it, so the writer asks the

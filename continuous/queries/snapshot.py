@@ -53,8 +53,8 @@ class QuerySnapshot:
 
     ``static_version`` is a version of the store with the static rows of the query's last evaluation. ``pins``
     are the contents of remote sources that the query's static rows come from. ``looked_up`` are the static
-    parts of the query that have no table in memory. ``seen`` and ``stale`` matter for a query whose static
-    parts are not in shared tables.
+    parts of the query that have no table in memory. ``seen`` and ``stale`` matter for a query with
+    static parts that are not in shared tables.
     """
 
     state: State

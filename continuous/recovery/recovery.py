@@ -194,7 +194,7 @@ class Recovery:
                 restored[each.name] = running
         self._forward_to(state.version, restored.values())
         tasks.replayed_versions = self._replay.read_versions
-        # Clients may have paused or dropped some queries during the replay.
+        # Clients may have paused or dropped some queries while the queries were restored.
         adopted = [entry.running for name, entry in entries.items() if name in restored]
         parts.router.adopt(running for running in adopted if running is not None)
 

@@ -58,7 +58,7 @@ class Replay:
         # `TaskQueue.replayed_versions`.
         self.read_versions: dict[str, int] = {}
         self._versions_of_task: dict[int, dict[str, int]] = {}
-        # For each task, the journal records of queries that failed in it because of time or cancellation.
+        # For each task, the journal records of queries whose failure in it a replay would not repeat.
         self._failures_of_task: dict[int, list[dict[str, Any]]] = {}
 
     def read(self, processed: int, last: int, *, usable: bool) -> list[JournalRecord]:

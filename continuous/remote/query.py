@@ -17,7 +17,7 @@ from .value import SourceValue, absent
 class QuerySources:
     """The remote sources of one query.
 
-    Only the engine's thread uses the remote sources of a running query.
+    Only the engine's thread calls `take` for a running query.
     """
 
     def __init__(

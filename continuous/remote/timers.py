@@ -20,7 +20,7 @@ _AT_ONCE = 32
 
 
 class Timers:
-    """Each source key has one fetch date.
+    """The timers of fetches, with at most one date per source key.
 
     Fetches do not run in the scheduler's thread pool, which would delay process exit.
     """

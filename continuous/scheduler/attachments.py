@@ -138,9 +138,8 @@ class Attachments:
     def keep_retained(self, pending: PendingQuery) -> None:
         """Store the retained elements that a query with ``start: {"from": ...}`` processes first.
 
-        The caller, who stores retained elements, holds the input lock and submits the task of `begin_waiting`
-        before it releases the lock. During a replay no input is accepted, so the retained elements cannot
-        change.
+        The caller holds the input lock, and submits the task of `begin_waiting` before it releases the lock.
+        A replay of the journal needs no lock, because no input is accepted during it.
         """
         if pending.prepared.registration.start_from is not None:
             pending.retained = self._streams.kept_now()

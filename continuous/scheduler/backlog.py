@@ -73,7 +73,7 @@ class Backlog:
 
     @property
     def first_input(self) -> StreamInput | None:
-        """The last input of the backlog's first or last completed job; None if it has no inputs."""
+        """The last input of the first job, or if no job is left of the last completed one; None if none."""
         argument = self.jobs[0].argument if self.jobs else self.last_argument
         event = argument[-1] if isinstance(argument, (tuple, list)) and argument else None
         return event if isinstance(event, (Arrival, Advance, Idle)) else None

@@ -70,8 +70,8 @@ class ChangeDispatcher:
     def _outside_plans(self, names: Iterable[str], others: Iterable[RunningQuery]) -> list[RunningQuery]:
         """Deliver table changes to shared plans; return the other queries, in the order of registration.
 
-        The queries that process table changes are those named in ``names`` and those in ``others``. The group
-        of each shared plan processes the table changes of its members.
+        The queries are those in ``names``, whose tables changed, and those in ``others``. The group of each
+        shared plan processes the table changes of its members.
         """
         named = (self._attached.get(name) for name in names)
         moved = list({*others, *(running for running in named if running is not None)})

@@ -44,7 +44,7 @@ Readers: TypeAlias = dict[str, dict[RunningQuery | QueryGroup, None]]
 class Router:
     """Delivers accepted inputs to the queries that read their streams.
 
-    Only the engine's thread calls the router.
+    Only the engine's thread calls the router, except for `readers`.
 
     Attributes:
         pending: the queries that cannot begin yet because their static parts are still being read, by name.
@@ -212,8 +212,8 @@ class Router:
     def set_state(self, running: RunningQuery, state: QueryState) -> None:
         """Pause or resume a query; do nothing if the query has failed.
 
-        A lagging query that is paused fails, because its place in the input order is lost; a resumed query
-        restarts with empty windows.
+        A lagging query that is paused fails, because its place in the input order is lost; when
+        this query is resumed, it restarts with empty windows.
         """
         if running.state == "failed":
             return

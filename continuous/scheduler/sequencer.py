@@ -44,7 +44,7 @@ _BATCH_S = 0.25
 """Upper bound in seconds for one batch of inputs, estimated from the recent cost per task, because a stop
 has to wait for a running batch."""
 _STATS_BATCH = 512
-"""Number of measured task times that are counted together for the cost per task."""
+"""Number of measured task times that are added to the histograms together."""
 TASK_WAIT_S = 1.0
 """Seconds that a management call waits for its task. After one call of `Sequencer.inspect` has timed out,
 further calls do not wait for this long."""
@@ -170,7 +170,7 @@ class Sequencer:
     def inspect(self, at: Callable[[], T]) -> T:
         """Call ``at`` between two tasks, or concurrently with a task that takes longer than 100 ms.
 
-        The function ``at`` reads engine state without changing it. A read of engine state during a task is
+        The function ``at`` reads engine state. A read of engine state during a task is
         repeated if the engine changed a dictionary during the read. After one reader of engine state has
         waited 100 ms in vain, readers within the next second do not wait.
         """
@@ -194,7 +194,7 @@ class Sequencer:
         """Call ``work`` between two tasks and return its result.
 
         Raises:
-            TimeoutError: the wait for the running task took longer than ``timeout`` seconds.
+            TimeoutError: the engine did not call ``work`` within ``timeout`` seconds.
             EngineStoppedError: the engine is stopped.
             Exception: the error that ``work`` raised.
         """
@@ -386,7 +386,7 @@ class Sequencer:
 
     def run_due(self, every_ms: int) -> float:
         """Do the work that is due by the clock; return the seconds until more work is due."""
-        # The check for queued tasks does not take the queue's lock, so that this thread and pushing threads
+        # The check for delayed tasks does not take the queue's lock, so that this thread and pushing threads
         # do not wait for each other.
         if self.tasks.delayed:
             self.tasks.put(Task())

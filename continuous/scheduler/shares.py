@@ -98,7 +98,7 @@ class FairShares:
         return Barrier(self.backlogs, self.frontier.place)
 
     def backlog_owner(self, reader: Reader) -> Reader:
-        """Return the owner of a reader's backlog: its group while the group lags, else the reader."""
+        """Return a backlog's owner: a reader's group while this lags, else the reader; for any thread."""
         if not self.backlogs or reader in self.backlogs or isinstance(reader, QueryGroup):
             return reader
         group = self.group_of(reader)
@@ -280,7 +280,7 @@ class FairShares:
                 self._catch_up(backlog)
 
     def _resume(self, backlog: Backlog, job: Job, seconds: float, waiting: Any) -> bool:
-        """Continue a backlog's first job for at most ``seconds``; return True if the job is done."""
+        """Continue a backlog's first job for about ``seconds``; return True if the job is done."""
         task, fiber = backlog.task, backlog.fiber
         if fiber is None:
             if (task.version, task.place) != (job.place.version, job.place.serial):

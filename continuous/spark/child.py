@@ -18,7 +18,7 @@ from .compile import Compiler
 def main(folder: str) -> None:
     """Evaluate static parts one by one in one Spark session; a refused part does not affect other parts."""
     work = Path(folder)
-    # The server process has written the pickle that this Spark child process reads. The pickle names the
+    # The parent process has written the pickle that this Spark child process reads. The pickle names the
     # mirror to which the changes belong, because a newer mirror may exist when the child starts.
     mirror, parts, dataset, base_iri = pickle.loads((work / "parts.pickle").read_bytes())
     spark = session()

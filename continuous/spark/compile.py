@@ -248,7 +248,7 @@ class Compiler:
         return self._compile(pattern, graph), residual
 
     def _partners(self, left: Frame, right: Frame, conditions: Sequence[Expr]) -> tuple[Any, tuple[str, ...]]:
-        """Return the distinct left rows with a matching right row, and these rows' variables.
+        """Return the distinct left rows with a right row under all conditions, and these rows' variables.
 
         The left rows are projected to the variables that the right side or the conditions use.
         """

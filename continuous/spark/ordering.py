@@ -1,7 +1,7 @@
 """LIMIT and OFFSET: the first solutions in the order of ORDER BY, with ties broken by all columns.
 
-Without ORDER BY, the columns of a LIMIT alone determine the order (docs/semantics.md, section 1). The order
-of the rows of a whole static part has no meaning.
+Without ORDER BY, the projected columns alone determine the order (docs/semantics.md, section 1). The order of
+the rows of a whole static part has no meaning.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class Paths:
         return nodes.select(f.col("node").alias("from"), f.col("node").alias("to"), *context)
 
     def _closure(self, inner: PathExpr, graph: GraphName) -> Any:
-        """Return the pairs of one or more steps: compose the path's pairs until no pair is new."""
+        """Return the pairs of one or more steps: compose pairs with themselves until no pair is new."""
         reached = self._pairs(inner, graph).distinct().localCheckpoint()
         size = reached.count()
         while size <= MOST_PAIRS:

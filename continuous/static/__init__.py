@@ -9,7 +9,7 @@ that wait for a query. `shared_rows` contains the rows of a table and the indexe
 `trigger_index` finds the tables that a commit may change, and `commit_watch` computes the changes of these
 tables with `keyed_rows`. `table_reading` reads all rows of a table, at a registration or after a change that
 is too large. `changed_rows` computes the change of a table that fell behind the store by a large commit.
-`static_evaluator` evaluates static parts by queries to the store. `static_inputs` provides the static parts
-of one query. `lookup` reads rows by key for static parts without a table in memory. `stored_tables` stores
-tables of static parts on disk.
+`static_evaluator` evaluates static parts. `static_inputs` provides the static parts of one query. The module
+`lookup` reads rows by key for static parts without a table in memory. `stored_tables` stores tables of static
+parts on disk.
 """

@@ -29,7 +29,7 @@ _FEW_KEYS = 100
 _POLL_S = 0.02
 
 Affected: TypeAlias = Counter[Solution] | OneOf["all", "too many"]
-"""The rows of a table that a commit may change: counted rows, ``all`` rows, or ``too many`` rows."""
+"""The rows of a table group that a commit may change: counted rows, ``all`` rows, or ``too many`` rows."""
 
 
 class CommitWatch:
@@ -78,7 +78,7 @@ class CommitWatch:
             stop()
 
     def release_dropped(self) -> None:
-        """Release the tables of static parts that only dropped queries read."""
+        """Release the tables of dropped queries."""
         if self.gone:
             with self.order.lock:
                 while self.gone:
@@ -220,8 +220,8 @@ class CommitWatch:
     def _is_limited(self, group: TableGroup) -> bool:
         """Return True if the limits on the size of changes apply to a group of tables.
 
-        The journal contains which tables in memory fell behind at which commit; a replay repeats this, so the
-        limits apply only to look-up parts.
+        The journal contains which tables in memory fell behind at which commit; a replay repeats this, so in
+        a replay the limits apply only to look-up parts.
         """
         return self.replay is None or not group.first.is_held
 

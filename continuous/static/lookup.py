@@ -135,7 +135,7 @@ class Lookup(Arrangement):
                 self.table.watchers.changed.append(self.changed)
 
     def detach(self) -> None:
-        """Stop recording changes of the look-up part, because the query was dropped."""
+        """Stop recording changes of the look-up part, because the query no longer reads it."""
         with self._order:
             if self.changed in self.table.watchers.changed:
                 self.table.watchers.changed.remove(self.changed)

@@ -189,7 +189,7 @@ class StaticEvaluator:
     def columnar(
         self, snapshot: StoreReader, part: StaticPattern
     ) -> Callable[[], list[Solution] | None] | None:
-        """Return a function that evaluates a part by the columnar engine; None if only the store can.
+        """Return a function that evaluates a part by the columnar engine; None if the store must.
 
         The returned function reads the dataset at the snapshot's version, even after the snapshot was closed.
         If the columnar engine fails, the returned function returns None, and the caller must evaluate the

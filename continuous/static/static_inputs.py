@@ -58,7 +58,7 @@ class StaticInputs:
         whole: bool = False,
         earlier: Mapping[str, Arranged] | None = None,
     ) -> None:
-        """Convert the static parts ``given`` to canonical form; `open` opens their tables later."""
+        """Convert the static parts ``given`` to canonical form; `open` or `open_next` opens their tables."""
         self._options = options
         self._new_background = new_background
         self._terms = terms
@@ -204,7 +204,7 @@ class StaticInputs:
             self._registry.commits.gone.append(self.close)
 
     def stop(self) -> None:
-        """Stop recording changes of the tables after a failure of the query; the tables stay readable."""
+        """Stop recording changes of the tables, because the query has ended; the tables stay readable."""
         for each in self._looks():
             each.detach()
         for table in self.tables:

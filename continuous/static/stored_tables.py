@@ -38,8 +38,8 @@ FORMAT = 2
 _AT_LEAST, _EACH_S = 100, 5e-6
 """Limits on the commits and quads that are checked before a table's rows from disk are used.
 
-`_AT_LEAST` is the number of quads of the change log that may be checked in any case. Each `_EACH_S` seconds
-that the evaluation of the table took allow the check of one more quad.
+At most `_AT_LEAST` commits and quads are checked, or one for each `_EACH_S` seconds that the evaluation of
+the table took if this is more.
 """
 
 

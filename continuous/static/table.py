@@ -441,7 +441,7 @@ class PendingSteps:
         self.frontier = Frontier(step.before)
 
     def _rest(self) -> None:
-        """Advance the query's frontier up to the first waiting step or version with unknown rows."""
+        """Advance the query's frontier to just before the first waiting step or unknown rows."""
         if not (self.held or self.ahead or self.unknown):
             self.frontier = self.own
         elif not self.is_quiet:

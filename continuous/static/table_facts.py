@@ -17,7 +17,7 @@ class PartIdentity:
         key: a text; static parts with equal keys share a table.
         kind: a text that is equal for static parts that differ only in constants.
         lifted: the static part with its constants replaced by variables; None if no constant can be replaced.
-        constants: the constants that were replaced in the canonical form of the store.
+        constants: the constants that were replaced, in the canonical form of the store.
     """
 
     key: str = ""

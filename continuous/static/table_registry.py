@@ -130,7 +130,7 @@ class TableRegistry:
 
         Raises:
             LimitError: the rows exceed the budget.
-            ReportedError: the static part cannot be evaluated by the store.
+            ReportedError: the static part cannot be evaluated.
             ConflictError: another registration reads the rows of the table and takes too long or has failed,
                 or this registration was cancelled.
         """

@@ -95,7 +95,7 @@ class RetainedInputs:
             and len(inputs) > 1
             and type(inputs[-1].input) is type(inputs[-2].input) is Advance
         ):
-            # Of consecutive time movements (inputs without elements) of a stream only the first and the last
+            # Of consecutive time movements (`Advance` inputs) of a stream only the first and the last
             # matter, so the ones between are discarded and a stream without elements does not fill the
             # memory.
             inputs.pop()
@@ -298,7 +298,7 @@ def _is_before(event: StreamInput, floor: int) -> bool:
 
 
 class Acceptor:
-    """The acceptor of pushes: decides which elements enter a stream, and enqueues all inputs of streams.
+    """The acceptor of pushes: decides which elements enter a stream; enqueues the inputs of pushed streams.
 
     One lock guards both streams and the input order, so inputs are enqueued in the order of acceptance.
 

@@ -25,7 +25,7 @@ class DerivedStreams:
         self.inputs: deque[StreamInput] = deque()
 
     def add(self, stream: StreamState, at: int, quads: Sequence[Quad], repeats: bool) -> None:
-        """Journal one element of a derived stream and retain the element for readers; called in a task.
+        """Journal one element of a derived stream and retain it for readers; called in a task of the engine.
 
         While the query is evaluated again over past inputs (``repeats``), instants that the stream has
         already are skipped.

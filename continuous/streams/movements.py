@@ -127,7 +127,7 @@ def _tell_moved(acceptor: Acceptor, clock: Clock, stream: StreamState, before: i
 
 
 def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState) -> bool:
-    """Mark silent partitions idle; if all are idle return True, else advance the stream's event time."""
+    """Mark silent partitions idle and advance the stream's event time; return True if all are idle."""
     partitions, before = stream.partitions, stream.seen
     assert partitions is not None
     every = partitions.expire(clock.steady_ms() - stream.idle_timeout_ms)

@@ -220,7 +220,7 @@ class StreamRegistry:
     def keep_failed(
         self, event: StreamInput, instant: int | None, query: str, error: str | None, reason: Reason
     ) -> None:
-        """If a query failed, store the elements of that instant as dead letters of the input's stream."""
+        """Store the elements of the instant at which a query failed as dead letters of the input's stream."""
         state = self.find(event.stream)
         if state is None:
             return

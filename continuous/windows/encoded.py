@@ -53,8 +53,8 @@ class ElementCoder:
         self._keepers: WeakSet[Keeper] = WeakSet()
         # The lock is reentrant: garbage collection may finalize a query, and call `unwant`, inside `want`.
         self._lock = threading.RLock()
-        # For each predicate id, the number of queries that read the predicate; the key None counts queries
-        # that read all.
+        # For each predicate id, how often `want` has registered the predicate; the key None stands for all
+        # predicates.
         self._wanted: Counter[int | None] = Counter([self.reifies])
         # The ids of the wanted predicates by the predicates' N-Triples text; the queries pin these ids.
         self._texts = {str(REIFIES): self.reifies}
@@ -234,9 +234,9 @@ class EncodedContent:
     """`LiveQuads` over keys of term ids: the set of live keys with the counts of their occurrences.
 
     ``counts`` has the number of occurrences of the window's keys with a ``wanted`` predicate, and ``changes``
-    is the delta since the last `take`. ``named`` says that the window has ever had a quad of a named graph.
-    ``alone`` maps a subject to the keys of one element that has one triple for each wanted predicate, if
-    these are all triples of the subject; such keys are not in ``counts``.
+    is the delta since the last `take`. ``named`` says that the window has had a quad of a named graph since
+    it was empty. ``alone`` maps a subject to the keys of one element that has one triple for each wanted
+    predicate, if these are all triples of the subject; such keys are not in ``counts``.
 
     ``union`` says that patterns outside GRAPH match the union of all graphs, in which a triple of two graphs
     occurs once; otherwise these patterns match the default graph. With ``by_text``, elements that replace the
@@ -286,7 +286,7 @@ class EncodedContent:
             self.add(*waiting)
 
     def _count(self, *subjects: int) -> None:
-        """Move the keys of subjects from ``alone`` to ``counts``, as other elements share these subjects."""
+        """Move the keys of subjects from ``alone`` to ``counts``."""
         for subject in subjects:
             self.counts.update(dict.fromkeys(self._wanted(self.alone.pop(subject)), 1))
 

@@ -92,11 +92,12 @@ class GridWindow(WindowOperator):
         return range(self.state.next_close, instant + 1, self.slide_ms)
 
     def first_busy_close(self) -> int | None:
-        """Return the next close whose window contains an element; None if no element is stored."""
+        """Return the next close whose window contains an element; None if no stored element is in one."""
         following = self.state.next_close
         assert following is not None
         for element in chain(self.state.shown, self.state.waiting):
-            # The following value is the close of the earliest remaining window that covers the element.
+            # `close` is the first remaining close whose window ends after the element; its window covers the
+            # element only if it also begins early enough.
             after = element.event_time + self.past_ms + (0 if self.closes_after else 1)
             close = following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
             if self._holds(self._ending(close), element.event_time):
@@ -114,12 +115,13 @@ class GridWindow(WindowOperator):
         found = [elements[0].event_time + stay for elements, stay in pairs if elements]
         if not found:
             return None
-        # The first close after the end of a grid window; for windows (open, close], also a close at that end.
+        # The first close after an element enters or leaves; for windows (open, close], also a close at that
+        # time.
         after = min(found) + 1 - self.closes_after
         return following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
 
     def skip_to(self, instant: int) -> None:
-        """Skip the grid's closes before ``instant``, at which no element enters or leaves."""
+        """Skip the grid's closes up to ``instant``, at which no element enters or leaves."""
         if closes := self.closes_by(instant):
             self._close(closes[-1])
 

@@ -50,7 +50,7 @@ class StreamView:
     operators: list[WindowOperator] = field(default_factory=list, init=False, compare=False)
 
     def watermark(self) -> int | None:
-        """Return the stream's watermark under the lateness that the query's registration chose."""
+        """Return the stream's watermark under the query's lateness for the stream."""
         return self.time.watermark(self.lateness)
 
 
@@ -406,7 +406,7 @@ class InputOrder:
         return after.watermark(lateness) == at
 
     def gather(self, events: Sequence[StreamInput], instant: int) -> tuple[list[Transaction], list[int]]:
-        """Return the transactions that the first inputs release, and how many each input completes.
+        """Return the transactions that the first inputs release, and their number after each input.
 
         The list of transactions ends before an input with elements older than ``instant`` or than an earlier
         transaction. A transaction without elements stands for the instants up to the query's watermark.

@@ -158,7 +158,7 @@ class SequenceWindow(WindowOperator):
         return chosen
 
     def _element(self, match: Match, bindings: Bindings) -> Element:
-        """Return a match of SEQ as triples whose subject is a new blank node."""
+        """Return a match of SEQ as triples whose subject is the match's blank node."""
         label = "_".join(f"{at}.{place}.{seq}.{index}" for (at, place, seq), index in match)
         node = BlankNode("m" + label.replace("-", "n").replace(".", "x"))
         quads = [Quad(node, MATCH, MATCH)]

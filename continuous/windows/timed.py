@@ -26,7 +26,7 @@ class TimedContent(EncodedContent):
         # For each triple of the window, the number of live occurrences and their latest event time in
         # milliseconds.
         self._times: dict[IdRow, tuple[int, int]] = {}
-        # For each triple of the window whose time has changed, its event time at the last `take_times`.
+        # For each triple that was added or removed since the last `take_times`, its event time at that call.
         self._touched: dict[IdRow, int | None] = {}
 
     def add(self, *elements: Element) -> None:

@@ -175,7 +175,7 @@ class QueryTimeline:
                 self._read(declaration, iri)
 
     def _read(self, declaration: WindowDeclaration, iri: str) -> None:
-        """Add a stream to a window on a stream variable, with a window operator for the stream."""
+        """Add a stream to a window, with a window operator for the stream."""
         if (declaration.name.value, iri) not in self.windows.operators:
             view = self.inputs.views.setdefault(iri, StreamView(self._lateness_ms))
             view.lateness = max(view.lateness, declaration.lateness_ms or 0)
@@ -196,7 +196,7 @@ class QueryTimeline:
             return iter(())
         if type(event) is Arrival and len(self.windows.grids) == len(view.operators):
             if self.inputs.in_order(event, self.instant):
-                # Elements before the next close of a grid window cause no evaluation.
+                # Elements before the next close of a grid window or periodic report cause no evaluation.
                 number = bisect_left(event.elements, sum(self._next_time_event()), key=EVENT_TIME)
                 if number:
                     for grid in self.windows.grids:
@@ -394,7 +394,7 @@ class QueryTimeline:
         return self._strategy.wants(changed, interval is not None, reported)
 
     def _tell(self, at: int, cause: Cause, interval: Interval | None) -> Sequence[Evaluation]:
-        """Return the evaluation at an instant; none if the windows are empty and non_empty is set."""
+        """Return the evaluation at an instant; none if non_empty suppresses it, as the windows are empty."""
         self._last_at, self._last_window = at, interval
         if self.report.non_empty and not self._strategy.at_changes and self.windows.empty:
             return ()

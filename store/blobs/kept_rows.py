@@ -84,7 +84,7 @@ class KeptRows:
 
     @property
     def busy(self) -> bool:
-        """True while a background thread writes rows to the disk cache."""
+        """True while a background write of rows or metadata to the disk cache is queued or running."""
         return self._writing is not None and not self._writing.done()
 
     def put(self, copies: Mapping[str, RowsCopy], notes: Mapping[str, KeptFacts], keys: set[str]) -> None:

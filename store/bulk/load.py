@@ -3,9 +3,9 @@
     find source files -> parse to part files (direct or Spark) -> commit all parts at once -> optimize
 
 Parsing the source files of a bulk load does not change the store. The commit of a bulk load is atomic:
-    readers, and recovery after a crash, see either the old or the new data. An interrupted load that is run
-    again skips the chunks that are already parsed. A bulk load that is run again uses the same blank node
-    labels, so the dataset is the same even if the first run was interrupted right after its commit.
+readers, and recovery after a crash, see either the old or the new data. An interrupted load that is run again
+skips the chunks that are already parsed, and uses the same blank node labels, so the dataset is the same even
+if the first run was interrupted right after its commit.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class BulkLoader:
             LoadError: the sources have too many bad lines or no good line, or Spark failed; nothing was
                 loaded, except if Spark failed while it wrote the mirror.
             LoadCancelledError: the callback ``cancelled`` returned True.
-            UnsupportedError: the requested engine of the load (Spark) is not available.
+            UnsupportedError: Spark was requested and is not available, or no mirror can be made.
             StoreError: the store cannot be written.
         """
         if self._folder is not None:

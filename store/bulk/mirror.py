@@ -110,8 +110,8 @@ class Mirror:
 
         Returns:
             None if the changes are unknown or too many. The changes are unknown if the mirror is newer than
-            ``version`` or belongs to another history of the store, if a commit in between was a bulk load or
-            is no longer in the change log, or if more than `COMPACT_QUADS` quads changed.
+            ``version`` or belongs to another history of the store, or if a commit in between was a bulk load
+            or is no longer in the change log. More than `COMPACT_QUADS` changed quads are too many.
         """
         if (version is not None and version < self.version) or not self.is_of(store):
             return None

@@ -68,7 +68,7 @@ class MirrorState:
 def state(store: QuadStore, folder: Path, *, most: int = COMPACT_QUADS) -> MirrorState | None:
     """Return the state of the mirror in a folder compared with its store; None if there is no mirror.
 
-    With more than ``most`` changed quads, the mirror is stale: queries cannot merge the changes.
+    With more than ``most`` changed quads, the mirror counts as stale: queries may not merge so many.
 
     Raises:
         StoreFormatError: the file meta.json of the mirror cannot be read.

@@ -55,7 +55,10 @@ class ElementShapes:
     """The compiled expressions by an element's first predicate; None if such elements differ too much."""
 
     def __init__(self, is_iri: Callable[[str], object], plain: str, values: Mapping[str, str]) -> None:
-        """``plain`` is the pattern of a string's text, ``values`` has the pattern of each datatype's values.
+        """Create an empty cache of expressions.
+
+        The regular expression ``plain`` matches a plain string's text in N-Triples; ``values`` maps each
+        datatype IRI to the regular expression of its literals' texts.
 
         The function ``is_iri`` returns whether a text is a valid IRI.
         """

@@ -21,7 +21,7 @@ def as_stored(statements: Statements) -> tuple[Statements, bool]:
     """Return quads with canonical values, and whether a blank node may be among them."""
     forms: dict[str, str] = {}
     blank = False
-    # Most values of a document occur several times in it, so their canonical forms are cached.
+    # Most values of a document occur several times in it, so each distinct value is converted once.
     for value in {value for _, _, value, _ in statements}:
         nested = value.startswith("<<")
         if nested or (value[0] == '"' and value[-1] == ">" and not STORED_VALUE(value)):

@@ -37,7 +37,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def check_name(name: str, what: str) -> str:
-    """Return the name of a query or stream if it is valid; raise InputError otherwise."""
+    """Return the name of a query, stream or connector if it is valid; raise InputError otherwise."""
     if not isinstance(name, str) or not NAME.match(name):
         raise InputError(
             f"{what} {name!r} is no name",

@@ -43,7 +43,7 @@ _LINES = re.compile(
     re.VERBOSE,
 )
 _MOST_REPEATED = 1 << 28
-"""Maximum number of characters of all copied directives (PREFIX, BASE), counted for each message."""
+"""Maximum number of characters of all copied directives or JSON-LD contexts, counted for each message."""
 _VALUES = {
     "version": r"""\s*+(?:"[^"\n]*+"|'[^'\n]*+')""",
     "prefix": r"\s*+([^\s<>{}()\[\];,\"'#:]*+:)\s*+<[^<>\n]*+>",
@@ -72,7 +72,7 @@ def split_messages(text: str) -> list[MessageText]:
     announcements are removed, because a parser of plain RDF refuses the labels of messages.
 
     Raises:
-        RdfSyntaxError: a message delimiter stands inside a statement or graph block, or lacks its dot.
+        RdfSyntaxError: a delimiter stands inside a graph block or brackets, or ``@message`` lacks its dot.
         LimitError: the copies of directives before each message would take too much memory.
     """
     return _MessageSplitter(text).split()
@@ -97,7 +97,7 @@ def split_json_messages(text: str) -> list[MessageText]:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            # The parser of the RDF format will report this mistake.
+            # The parser of JSON-LD will read this line or report its mistake.
             messages.append(MessageText(line, number, 0))
         elif document.keys() == {"@context"}:
             before = f'{{"@context": {orjson.dumps(document["@context"]).decode()}, "@graph": '

@@ -34,11 +34,11 @@ def pack(
     """Return the blobs of rows with their multiplicities; the rows must not change during the call.
 
     The rows contain terms or ids: ``term_of`` returns the term of an id, and ``unbound`` is the id of no
-        term.
+    term.
     """
     rows = list(rows)
     numbers: dict[T, int] = {unbound: 0}
-    # A loop instead of one call of the serialiser lets other threads run between its steps.
+    # A loop in Python instead of one call of a function in C lets other threads run between its steps.
     for row, _ in rows:
         for term in row:
             if term not in numbers:

@@ -88,7 +88,7 @@ class PlainStringWriter:
 
 
 def _spelling_of(rdf_format: RdfFormat, prefixes: Mapping[str, str]) -> tuple[re.Pattern[bytes], bytes]:
-    """Return a language datatype as the RDF format writes it after a literal, and the text to replace it."""
+    """Return an expression for a language datatype as the RDF format writes it, and its replacement."""
     iris = b"|".join(re.escape(iri.encode()) for iri in sorted(TAGGED_TYPES))
     if rdf_format is RdfFormat.RDF_XML:
         return re.compile(b' rdf:datatype="(?:' + iris + b')"'), b""

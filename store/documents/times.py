@@ -37,7 +37,7 @@ _ISO_OF_TEXTS = re.compile(
 LONGEST_DURATION = 200
 """Maximum number of characters of a duration's text."""
 _TOO_LONG = 10**18
-"""Number of milliseconds from which an instant is refused, because registry and journal store 64 bits."""
+"""Number of milliseconds from which a duration is refused, because registry and journal store 64 bits."""
 INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
@@ -69,7 +69,7 @@ def parse_instant(text: str) -> int | None:
 
 
 def instant_ms(value: Any, what: str) -> int:
-    """Return a JSON value (integer, xsd:dateTime or xsd:date) as an instant in milliseconds.
+    """Return a given value (integer, xsd:dateTime or xsd:date) as an instant in milliseconds.
 
     An instant without a time zone is in UTC.
 

@@ -48,7 +48,7 @@ class FeedHistory:
     def __init__(self, limit: int, most_characters: int, epoch: int) -> None:
         """Create an empty history of a feed, whose event ids begin after ``epoch``.
 
-        The newest event always stays in a feed's history, however long it is.
+        The newest event stays in a feed's history, however long it is, unless ``limit`` is 0.
         """
         self.limit = limit
         self._most_characters = most_characters
@@ -128,7 +128,7 @@ class FeedHistory:
 
 
 class Feed:
-    """The feed of one registered query: its numbered events.
+    """The feed of one registered query: its events and their subscribers.
 
     Attributes:
         name: the name of the query.
@@ -154,7 +154,7 @@ class Feed:
         Args:
             name: the query's name.
             history: the maximum number of events from which subscribers can resume.
-            history_bytes: the maximum number of characters in the history; the newest event is always stored.
+            history_bytes: the maximum number of characters in the history; the newest event may exceed it.
             subscriber_buffer: the maximum number of events queued for one subscriber.
             waiting: the set to which the feed adds itself when unwritten events exist; subscribers receive
                 these events only after `release`. If the set is None, `publish` makes events visible at once.
@@ -187,7 +187,7 @@ class Feed:
 
     @property
     def subscribers(self) -> int:
-        """The number of subscribers that are attached to the feed."""
+        """The number of clients of the subscribers that are attached to the feed."""
         return sum(each.members for each in self._subscribers)
 
     @property
@@ -362,7 +362,7 @@ class Feed:
             return self._current() if self._current is not None else None
 
     def close(self) -> None:
-        """End the feed; subscribers can still read their queued events."""
+        """End the query's feed; subscribers can still read their queued events."""
         with self._lock:
             self._ended = True
             ending, self._subscribers = self._subscribers, []
@@ -442,14 +442,14 @@ class Outbox:
 
     @property
     def waits(self) -> bool:
-        """True if events, feed names or callbacks wait for the next `write` of the result log."""
+        """True if events, feed names or callbacks wait for the next call of `write`."""
         return bool(self.feeds or self._then or self._named)
 
     def write(self, needed: int) -> None:
         """Write and publish the waiting events of all feeds once the journal is durable up to ``needed``.
 
         Raises:
-            StoreUnwritableError: the disk refuses to write the result log; all events stay queued.
+            StoreUnwritableError: the input log or the result log cannot be written; all events stay queued.
         """
         journal = self._journal
         if journal is not None:

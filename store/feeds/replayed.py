@@ -27,7 +27,7 @@ def keep_written(feed: Feed) -> None:
 
 
 def publish_error(feed: Feed, line: str) -> None:
-    """Publish the error event of a query that failed on the query's feed.
+    """Publish the error event of a failed query on the query's feed.
 
     If the query fails only during replay, the events that it published before the restart are published
     first.

@@ -25,7 +25,9 @@ made_event = partial(tuple.__new__, StoredEvent)
 
 
 class Subscriber(Protocol):
-    """A receiver of a feed's events, called under the feed's lock.
+    """A receiver of a feed's events.
+
+    The feed holds its lock when it calls `welcome` and `offer`, but not always when it calls `end`.
 
     ``members`` is the number of clients that receive this subscriber's events.
     """

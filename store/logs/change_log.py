@@ -72,7 +72,7 @@ INSERT INTO meta VALUES ('version', 0), ('checkpoint', 0), ('bytes', 0), ('bulk'
 
 
 class SqliteChangeLog:
-    """The change log of a store folder: every commit, on disk."""
+    """The change log of a store folder, on disk."""
 
     on_disk = True
 

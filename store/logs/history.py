@@ -26,8 +26,8 @@ class Retention:
 class ChangeLog(Protocol):
     """The change log as the store uses it, on disk or in memory.
 
-    Callers of the change log's methods hold the store's writer lock, except for `after`, which any thread may
-    call.
+    Callers of the change log's methods hold the store's writer lock, except for `after` and `mark`, which any
+    thread may call.
     """
 
     on_disk: bool
@@ -54,7 +54,7 @@ class ChangeLog(Protocol):
         ...
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
-        """Make commits durable together, with new quad counts by graph name (None if the graph is dropped).
+        """Make commits durable together, with new quad counts by `graph_key` (None if a graph is dropped).
 
         Raises:
             StoreUnwritableError: the change log cannot be written; no commit was logged.
@@ -89,7 +89,7 @@ class ChangeLog(Protocol):
         ...
 
     def counts(self) -> dict[str, int]:
-        """Return the number of quads of each graph in the list of graphs."""
+        """Return the number of quads of each graph by `graph_key`, empty graphs included."""
         ...
 
     def mark(self, version: int) -> str | None:

@@ -2,7 +2,7 @@
 
 The cache file is never synced, and a full disk raises no error. Each value in the cache file has a digest, so
 a truncated or changed value is never used; values after a damaged value are ignored, too. A cache file with
-another stamp, the text that identifies the version of its values, is overwritten.
+another stamp, which identifies the version of its values, is overwritten.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _makers(records: Records) -> dict[str, Callable[..., Any]]:
 
 
 def _values_of(name: str, record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that returns the constructor arguments of an object of the dataclass ``record``."""
+    """Return a function that returns the constructor arguments of an object of the class ``record``."""
     if not is_dataclass(record):
         return tuple
     if name == ELEMENT:

@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _FRAMES = 1_000 + 24
-"""Number of preallocated frames of a write-ahead log: SQLite begins a checkpoint after 1,000 frames,
-"""
+"""Number of preallocated frames: SQLite begins a checkpoint after 1,000 frames and the rest of a commit."""
 _FRAME_BYTES = 4096 + 24
 
 

@@ -19,7 +19,7 @@ class Unpacker:
         return self._member.eof
 
     def unpack(self, chunk: bytes, most: int) -> bytes:
-        """Decompress a chunk of a body to about ``most`` bytes; the remaining input is discarded.
+        """Decompress a chunk of a body to at most ``most`` bytes; the remaining input is discarded.
 
         Raises: zlib.error for data that is neither gzip nor deflate.
         """

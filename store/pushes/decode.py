@@ -54,7 +54,7 @@ _MESSAGE_TYPES = {
 }
 """Media types of RDF Messages, each with the function that splits a body and the format of its messages."""
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
-"""Media types of RDF formats without named graphs."""
+"""RDF formats without named graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
 _SHORT = 65_536
 """Maximum length in bytes of a push whose quads are not counted, because it cannot have too many."""
@@ -298,7 +298,7 @@ def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> 
 def _of_messages(
     messages: Sequence[MessageText], rdf_format: RdfFormat, options: DecodeOptions
 ) -> DecodedPush:
-    """Add the elements of RDF Messages to the push; an element may be empty."""
+    """Return the elements of RDF Messages; an element may be empty."""
     result = DecodedPush()
     for number, (message, line, lead) in enumerate(messages, start=1):
         place = f"message {number}"
@@ -311,7 +311,7 @@ def _of_messages(
 
 
 def _of_graphs(content: Content, options: DecodeOptions) -> DecodedPush:
-    """Add an element per named graph, and one for default-graph triples about none of these graphs."""
+    """Return an element per named graph, and one for default-graph triples about none of these graphs."""
     result = DecodedPush()
     groups = content.by_graph()
     if groups.keys() == {""}:

@@ -180,7 +180,7 @@ class Committer:
         self._removed += len(change.removed)
         try:
             self._maintain(commits[-1].at_ms)
-        # The flush failed, but the commits are applied; the next commit tries again.
+        # The upkeep failed, but the commits are applied; the next commit tries again.
         except StoreError as error:
             logger.warning("upkeep after version %d: %s", self.version, error.message)
 

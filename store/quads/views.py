@@ -245,7 +245,7 @@ class ViewRegistry:
             return not self._outbox and not self._writing
 
     def wait(self, deadline_s: float) -> bool:
-        """Wait until all views are written; return False at ``deadline_s`` of the monotonic clock."""
+        """Wait until views are written or no write is scheduled; False at the monotonic ``deadline_s``."""
         with self._lock:
             left = deadline_s - time.monotonic()
             return self._lock.wait_for(lambda: self.idle or not self._asked, max(0.0, left))

@@ -311,7 +311,7 @@ def _report(requests: Iterable[WriteRequest]) -> None:
 
 
 def _without_frames(error: Exception) -> Exception:
-    """Remove an error's tracebacks, whose frames would keep the closed database open."""
+    """Remove a reported error's tracebacks, whose frames would keep the closed database open."""
     link: BaseException | None = error if isinstance(error, ReportedError) else None
     while link is not None:
         link.__traceback__ = None

@@ -307,8 +307,8 @@ class StoreWriter:
         """Add very many quads fast: one commit whose quads are counted, not listed (``exact`` False).
 
         If the iterator ``quads`` raises an error, no quad is added. Blank nodes in the given quads stand for
-        the store's nodes with the same labels. While Oxigraph sorts and writes the quads of a bulk load,
-        other threads cannot run, for some seconds per million quads.
+        the store's nodes with the same labels. While Oxigraph sorts and writes these quads, other
+        threads cannot run, for some seconds per million quads.
 
         Raises:
             StoreUnwritableError: the store cannot be written.

@@ -27,7 +27,7 @@ def check_elements(
             the future, or late on a stream that refuses late elements.
     """
     stamping = record.stamping
-    # The elements of a push are checked in the order of event times, because each element may advance the
+    # Times too far in the future are found in the order of event times, because each element may advance the
     # watermark for the next.
     reach = max(now, watermark if watermark is not None else now)
     ahead: dict[int, bool] = {}

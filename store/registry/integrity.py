@@ -40,7 +40,7 @@ def require_intact(path: Path, mark: LogMark) -> None:
             faults = faults_of(file)
     except sqlite3.DatabaseError as error:
         if "locked" in str(error) or "not a database" in str(error):
-            return  # opening the damaged database later reports a clearer error
+            return  # opening the database later reports a clearer error
         raise _damaged(path, str(error)) from error
     if changes < mark.last:
         raise _damaged(

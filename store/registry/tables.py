@@ -213,7 +213,7 @@ class QueryRecords(RecordTable[QueryRecord]):
 
 
 def _write_tombstone(connection: Connection, name: str) -> None:
-    """Write the tombstone (name) of a dropped query, and replace an older one."""
+    """Write the tombstone (name and time) of a dropped query, and replace an older one."""
     connection.execute(_DELETE_TOMBSTONE, {"of_name": name})
     values = {"name": name, "dropped_ms": time.time_ns() // 1_000_000}
     connection.execute(_INSERT_TOMBSTONE, with_digest(DROPPED_QUERIES, values))

@@ -63,7 +63,9 @@ class TextLimits:
 
 
 class ServiceCall(NamedTuple):
-    """A SERVICE call of a text: ``token`` is the token of its endpoint, from ``start`` to ``end``.
+    """A SERVICE call of a text: ``token`` is the token that names its endpoint.
+
+    The positions of this token in the text are ``start`` and ``end``.
 
     A ``nested`` SERVICE call stands inside another SERVICE call, whose endpoint evaluates the nested call.
     """

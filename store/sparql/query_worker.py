@@ -6,7 +6,7 @@ a time over a socket. The parent process kills the worker process to stop a quer
 parent has ended.
 
 Messages to and from a worker process are frames: one byte for the kind, four bytes for the length, then the
-    payload.
+payload.
 
     parent -> worker   Q  JSON: a query (`WorkerRequest`) or an update (`update_worker.UpdateTask`)
     worker -> parent   H  JSON: kind of the result, format, version; precedes the result of a query
@@ -183,7 +183,7 @@ def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any])
 
 
 def _answer_update(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Send the change that an update makes to the parent; the update has a separate copy of the store."""
+    """Send the parent the change that an update makes; the update has a separate copy of the store."""
     functions = aggregates = None
     if message["extension"] is not None:
         request = _extended(QueryRequest(message["text"], message["base_iri"]), message["extension"])
@@ -242,7 +242,7 @@ def _import_name(place: str) -> Any:
 
 
 class _FrameWriter:
-    """Collects a serialiser's output and sends it to the parent in frames of at least `BLOCK_BYTES`."""
+    """Sends a serialiser's output to the parent, in frames of at least `BLOCK_BYTES` except for the last."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

@@ -3,10 +3,10 @@
     SERVICE <http://far/sparql> { … }   ->   SERVICE <http://127.0.0.1:PORT/KEY/0> { … }
 
 Oxigraph sends each SERVICE call to a relay on the loopback interface. The relay of SERVICE calls queries the
-endpoint with the limits and redirect rules of LOAD. The relay of SERVICE calls relabels the blank nodes of
-each answer, because labels are local to one document (SPARQL 1.1 Query Results JSON Format 3.2.2), and stores
-the error that Oxigraph would reduce to a message. In the relay's address, KEY is a secret of one evaluation,
-valid until the evaluation ends.
+endpoint with a deadline, a maximum size and the redirect rules of LOAD. The relay of SERVICE calls relabels
+the blank nodes of each answer, because labels are local to one document (SPARQL 1.1 Query Results JSON Format
+3.2.2), and stores the error that Oxigraph would reduce to a message. In the relay's address, KEY is a secret
+of one evaluation, valid until the evaluation ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _JSON = "application/sparql-results+json"
 
 
 class ServiceCalls:
-    """The SERVICE calls of one query evaluation, which the relay answers.
+    """The SERVICE calls of one query evaluation, which the relay (`_ServiceRelay`, an HTTP server) answers.
 
     Attributes:
         text: the query text with the relay's addresses as endpoints.
@@ -55,7 +55,7 @@ class ServiceCalls:
             resolve: returns the absolute IRI of an endpoint's token.
             hosts: the hosts that calls may reach.
             ended: returns True if the evaluation was stopped; all calls, even SILENT ones, then end with an
-                error. Threads of the relay call this function.
+                error. The threads of the relay's HTTP server call this function.
         """
         self._failure: ReportedError | None = None
         self._client = RemoteClient(hosts, max_bytes=hosts.max_bytes, ended=ended)

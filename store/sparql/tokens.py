@@ -1,10 +1,9 @@
 r"""The tokeniser of SPARQL texts, exact enough to find brackets, operations, templates and SERVICE calls.
 
 The tokeniser of SPARQL refuses no text: Oxigraph's parser does. For every text that Oxigraph accepts, tokens
-    must begin
-and end at the same positions as in Oxigraph. Source: SPARQL 1.1 section 19.8 (terminals) and the RDF 1.2
-brackets of SPARQL 1.2. Oxigraph decodes ``\u`` escapes only inside IRIs and strings, never in keywords, so no
-escape can hide a keyword or a bracket.
+must begin and end at the same positions as in Oxigraph. Source: SPARQL 1.1 section 19.8 (terminals) and the
+RDF 1.2 brackets of SPARQL 1.2. Oxigraph decodes ``\u`` escapes only inside IRIs and strings, never in
+keywords, so no escape can hide a keyword or a bracket.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class _Derivation:
             refuse_targets(self._derived, (quad.graph_name for quad in quads))
 
     def _checked(self, quads: Iterable[Quad]) -> Iterable[Quad]:
-        """Return the quads of INSERT DATA, after a check of their literals.
+        """Return the quads to insert (by INSERT DATA or a template), after a check of their literals.
 
         Raises:
             QueryTextError: a literal with the datatype of language strings has no language tag.

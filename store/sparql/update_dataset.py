@@ -15,8 +15,8 @@ Graphs = tuple[list[NamedNode], list[NamedNode]]
 def dataset_of(request: UpdateRequest, action: Modify, iri: Callable[[str], NamedNode]) -> Graphs | None:
     """Return the default graphs and the named graphs of an update's WHERE part, without duplicates.
 
-    Return None if neither the update text nor the request names a graph. Parameters of the request
-    (``using-graph-uri``) override USING clauses.
+    Return None if the update has no USING clause and the request no parameter ``using-graph-uri`` or
+    ``using-named-graph-uri``. These parameters override USING clauses.
     """
     if request.using_graphs is not None or request.using_named_graphs is not None:
         default, named = request.using_graphs or (), request.using_named_graphs or ()

@@ -75,8 +75,8 @@ class UpdatePlanCache:
     def __init__(self, limits: TextLimits, analyse_update: AnalyseUpdate) -> None:
         self._limits = limits
         self._analyse_update = analyse_update
-        # The value True means that the skeleton was seen once. The value False means that updates with the
-        # skeleton cannot be cached.
+        # The values of the cache, by skeleton (an update's text without its constants) and base IRI: True if
+        # one update with the skeleton was seen, then its plan, or False if its plan cannot be reused.
         self._known: dict[tuple[str, str, str | None], _CachedUpdatePlan | bool] = {}
 
     def plan(self, request: UpdateRequest, make_plan: Callable[[], UpdatePlan]) -> UpdatePlan:
@@ -123,7 +123,7 @@ class UpdatePlanCache:
 class _CachedUpdatePlan(NamedTuple):
     """A plan of one update operation that is reused for all updates with its skeleton.
 
-    The argument ``start`` is the offset of the WHERE part without the characters of the constants before it;
+    The field ``start`` is the offset of the WHERE part without the characters of the constants before it;
     ``constants`` is the number of these constants; ``tail`` is the number of characters after the WHERE part.
     """
 

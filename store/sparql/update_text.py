@@ -323,7 +323,7 @@ class _UpdateSplitter:
             self._declare(name, iri, self._text[first.start : self._end])
 
     def _declare(self, name: str, iri: str, text: str) -> None:
-        """Add a declaration (PREFIX, BASE) to the prologue, unless the same declaration is already in force.
+        """Add a declaration (PREFIX, BASE, VERSION) to the prologue, unless it is already in force.
 
         Concatenated update scripts often repeat prefix declarations.
         """

@@ -128,7 +128,7 @@ def _owners(owned: list[list[Any]]) -> dict[GraphName, Owner]:
 
 
 def hosts_of(message: dict[str, Any]) -> AllowedHosts:
-    """Return the hosts that an update task may reach, with the limits of one HTTP exchange."""
+    """Return the hosts that a query or update in a worker process may reach, with limits of an exchange."""
     seconds, most = message["remote_seconds"], message["remote_bytes"]
     return AllowedHosts(message["hosts"], seconds=seconds, max_bytes=most)
 

@@ -52,7 +52,7 @@ class OpenFile:
         require_below(path, folders)
         real = os.path.realpath(path)
         opener = _OPENERS.get(Path(path).suffix)
-        # The source reads files unbuffered, because a buffer could return old content of a rewritten file.
+        # Uncompressed files are read unbuffered: a buffer could return old content of a rewritten file.
         self._file = cast("IO[bytes]", opener(real) if opener else open(real, "rb", buffering=0))
         self.path = path
         self.packed = opener is not None

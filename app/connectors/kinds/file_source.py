@@ -187,8 +187,8 @@ class FileSource(Source):
         Raises:
             ConnectorError: a file is unreadable, and files have no separate event times, so that later files
                 wait.
-            ConnectorFailedError: an unreadable file stops the source until the file or the declaration
-                changes.
+            ConnectorFailedError: the file for which later files wait stays unreadable until it or the
+                declaration changes.
         """
         wrong = [each for each in self._open if each.error is not None]
         errors = {each.tail.name: str(each.error) for each in wrong}

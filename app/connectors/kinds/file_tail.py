@@ -236,7 +236,7 @@ class FileTail:
     # --- which file -----------------------------------------------------------------------------
 
     def _locate(self) -> TailReader | None:
-        """Open the file whose content was read up to the stored mark, or else the file rotated next."""
+        """Open the file whose content was read up to the stored mark, or else the next file."""
         live, mark = self._open_live(), self.mark
         if mark is None:
             return self._begin(live)

@@ -335,7 +335,7 @@ class KafkaSource(Source):
             place, end = _place_of(record), record.offset()
             if end is not None and self._next.get(place, end) < end:
                 # Between the source's position and the partition's end are only transaction markers and
-                # aborted records.
+                # records that a consumer cannot read.
                 self._next[place] = end
                 self.context.push(b"", N_QUADS, position=self._text())
             return

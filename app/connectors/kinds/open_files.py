@@ -148,7 +148,7 @@ class OpenFiles:
         return made
 
     def waiting(self, names: Sequence[str]) -> list[str]:
-        """Return the names of files that the source has not begun to read, in the given order."""
+        """Return the names of files that the source still has to open, in the given order."""
         first = 0 if self.done is None else bisect_right(names, self.done)
         return [name for name in names[first:] if name not in self]
 
