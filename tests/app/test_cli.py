@@ -480,7 +480,7 @@ def test_an_export_that_breaks_leaves_what_was_there(
     with QuadStore.open(tmp_path / "data") as store:
         store.writer.update("INSERT DATA { <urn:a> <urn:p> 1 }")
 
-    def breaks(store: QuadStore, output: Any, *_: Any) -> None:
+    def breaks(store: QuadStore, output: Any, *_: Any, **__: Any) -> None:
         output.write(b"half")
         raise StoreUnwritableError("no space")
 

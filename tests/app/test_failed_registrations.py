@@ -31,7 +31,7 @@ def _registered(live: Any, name: str, text: str, dialect: str = "cqels") -> Any:
 @contextmanager
 def served(folder: Path) -> Iterator[LiveServer]:
     """A server on a folder, which is closed at the end."""
-    with running.serve(Settings(data=folder, port=0)) as server:
+    with running.serve(Settings(data=str(folder), port=0)) as server:
         live = LiveServer(server)
         with live.client:
             yield live

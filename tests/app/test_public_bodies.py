@@ -35,6 +35,7 @@ PUBLIC_ROUTES = {
     ("GET", "/ui/processes"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/queries/<name>"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/register"): PUBLIC_BODY_BYTES,
+    ("GET", "/ui/rules"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/sparql"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/static/<path:filename>"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/store"): PUBLIC_BODY_BYTES,
