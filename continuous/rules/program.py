@@ -30,6 +30,7 @@ class Program:
         strata: the rules of each stratum, lowest first.
         triggers: the patterns of each stratum that changed facts match.
         reads_graphs: True if a rule has a GRAPH pattern.
+        predicates: the predicates that the patterns of all rules match; None if a pattern matches any.
         lists_graphs: True if a solution may depend on a graph that has no triple for it, as GRAPH ?g {} does.
     """
 
@@ -45,6 +46,9 @@ class Program:
         self.strata = [[self.rules[number] for number in stratum] for stratum in strata(rules)]
         self.triggers = [TriggerIndex(stratum) for stratum in self.strata]
         self.reads_graphs = any(index.reads_graphs for index in self.triggers)
+        read = [index.predicates() for index in self.triggers]
+        ids = frozenset().union(*(found for found in read if found is not None))
+        self.predicates = None if None in read else frozenset(map(terms.term, ids))
         self.lists_graphs = any(lists_graphs(rule.body) for rule in rules)
 
 

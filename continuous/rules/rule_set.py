@@ -174,6 +174,8 @@ class RuleSet:
         if (changed > _FEW_CHANGES and changed > size // 4) or self._lists_other_graphs(inputs, change):
             self.derive_all(pending, budget)
             return
+        if not self._may_match(change):
+            return
         # Earlier requests of a group are not committed yet, and may never be.
         self._cache.begin(usable=not len(below))
         state = StoreState(below, pending, self._terms, inputs, self.into, self._cache)
@@ -185,6 +187,13 @@ class RuleSet:
             self._cache.end()
         if len(self._terms.dictionary) > _MOST_TERMS:
             self._compile()
+
+    def _may_match(self, change: NetChange) -> bool:
+        """Return True if a changed quad may match a pattern of a rule."""
+        read = self.program.predicates
+        return read is None or any(
+            quad.predicate in read for quads in (change.added, change.removed) for quad in quads
+        )
 
     def _lists_other_graphs(self, inputs: InputGraphs, change: NetChange) -> bool:
         """Return True if a rule enumerates the input graphs, and a change adds or removes one."""

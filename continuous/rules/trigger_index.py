@@ -351,6 +351,15 @@ class TriggerIndex:
         """True if a rule of the stratum has a GRAPH pattern."""
         return bool(self._in_graphs)
 
+    def predicates(self) -> set[int] | None:
+        """Return the ids of the predicates that the patterns match; None if a pattern matches any."""
+        found: set[int] = set()
+        for trigger in (*self._any, *self._in_graphs):
+            if trigger.predicates is None:
+                return None
+            found |= trigger.predicates
+        return found.union(self._by_predicate, self._by_class, (predicate for predicate, _ in self._by_value))
+
     def of(self, changed: Iterable[Fact]) -> Iterator[tuple[TriggerLike, list[Fact]]]:
         """Yield the triggers of patterns outside of GRAPH that some facts match, with these facts."""
         by_predicate: dict[int, list[Fact]] = {}
