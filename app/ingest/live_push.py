@@ -223,7 +223,7 @@ class LivePush:
         raise NotImplementedError
 
     def refused(self, message: PushMessage, error: Exception) -> None:
-        """Handle the error of a message that the engine rejected."""
+        """Handle the error of one message of a push that the engine rejected."""
         raise NotImplementedError
 
     def after_work(self) -> None:

@@ -102,7 +102,8 @@ class CompiledPlan:
         Before a step that measures CPU time, joins choose their order of probes again.
         """
         if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
-            self.plan.figures.steps -= 1  # `Plan.step` counts this step of the plan again.
+            # `Plan.step` adds this step to the figures once more, so one is subtracted here.
+            self.plan.figures.steps -= 1
             return self.plan.step(changes)
         timed = steps >= self._replan_at
         if timed:

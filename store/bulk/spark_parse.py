@@ -51,7 +51,7 @@ def parsed(
 def counted(counts: Path) -> tuple[int, int]:
     """Return the number of quads that Spark parsed so far and the bytes of their lines; see `parsed`."""
     figures = [each.read_text().split() for each in counts.glob("*")]
-    # A progress file that is being written may be incomplete and is ignored.
+    # A file with the numbers parsed so far may be incomplete while Spark writes it; it is ignored then.
     whole = [(int(found[0]), int(found[1])) for found in figures if len(found) == 2]
     return sum(rows for rows, _ in whole), sum(size for _, size in whole)
 

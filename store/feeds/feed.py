@@ -108,7 +108,10 @@ class FeedHistory:
         return place > 0 and self.events[-place].id == after_id
 
     def after(self, after_id: int) -> list[StoredEvent]:
-        """Return the history's events after ``after_id``; events without an id count by their position."""
+        """Return the history's events from the first one with an id above ``after_id``.
+
+        Events without an id directly before that event are included; without such an id the list is empty.
+        """
         if not after_id:
             return list(self.events)
         number = self._count_after(after_id)

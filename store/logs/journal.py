@@ -71,7 +71,7 @@ class Journal:
 
         Raises:
             StoreUnwritableError: the journal's folder cannot be written.
-            StoreFormatError: a file in the journal's folder is damaged.
+            StoreFormatError: a file of the engine's journal (input log, result log) is damaged.
         """
         log = SegmentedLog(
             folder / "input",

@@ -30,7 +30,7 @@ class PushReceipt(NamedTuple):
     skipped: int | None = None
 
     def members(self) -> list[Any]:
-        """Return the fields of a push's receipt for a journal record."""
+        """Return the receipt's fields as a list, to be written into a journal record."""
         bad = None if self.bad is None else [list(element[:4]) for element in self.bad]
         return [*self[:6], bad, self.dropped, self.skipped]
 
