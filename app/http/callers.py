@@ -13,7 +13,7 @@ ROLES: dict[str, frozenset[str]] = {
 PUBLIC = "public"
 """The role of requests that need no access token."""
 PUBLIC_BODY_BYTES = 4096
-"""Default maximum in bytes of a body on a route that needs no token, since anybody may send requests there."""
+"""Default maximum in bytes of a body on a route that needs no token, since anybody may send one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class CompiledPlan:
         Before a step that measures CPU time, joins choose their order of probes again.
         """
         if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
-            # `Plan.step` adds this step to the figures once more, so one is subtracted here.
+            # `Plan.step` adds one to `figures.steps` as well, so one is subtracted here.
             self.plan.figures.steps -= 1
             return self.plan.step(changes)
         timed = steps >= self._replan_at
