@@ -19,7 +19,7 @@ from quadrill.continuous.rules.built_in import built_in_rules
 from quadrill.continuous.rules.facts import Fact, MemoryFacts
 from quadrill.continuous.rules.fixpoint import materialise
 from quadrill.continuous.rules.program import Program
-from quadrill.continuous.rules.terms import Terms
+from quadrill.continuous.rules.terms import RuleTerms
 
 from .university import instances, ontology
 
@@ -31,7 +31,7 @@ def graph(triples: int) -> list[Triple]:
 
 def materialised(triples: list[Triple], include: str) -> tuple[float, int]:
     """Return the CPU seconds of a materialisation and the number of inferred triples."""
-    terms = Terms()
+    terms = RuleTerms()
     rules = built_in_rules([include])
     facts = MemoryFacts()
     id_of = terms.id_of

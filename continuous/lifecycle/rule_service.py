@@ -24,7 +24,7 @@ from ..language.context import LanguageLimits
 from ..rules.definition import RuleSetDefinition, read_definition
 from ..rules.order import flows_of, require_no_cycle, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
-from ..rules.why import Derivation
+from ..rules.why import RuleDerivation
 from .rule_consequences import RuleConsequences
 from .rule_inconsistencies import inconsistencies
 from .rule_records import RuleRecords
@@ -34,7 +34,7 @@ log = logging.getLogger("quadrill.continuous")
 
 
 @dataclass(slots=True)
-class Progress:
+class PutProgress:
     """The progress of a materialisation; ``inferred`` is the number of triples so far."""
 
     inferred: int = 0
@@ -58,7 +58,7 @@ class RulePut:
     changed: bool
     run: Callable[[], None]
     definition: RuleSetDefinition
-    progress: Progress = field(default_factory=Progress)
+    progress: PutProgress = field(default_factory=PutProgress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +418,7 @@ class RuleService:
             if not view.contains(quad):
                 raise NotFoundError(f"the store does not have the quad {quad}", code="unknown-quad")
             asserted = True
-            found: list[Derivation] = []
+            found: list[RuleDerivation] = []
             rule_set = next((each for each in self._ordered if each.into == quad.graph_name), None)
             if rule_set is not None:
                 asserted, found = rule_set.why(view, quad)

@@ -21,7 +21,7 @@ from .interfaces import Evaluable
 from .list_rules import ChainRule, IntersectionRule, KeyRule
 from .lists import ListCells
 from .rule import Rule, parse_rule
-from .terms import Terms
+from .terms import RuleTerms
 from .triggers import occurrences
 
 _LIST = "urn:quadrill:list:"
@@ -138,7 +138,7 @@ _SCHEMA: Texts = {  # table 9
     ),
     "scm-uni": ("?m rdfs:subClassOf ?c", "?c owl:unionOf ?l . ?l list:cell ?z . ?z rdf:first ?m"),
 }
-_ALL_MEMBERS: dict[str, tuple[str, str, Callable[[Rule, Terms], Evaluable]]] = {
+_ALL_MEMBERS: dict[str, tuple[str, str, Callable[[Rule, RuleTerms], Evaluable]]] = {
     "prp-spo2": (
         "?u ?p ?w",
         "?p owl:propertyChainAxiom ?l . ?l rdf:rest ?z . ?z rdf:first ?q . ?u ?q ?w",

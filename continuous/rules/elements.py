@@ -9,7 +9,7 @@ from ..algebra.variables import certain, in_scope
 from .layout import Matcher, Names
 
 
-def order_after(names: Names, inner: n.Algebra, before: list[Element]) -> tuple[Names, list[Element]]:
+def order_after(names: Names, inner: n.Algebra, before: list[JoinElement]) -> tuple[Names, list[JoinElement]]:
     """Return the variables that must be bound before an expression, or all elements of its operand.
 
     The elements are needed for a variable that a solution of the operand may leave unbound.
@@ -17,7 +17,7 @@ def order_after(names: Names, inner: n.Algebra, before: list[Element]) -> tuple[
     return (names, []) if names <= certain(inner) else (frozenset(), before)
 
 
-class Element:
+class JoinElement:
     """One element of a conjunction, which the planner orders.
 
     Attributes:
@@ -35,12 +35,12 @@ class Element:
         binds: Names,
         cost: Callable[[Names], float],
         needs: Names = frozenset(),
-        before: Sequence[Element] = (),
+        before: Sequence[JoinElement] = (),
     ) -> None:
         self.compile, self.binds, self.cost, self.needs = compile, binds, cost, needs
         self._before = before
 
-    def follows(self, elements: Sequence[Element]) -> bool:
+    def follows(self, elements: Sequence[JoinElement]) -> bool:
         """Return True if one of the elements must come first."""
         return any(each in elements for each in self._before)
 

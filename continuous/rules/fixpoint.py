@@ -22,7 +22,7 @@ from typing import Protocol
 from .facts import Fact, Facts, MemoryFacts, RememberedFacts
 from .interfaces import Evaluable
 from .program import Program
-from .trigger_index import TriggerIndex
+from .trigger_index import BodyTriggers
 
 _CHECK_EVERY = 256
 """Number of derived triples between two checks of the budget."""
@@ -131,7 +131,7 @@ class _Update:
         if self._steps % _CHECK_EVERY == 0:
             self._check()
 
-    def _stratum(self, index: TriggerIndex, first: Sequence[Fact]) -> None:
+    def _stratum(self, index: BodyTriggers, first: Sequence[Fact]) -> None:
         state = self._state
         self._overdelete(index, first)
         queue = [fact for fact in self._gained if state.known(fact)]
@@ -163,7 +163,7 @@ class _Update:
             self._gained[fact] = None
             queue.append(fact)
 
-    def _overdelete(self, index: TriggerIndex, first: Sequence[Fact]) -> None:
+    def _overdelete(self, index: BodyTriggers, first: Sequence[Fact]) -> None:
         """Retract every inferred triple whose derivation may have used a lost fact.
 
         Triples that a rule derives from the input alone stay. So the loss of one instance of a class does not
@@ -198,7 +198,7 @@ class _Update:
                 for head in trigger.heads(changed, None, self._before, (self._before,)):
                     retract(head)
 
-    def _closed_heads(self, index: TriggerIndex, facts: Facts) -> Iterable[Fact]:
+    def _closed_heads(self, index: BodyTriggers, facts: Facts) -> Iterable[Fact]:
         """Return the heads, over facts before or after the change, that depend on changes in any direction.
 
         These are changes of GRAPH patterns, which no rule derives, and of patterns below a negation or an

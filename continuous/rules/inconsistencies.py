@@ -14,9 +14,9 @@ from ..algebra.variables import in_scope
 from .built_in import inconsistency_rules
 from .facts import Fact, Facts
 from .layout import Layout
-from .matching import Compiler
+from .matching import BodyCompiler
 from .rule import Rule
-from .terms import Terms
+from .terms import RuleTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Inconsistency:
 class InconsistencyFinder:
     """Finds inconsistencies in the facts of a rule set that includes ``owl2-rl``."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: RuleTerms) -> None:
         self._terms = terms
         self._rules = [_FalseRule(rule, terms) for rule in inconsistency_rules()]
 
@@ -55,10 +55,10 @@ class InconsistencyFinder:
 
 
 class _FalseRule:
-    def __init__(self, rule: Rule, terms: Terms) -> None:
+    def __init__(self, rule: Rule, terms: RuleTerms) -> None:
         self.name = rule.text
         layout = Layout(terms)
-        compiler = Compiler(layout)
+        compiler = BodyCompiler(layout)
         scope = compiler.scope(in_scope(rule.body))
         self._matcher = compiler.compile(rule.body, scope)
         self._patterns: list[list[int]] = []

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ..algebra import nodes as n
 from .facts import Facts
-from .terms import Terms
+from .terms import RuleTerms
 
 Frame: TypeAlias = list[Any]
 Matcher: TypeAlias = Callable[[Frame, Facts], Iterator[None]]
@@ -19,7 +19,7 @@ Scope: TypeAlias = Mapping[str, int]
 class Layout:
     """The slots of one rule, which all matchers of the rule share."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: RuleTerms) -> None:
         self.terms = terms
         self._values: list[int | None] = []
         self._constants: dict[int, int] = {}

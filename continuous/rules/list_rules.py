@@ -16,7 +16,7 @@ from .facts import Fact, Facts
 from .interfaces import Premise
 from .lists import FIRST, NIL, REST, Cells, Lists
 from .rule import Rule
-from .terms import Terms
+from .terms import RuleTerms
 
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _OWL = "http://www.w3.org/2002/07/owl#"
@@ -52,7 +52,7 @@ class CompiledListRule(ABC):
     axiom: str
     """The local name of the axiom's predicate."""
 
-    def __init__(self, rule: Rule, terms: Terms) -> None:
+    def __init__(self, rule: Rule, terms: RuleTerms) -> None:
         self.rule = rule
         self._terms = terms
         self._axiom = terms.id_of(NamedNode(_OWL + self.axiom))
@@ -299,7 +299,7 @@ class KeyRule(CompiledListRule):
 
     axiom = "hasKey"
 
-    def __init__(self, rule: Rule, terms: Terms) -> None:
+    def __init__(self, rule: Rule, terms: RuleTerms) -> None:
         super().__init__(rule, terms)
         self._same = terms.id_of(NamedNode(_OWL + "sameAs"))
 

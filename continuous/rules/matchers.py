@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from .facts import Facts
 from .layout import Frame, Matcher
-from .paths import PathSteps, Reader
+from .paths import FactReader, PathSteps
 
 
 def chain(steps: Sequence[Matcher]) -> Matcher:
@@ -150,7 +150,7 @@ def match_path(s: int, o: int, steps: PathSteps, graph: int | None, nodes_only: 
                 yield from pairs(frame, facts)
             frame[graph] = None
             return
-        read = Reader(facts, None if graph is None else frame[graph])
+        read = FactReader(facts, None if graph is None else frame[graph])
         start, end = frame[s], frame[o]
         if start is not None:
             if not nodes_only or read.is_node(start):

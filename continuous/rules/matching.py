@@ -20,20 +20,20 @@ from ..algebra.build import map_expression
 from ..algebra.set_functions import FUNCTIONS, percentile_parameter, set_function
 from ..algebra.variables import certain, expression_variables, in_scope, term_variables
 from ..expressions.compile import compile_condition, compile_id
-from .elements import Element, cost_of, cost_of_cells, order_after
+from .elements import JoinElement, cost_of, cost_of_cells, order_after
 from .facts import Facts
 from .layout import Frame, Layout, Matcher, Names, Scope
 from .lists import FIRST, ListCells
 from .matchers import bind, chain, match_in_graph, match_path, match_triple, unified, union
 from .paths import PathSteps, may_be_empty
-from .terms import Terms
+from .terms import RuleTerms
 from .trace import Entry, Trace
 
 _BOOLEAN = NamedNode("http://www.w3.org/2001/XMLSchema#boolean")
 _TRUE, _FALSE = Literal("true", datatype=_BOOLEAN), Literal("false", datatype=_BOOLEAN)
 
 
-class Compiler:
+class BodyCompiler:
     """Compiles nodes of the algebra of one rule to matchers.
 
     ``default`` says how triple patterns outside of GRAPH read facts. The order of joins depends on the
@@ -85,7 +85,7 @@ class Compiler:
 class _Place:
     """Compilation at one place of a rule: the slots of its variables, the tested row, and the graph."""
 
-    def __init__(self, compiler: Compiler, scope: Scope, row: Scope, graph: int | None) -> None:
+    def __init__(self, compiler: BodyCompiler, scope: Scope, row: Scope, graph: int | None) -> None:
         self._compiler = compiler
         self._layout = compiler.layout
         self._trace = compiler.trace
@@ -138,7 +138,7 @@ class _Place:
 
         ``private``: the slots of the node's uncertain variables are bound by its operand alone.
         """
-        elements: list[Element] = []
+        elements: list[JoinElement] = []
         self._flatten(node, elements, private=private)
         steps: list[Matcher] = []
         while elements:
@@ -149,7 +149,7 @@ class _Place:
             bound |= element.binds
         return chain(steps)
 
-    def _flatten(self, node: n.Algebra, elements: list[Element], *, private: bool = False) -> None:
+    def _flatten(self, node: n.Algebra, elements: list[JoinElement], *, private: bool = False) -> None:
         match node:
             case n.Join(left, right):
                 self._flatten(left, elements)
@@ -172,13 +172,13 @@ class _Place:
                     elements.append(self._observed(node, inside))
             case n.Path() if isinstance(node.path, ListCells):
                 cost = cost_of_cells(node, self._compiler.estimate(FIRST))
-                elements.append(Element(lambda bound: self.matcher(node, bound), certain(node), cost))
+                elements.append(JoinElement(lambda bound: self.matcher(node, bound), certain(node), cost))
             case _:
                 elements.append(
-                    Element(lambda bound: self.matcher(node, bound), certain(node), cost_of(node))
+                    JoinElement(lambda bound: self.matcher(node, bound), certain(node), cost_of(node))
                 )
 
-    def _added(self, node: n.Algebra, elements: list[Element]) -> list[Element]:
+    def _added(self, node: n.Algebra, elements: list[JoinElement]) -> list[JoinElement]:
         start = len(elements)
         self._flatten(node, elements)
         return elements[start:]
@@ -189,7 +189,7 @@ class _Place:
         private = {name: self._scope[name] for name in unsure if name in self._scope}
         return self._compiler.scope(private) if private else None
 
-    def _observed(self, node: n.Algebra, private: dict[str, int]) -> Element:
+    def _observed(self, node: n.Algebra, private: dict[str, int]) -> JoinElement:
         """Compile a node with private slots, whose values are then compared with the outer slots."""
         inside = self._with({**self._scope, **private})
         pairs = [(slot, self._scope[name]) for name, slot in private.items()]
@@ -197,14 +197,16 @@ class _Place:
         def compile(bound: Names) -> Matcher:
             return unified(inside._conjunction(node, bound - private.keys(), private=True), pairs)
 
-        return Element(compile, certain(node), cost_of(node))
+        return JoinElement(compile, certain(node), cost_of(node))
 
-    def _filter_element(self, condition: n.Expr, inner: n.Algebra, before: list[Element]) -> Element:
+    def _filter_element(self, condition: n.Expr, inner: n.Algebra, before: list[JoinElement]) -> JoinElement:
         names = expression_variables(condition) & in_scope(inner)
         test = _step(self._trace, self._condition(condition, in_scope(inner)))
-        return Element(lambda _: test, frozenset(), lambda _: -1.0, *order_after(names, inner, before))
+        return JoinElement(lambda _: test, frozenset(), lambda _: -1.0, *order_after(names, inner, before))
 
-    def _extend_element(self, var: n.Var, expr: n.Expr, inner: n.Algebra, before: list[Element]) -> Element:
+    def _extend_element(
+        self, var: n.Var, expr: n.Expr, inner: n.Algebra, before: list[JoinElement]
+    ) -> JoinElement:
         names = expression_variables(expr) & in_scope(inner)
         value = self._value(expr, in_scope(inner))
         slot = self._scope[var.name]
@@ -220,11 +222,11 @@ class _Place:
                 frame[slot] = None
 
         traced = _step(self._trace, step)
-        return Element(lambda _: traced, frozenset(), lambda _: 0.0, *order_after(names, inner, before))
+        return JoinElement(lambda _: traced, frozenset(), lambda _: 0.0, *order_after(names, inner, before))
 
     # --- triple patterns ----------------------------------------------------------------------
 
-    def _triple_element(self, pattern: n.TriplePattern) -> Element:
+    def _triple_element(self, pattern: n.TriplePattern) -> JoinElement:
         names = frozenset(
             name
             for term in (pattern.subject, pattern.predicate, pattern.object)
@@ -244,7 +246,7 @@ class _Place:
                 return (2.0 if subject else 3.0) + math.sqrt(size) * (1 if predicate else 2)
             return 10.0 + size * (1 if predicate else 2)
 
-        return Element(lambda _: self._triple(pattern), names, cost)
+        return JoinElement(lambda _: self._triple(pattern), names, cost)
 
     def _triple(self, pattern: n.TriplePattern) -> Matcher:
         nested = isinstance(pattern.subject, n.TripleTerm) or isinstance(pattern.object, n.TripleTerm)
@@ -538,7 +540,7 @@ def _row(frame: Frame, facts: Facts, slots: list[int], tests: list[tuple[int, An
 
 
 def _values(
-    scope: Scope, terms: Terms, variables: Sequence[n.Var], rows: Sequence[Sequence[n.Term | None]]
+    scope: Scope, terms: RuleTerms, variables: Sequence[n.Var], rows: Sequence[Sequence[n.Term | None]]
 ) -> Matcher:
     slots = [scope[var.name] for var in variables]
     id_of = terms.id_of

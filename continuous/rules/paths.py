@@ -9,10 +9,10 @@ from pyoxigraph import NamedNode
 from ..algebra import nodes as n
 from .facts import Fact, Facts
 from .lists import FIRST, NIL, REST, ListCells, Lists
-from .terms import Terms
+from .terms import RuleTerms
 
 
-class Reader:
+class FactReader:
     """Reads the facts of the default graph, or of one named graph."""
 
     __slots__ = ("_facts", "_graph")
@@ -45,28 +45,28 @@ class PathSteps:
     Alternatives and sequences yield duplicates, the other operators sets.
     """
 
-    def __init__(self, path: n.PathExpr, terms: Terms) -> None:
+    def __init__(self, path: n.PathExpr, terms: RuleTerms) -> None:
         self._path = path
         self._terms = terms
         self._lists = Lists(terms.id_of(FIRST), terms.id_of(REST), terms.id_of(NIL))
 
-    def forward(self, read: Reader, start: int) -> Iterable[int]:
+    def forward(self, read: FactReader, start: int) -> Iterable[int]:
         """Return the ends of the paths from ``start``."""
         if isinstance(self._path, ListCells):
             return self._lists.cells(read, start, later=self._path.later)
         return self._walk(self._path, read, start, True)
 
-    def backward(self, read: Reader, end: int) -> Iterable[int]:
+    def backward(self, read: FactReader, end: int) -> Iterable[int]:
         """Return the starts of the paths to ``end``."""
         if isinstance(self._path, ListCells):
             return self._lists.lists_with(read, end, later=self._path.later)
         return self._walk(self._path, read, end, False)
 
-    def edges(self, read: Reader, start: int, end: int) -> list[Fact]:
+    def edges(self, read: FactReader, start: int, end: int) -> list[Fact]:
         """Return the triples of one path between two nodes; none for a path over the cells of a list."""
         return [] if isinstance(self._path, ListCells) else self._edges(self._path, read, start, end) or []
 
-    def _edges(self, path: n.PathExpr, read: Reader, start: int, end: int) -> list[Fact] | None:
+    def _edges(self, path: n.PathExpr, read: FactReader, start: int, end: int) -> list[Fact] | None:
         match path:
             case n.Link(iri):
                 return list(read.match(start, self._terms.id_of(iri), end))[:1] or None
@@ -98,7 +98,7 @@ class PathSteps:
         back = (fact[2], fact[0]) == (start, end) and fact[1] not in inverse
         return (ahead and bool(forward or not inverse)) or (back and bool(inverse))
 
-    def _shortest(self, inner: n.PathExpr, read: Reader, start: int, end: int) -> list[Fact] | None:
+    def _shortest(self, inner: n.PathExpr, read: FactReader, start: int, end: int) -> list[Fact] | None:
         """Return the triples of a path with the fewest repetitions of ``inner``, at least one."""
         before: dict[int, int] = {}
         waiting = [start]
@@ -116,7 +116,7 @@ class PathSteps:
             steps.append((before[steps[-1][0]], steps[-1][0]))
         return [fact for one, other in reversed(steps) for fact in self._edges(inner, read, one, other) or ()]
 
-    def starts_through(self, read: Reader, facts: Iterable[Fact]) -> set[int]:
+    def starts_through(self, read: FactReader, facts: Iterable[Fact]) -> set[int]:
         """Return the nodes from which a path can use one of the facts, and more where that is cheaper."""
         if isinstance(self._path, ListCells):
             return self._lists.before(read, {fact[0] for fact in facts})
@@ -125,7 +125,7 @@ class PathSteps:
             found |= self._ends_through(self._path, read, fact, False)
         return found
 
-    def _ends_through(self, path: n.PathExpr, read: Reader, fact: Fact, ahead: bool) -> set[int]:
+    def _ends_through(self, path: n.PathExpr, read: FactReader, fact: Fact, ahead: bool) -> set[int]:
         """Return the ends (``ahead``) or the starts of the paths that use a fact."""
         match path:
             case n.Link(iri):
@@ -153,13 +153,13 @@ class PathSteps:
             case n.NegatedSet():
                 return {fact[0], fact[2]}
 
-    def starts(self, read: Reader) -> Iterable[int]:
+    def starts(self, read: FactReader) -> Iterable[int]:
         """Return the nodes from which a path can start."""
         if isinstance(self._path, ListCells):
             return {cell for cell, _, _ in read.match(None, self._lists.first, None)}
         return self._starts(self._path, read, True)
 
-    def _starts(self, path: n.PathExpr, read: Reader, ahead: bool) -> Iterable[int]:
+    def _starts(self, path: n.PathExpr, read: FactReader, ahead: bool) -> Iterable[int]:
         match path:
             case n.Link(iri):
                 place = 0 if ahead else 2
@@ -175,7 +175,7 @@ class PathSteps:
             case _:
                 return read.nodes()
 
-    def _walk(self, path: n.PathExpr, read: Reader, node: int, ahead: bool) -> Iterable[int]:
+    def _walk(self, path: n.PathExpr, read: FactReader, node: int, ahead: bool) -> Iterable[int]:
         match path:
             case n.Link(iri):
                 predicate = self._terms.id_of(iri)
@@ -203,7 +203,7 @@ class PathSteps:
                 return self._negated(forward, inverse, read, node, ahead)
 
     def _closure(
-        self, inner: n.PathExpr, read: Reader, reached: set[int], waiting: list[int], ahead: bool
+        self, inner: n.PathExpr, read: FactReader, reached: set[int], waiting: list[int], ahead: bool
     ) -> set[int]:
         while waiting:
             for end in self._walk(inner, read, waiting.pop(), ahead):
@@ -213,7 +213,12 @@ class PathSteps:
         return reached
 
     def _negated(
-        self, forward: Sequence[NamedNode], inverse: Sequence[NamedNode], read: Reader, node: int, ahead: bool
+        self,
+        forward: Sequence[NamedNode],
+        inverse: Sequence[NamedNode],
+        read: FactReader,
+        node: int,
+        ahead: bool,
     ) -> list[int]:
         found = []
         if forward or not inverse:

@@ -12,12 +12,12 @@ from .heads import Bindings, HeadTemplate
 from .interfaces import Evaluable, Premise
 from .layout import Frame, Layout, Matcher
 from .lists import FIRST, ListCells
-from .matching import Compiler
+from .matching import BodyCompiler
 from .rule import Rule
 from .strata import strata
-from .terms import Terms
+from .terms import RuleTerms
 from .trace import Trace
-from .trigger_index import Trigger, TriggerIndex, conjunction
+from .trigger_index import BodyTrigger, BodyTriggers, conjunction
 
 _NO_VALUES: Bindings = {}
 
@@ -35,7 +35,7 @@ class Program:
     """
 
     def __init__(
-        self, rules: Sequence[Rule], terms: Terms, count: Callable[[int | None], int] | None = None
+        self, rules: Sequence[Rule], terms: RuleTerms, count: Callable[[int | None], int] | None = None
     ) -> None:
         """Compile rules; ``count`` estimates the number of facts of a predicate, for the order of joins."""
         self.terms = terms
@@ -44,7 +44,7 @@ class Program:
             for rule in rules
         ]
         self.strata = [[self.rules[number] for number in stratum] for stratum in strata(rules)]
-        self.triggers = [TriggerIndex(stratum) for stratum in self.strata]
+        self.triggers = [BodyTriggers(stratum) for stratum in self.strata]
         self.reads_graphs = any(index.reads_graphs for index in self.triggers)
         read = [index.predicates() for index in self.triggers]
         ids = frozenset().union(*(found for found in read if found is not None))
@@ -55,11 +55,11 @@ class Program:
 class CompiledRule:
     """One rule with its matchers."""
 
-    def __init__(self, rule: Rule, terms: Terms, count: Callable[[int | None], int] | None) -> None:
+    def __init__(self, rule: Rule, terms: RuleTerms, count: Callable[[int | None], int] | None) -> None:
         self.rule = rule
         self.terms = terms
         self.layout = Layout(terms)
-        self.compiler = Compiler(self.layout, count) if count else Compiler(self.layout)
+        self.compiler = BodyCompiler(self.layout, count) if count else BodyCompiler(self.layout)
         self.scope = self.compiler.scope(in_scope(rule.body))
         self._matchers: dict[frozenset[str], Matcher] = {}
         sure = certain(rule.body)
@@ -92,7 +92,7 @@ class CompiledRule:
     def explain(self, fact: Fact, facts: Facts) -> Iterator[list[Premise]]:
         """Yield what the triple patterns of the body match in each solution that gives the fact."""
         trace = Trace([each.pattern for each in self.rule.patterns])
-        compiler = Compiler(self.layout, trace=trace)
+        compiler = BodyCompiler(self.layout, trace=trace)
 
         def traced(bound: frozenset[str]) -> Matcher:
             return compiler.compile(self.rule.body, self.scope, bound)
@@ -115,7 +115,7 @@ class CompiledRule:
                 if template.fact(frame) == fact:
                     yield
 
-    def triggers(self) -> list[Trigger]:
+    def triggers(self) -> list[BodyTrigger]:
         """Return triggers of the patterns of the body.
 
         A path over the cells of a list also finds the solutions that a changed value of a cell affects.
@@ -127,7 +127,7 @@ class CompiledRule:
             if isinstance(each, n.Path) and isinstance(each.path, ListCells)
         }
         return [
-            Trigger(self, occurrence, parts)
+            BodyTrigger(self, occurrence, parts)
             for occurrence in self.rule.patterns
             if not (
                 isinstance(occurrence.pattern, n.TriplePattern)

@@ -18,7 +18,7 @@ from ..language.context import LanguageLimits
 from ..language.parser import parse
 from .interfaces import Evaluable
 from .places import place_of_word
-from .terms import Terms
+from .terms import RuleTerms
 from .triggers import Occurrence, occurrences
 
 VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
@@ -63,7 +63,7 @@ class Rule:
     patterns: tuple[Occurrence, ...]
     computes: bool = False
     base_iri: str | None = None
-    compile: Callable[[Rule, Terms], Evaluable] | None = None
+    compile: Callable[[Rule, RuleTerms], Evaluable] | None = None
 
 
 def parse_rules(texts: Sequence[str], *, base_iri: str, limits: LanguageLimits | None = None) -> list[Rule]:

@@ -22,8 +22,8 @@ from .inconsistencies import InconsistencyFinder
 from .program import Program
 from .rule import Rule, parse_rules
 from .store_facts import InputGraphs, MatchCache, StoreFacts, StoreState
-from .terms import Terms
-from .why import Derivation, derivations
+from .terms import RuleTerms
+from .why import RuleDerivation, derivations
 
 _MOST_TERMS = 200_000
 """Number of terms in a set's dictionary from which the program is compiled again with an empty one."""
@@ -42,7 +42,7 @@ class RuleBudgetError(ReportedError):
 
 
 @dataclass(slots=True)
-class Budget:
+class RuleBudget:
     """The limits of one computation.
 
     Attributes:
@@ -112,7 +112,7 @@ class RuleSet:
         self._compile()
 
     def _compile(self) -> None:
-        self._terms = Terms(self._base_iri)
+        self._terms = RuleTerms(self._base_iri)
         self._cache = MatchCache()
         self.program = Program(self.rules, self._terms)
 
@@ -149,16 +149,16 @@ class RuleSet:
         numbers = {id(rule): number if number < own else rule.text for number, rule in enumerate(self.rules)}
         return [[numbers[id(each.rule)] for each in stratum] for stratum in self.program.strata]
 
-    def budget(self, inferred: int, *, timed: bool) -> Budget:
+    def budget(self, inferred: int, *, timed: bool) -> RuleBudget:
         """Return the budget of one computation that starts with a number of inferred triples."""
         limit = self.definition.max_time_ms
         until = time.monotonic() + limit / 1000 if timed else None
-        return Budget(self.name, inferred, self.definition.max_inferred, until, limit)
+        return RuleBudget(self.name, inferred, self.definition.max_inferred, until, limit)
 
     # --- changes ------------------------------------------------------------------------------
 
     def derive(
-        self, below: PendingChanges, pending: PendingChanges, change: NetChange, budget: Budget, size: int
+        self, below: PendingChanges, pending: PendingChanges, change: NetChange, budget: RuleBudget, size: int
     ) -> None:
         """Update the inferred triples after a change; ``size`` is the number of quads in the dataset.
 
@@ -201,7 +201,7 @@ class RuleSet:
             name in inputs and name != self.into for name in (*change.created, *change.dropped)
         )
 
-    def _update(self, state: StoreState, change: NetChange, budget: Budget, most: int) -> None:
+    def _update(self, state: StoreState, change: NetChange, budget: RuleBudget, most: int) -> None:
         facts = state.input_change(change, quads=self.program.reads_graphs)
         if not facts:
             return
@@ -216,7 +216,7 @@ class RuleSet:
         update(self.program, state, facts, check)
         check()
 
-    def derive_all(self, pending: PendingChanges, budget: Budget) -> None:
+    def derive_all(self, pending: PendingChanges, budget: RuleBudget) -> None:
         """Make the graph equal to the fixpoint of the pending dataset.
 
         Raises:
@@ -237,9 +237,9 @@ class RuleSet:
         for quad in wanted:
             pending.add(quad)
 
-    def why(self, view: StoreView, quad: Quad) -> tuple[bool, list[Derivation]]:
+    def why(self, view: StoreView, quad: Quad) -> tuple[bool, list[RuleDerivation]]:
         """Return whether an input graph has the triple of an inferred quad, and how rules derive it."""
-        terms = Terms(self._base_iri)
+        terms = RuleTerms(self._base_iri)
         facts = StoreFacts(view, terms, self.inputs(view.owned), self.into)
         ids = terms.dictionary.ids
         fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
@@ -247,7 +247,7 @@ class RuleSet:
 
     def inconsistencies(self, view: StoreView, most: int) -> list[tuple[str, list[Quad]]]:
         """Return matches of rules that conclude ``false``: the name of the rule and the matched quads."""
-        terms = Terms(self._base_iri)
+        terms = RuleTerms(self._base_iri)
         facts = StoreFacts(view, terms, self.inputs(view.owned), self.into)
         ids = terms.dictionary.ids
         return [
@@ -273,7 +273,11 @@ class RuleSet:
         return Snapshot(self, [(name, view.quads_of(name)) for name in names])
 
     def catch_up(
-        self, pending: PendingChanges, inferred: Iterable[Quad], missed: Iterable[NetChange], budget: Budget
+        self,
+        pending: PendingChanges,
+        inferred: Iterable[Quad],
+        missed: Iterable[NetChange],
+        budget: RuleBudget,
     ) -> set[Quad]:
         """Return the inferred quads now, from those of an earlier version and the changes since then.
 
@@ -312,13 +316,13 @@ class Snapshot:
         self._set = rule_set
         self._graphs = graphs
 
-    def materialise(self, budget: Budget, report: Callable[[int], None] = lambda _: None) -> list[Quad]:
+    def materialise(self, budget: RuleBudget, report: Callable[[int], None] = lambda _: None) -> list[Quad]:
         """Return the inferred quads; ``report`` is called with their number from time to time.
 
         Raises:
             RuleBudgetError: the budget is exceeded.
         """
-        terms = Terms(self._set.program.terms.context.base_iri)
+        terms = RuleTerms(self._set.program.terms.context.base_iri)
         facts = self._facts(terms, budget)
         program = Program(self._set.rules, terms, facts.count)
         found: list[Fact] = []
@@ -334,7 +338,7 @@ class Snapshot:
         term, into = terms.dictionary.terms, self._set.into
         return [Quad(term[s], term[p], term[o], into) for s, p, o in found]  # type: ignore[arg-type]
 
-    def _facts(self, terms: Terms, budget: Budget) -> MemoryFacts:
+    def _facts(self, terms: RuleTerms, budget: RuleBudget) -> MemoryFacts:
         facts = MemoryFacts()
         ids = terms.dictionary.ids
         read = 0

@@ -12,7 +12,7 @@ from quadrill.store.changes.pending import PendingChanges, StoreView
 
 from .facts import Fact, Pattern
 from .fixpoint import InputChange
-from .terms import Terms
+from .terms import RuleTerms
 
 _FEW_GRAPHS = 2
 _MOST_MATCHES = 20_000
@@ -93,7 +93,7 @@ class StoreFacts:
     def __init__(
         self,
         view: StoreView | PendingChanges,
-        terms: Terms,
+        terms: RuleTerms,
         inputs: InputGraphs,
         into: NamedNode,
         cache: MatchCache | None = None,
@@ -248,7 +248,7 @@ class StoreState:
         self,
         below: StoreView | PendingChanges,
         pending: PendingChanges,
-        terms: Terms,
+        terms: RuleTerms,
         inputs: InputGraphs,
         into: NamedNode,
         cache: MatchCache | None = None,

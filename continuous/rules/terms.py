@@ -12,7 +12,7 @@ from ..expressions.compile import ExpressionContext
 from ..expressions.values import ValueTable
 
 
-class Terms:
+class RuleTerms:
     """The dictionary of a rule set and the context of its expressions."""
 
     def __init__(self, base_iri: str | None = None) -> None:

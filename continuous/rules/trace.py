@@ -8,7 +8,7 @@ from ..algebra import nodes as n
 from .facts import Facts
 from .interfaces import Premise
 from .layout import Frame, Matcher
-from .paths import PathSteps, Reader
+from .paths import FactReader, PathSteps
 
 _MOST = 1_000
 """Maximum number of premises of one group of an aggregating sub-select."""
@@ -70,7 +70,7 @@ class Trace:
                 assert start is not None
                 assert end is not None
                 name = None if graph is None else frame[graph]
-                edges = steps.edges(Reader(facts, name), start, end)
+                edges = steps.edges(FactReader(facts, name), start, end)
                 yield from self.with_entries(
                     [(place, Premise(edge, name, graph is not None)) for edge in edges], size
                 )

@@ -18,10 +18,10 @@ from .facts import Fact, Facts
 from .heads import Bindings, HeadTemplate
 from .interfaces import Evaluable, TriggerLike
 from .layout import Layout, Matcher
-from .matching import Compiler
-from .paths import PathSteps, Reader
+from .matching import BodyCompiler
+from .paths import FactReader, PathSteps
 from .rule import Rule
-from .terms import Terms
+from .terms import RuleTerms
 from .triggers import Occurrence, predicates_of
 
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
@@ -46,9 +46,9 @@ class BodyRule(Protocol):
     """A compiled rule with a body; see `program.CompiledRule`."""
 
     rule: Rule
-    terms: Terms
+    terms: RuleTerms
     layout: Layout
-    compiler: Compiler
+    compiler: BodyCompiler
     scope: dict[str, int]
     templates: list[HeadTemplate]
 
@@ -57,7 +57,7 @@ class BodyRule(Protocol):
         ...
 
 
-class Trigger:
+class BodyTrigger:
     """One pattern of a rule body; see `interfaces.TriggerLike`."""
 
     def __init__(self, rule: BodyRule, occurrence: Occurrence, parts: Sequence[Conjunct] | None) -> None:
@@ -159,7 +159,7 @@ class Trigger:
         else:
             starts: set[int] = set()
             for state in states:
-                starts |= self._path.starts_through(Reader(state, graph), changed)
+                starts |= self._path.starts_through(FactReader(state, graph), changed)
             for start in starts:
                 values[self._path_slot] = start
                 yield from heads(facts, bound, values)
@@ -314,7 +314,7 @@ def _nested(pattern: n.TriplePattern) -> bool:
     return isinstance(pattern.subject, n.TripleTerm) or isinstance(pattern.object, n.TripleTerm)
 
 
-class TriggerIndex:
+class BodyTriggers:
     """The triggers of one stratum by the predicates and objects of facts that match them."""
 
     def __init__(self, rules: Iterable[Evaluable]) -> None:

@@ -18,7 +18,7 @@ _MOST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Derivation:
+class RuleDerivation:
     """One way in which a rule gives a triple.
 
     Attributes:
@@ -30,12 +30,12 @@ class Derivation:
     premises: tuple[Quad, ...]
 
 
-def derivations(program: Program, fact: Fact, facts: StoreFacts) -> list[Derivation]:
+def derivations(program: Program, fact: Fact, facts: StoreFacts) -> list[RuleDerivation]:
     """Return derivations of an inferred triple, at most ten."""
-    found: dict[Derivation, None] = {}
+    found: dict[RuleDerivation, None] = {}
     for rule in program.rules:
         for premises in islice(rule.explain(fact, facts), _MOST):
-            found[Derivation(rule.rule.text, tuple(_quads(premises, facts)))] = None
+            found[RuleDerivation(rule.rule.text, tuple(_quads(premises, facts)))] = None
             if len(found) >= _MOST:
                 return list(found)
     return list(found)

@@ -27,7 +27,7 @@ _MOST_OPERATIONS = 1_000_000
 _MOST_DECLARED = 1 << 26
 
 
-class TemplateFiller(Protocol):
+class TemplateInstantiator(Protocol):
     """Instantiates a template without a parser."""
 
     @property
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
     start: int
     variables: tuple[str, ...] = ()
     blanks: frozenset[str] = frozenset()
-    fill: TemplateFiller | None = None
+    fill: TemplateInstantiator | None = None
     concerns: Callable[[NetChange], bool] | None = None
 
 

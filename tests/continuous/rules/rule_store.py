@@ -12,7 +12,7 @@ from quadrill.continuous.rules.program import Program
 from quadrill.continuous.rules.rule import Rule
 from quadrill.continuous.rules.rule_set import RuleSet
 from quadrill.continuous.rules.store_facts import InputGraphs, StoreFacts, StoreState
-from quadrill.continuous.rules.terms import Terms
+from quadrill.continuous.rules.terms import RuleTerms
 from quadrill.store.changes.pending import PendingChanges, StoreView
 
 INTO = NamedNode("http://e/into")
@@ -24,7 +24,7 @@ class RuleStore:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self.store = Store()
-        self.terms = Terms()
+        self.terms = RuleTerms()
         self.program = Program(rules, self.terms)
         self.commit([], [])
 
