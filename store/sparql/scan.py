@@ -212,6 +212,28 @@ def occurrences(text: str) -> tuple[Counter[str], bool]:
     return counts, everything
 
 
+def template_graphs(text: str) -> tuple[dict[str, None], bool]:
+    """Return the graph names in an update's template, as written, and whether triples stand outside of GRAPH.
+
+    The argument ``text`` is the template with its outer braces.
+    """
+    named: dict[str, None] = {}
+    outside = after_graph = False
+    depth = 0
+    for token in tokens(text):
+        if token.kind is TokenKind.PUNCT and token.text in "{}":
+            depth += 1 if token.text == "{" else -1
+        elif depth == 1 and after_graph:
+            after_graph = False
+            if token.kind in (TokenKind.IRI, TokenKind.PNAME):
+                named[token.text] = None
+        elif depth == 1 and token.word == "GRAPH":
+            after_graph = True
+        elif depth == 1 and token.text != ".":
+            outside = True
+    return named, outside
+
+
 def first_mistake(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, str] | None:
     """Return a text's first undeclared prefix or relative IRI without base: token, mistake and hint.
 

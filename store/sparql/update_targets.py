@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ..changes.commit import GraphName
-from .tokens import TokenKind, tokens
+from .scan import template_graphs
 from .update_text import (
     Clear,
     Create,
@@ -14,13 +14,11 @@ from .update_text import (
     Load,
     Modify,
     OneGraph,
-    Piece,
     Transfer,
     UpdateOperation,
 )
 
 _EMPTY_BLOCK = re.compile(r"\{\s*+(?:#[^\r\n]*+\s*+)*+\}")
-_NAMES = (TokenKind.IRI, TokenKind.PNAME)
 
 
 def targets(operation: UpdateOperation, iri: Callable[[str], GraphName]) -> Iterator[GraphName]:
@@ -36,7 +34,7 @@ def targets(operation: UpdateOperation, iri: Callable[[str], GraphName]) -> Iter
     match operation.action:
         case Data(quads):
             if quads.fill is None and _EMPTY_BLOCK.search(quads.text):
-                yield from map(iri, _graphs(quads)[0])
+                yield from map(iri, template_graphs(quads.text)[0])
         case Modify() as action:
             yield from _modified(action, iri)
         case Load(target=str(target)) | Create(graph=target) | Clear(target=OneGraph(target)):
@@ -55,26 +53,7 @@ def _modified(action: Modify, iri: Callable[[str], GraphName]) -> Iterator[Graph
         if template.fill is not None:
             yield from template.fill.graphs
             continue
-        named, outside = _graphs(template)
+        named, outside = template_graphs(template.text)
         yield from map(iri, named)
         if outside and action.with_graph is not None:
             yield iri(action.with_graph)
-
-
-def _graphs(template: Piece) -> tuple[dict[str, None], bool]:
-    """Return the texts of the graph names in a template, and whether it has triples outside of GRAPH."""
-    named: dict[str, None] = {}
-    outside = after_graph = False
-    depth = 0
-    for token in tokens(template.text):
-        if token.kind is TokenKind.PUNCT and token.text in "{}":
-            depth += 1 if token.text == "{" else -1
-        elif depth == 1 and after_graph:
-            after_graph = False
-            if token.kind in _NAMES:
-                named[token.text] = None
-        elif depth == 1 and token.word == "GRAPH":
-            after_graph = True
-        elif depth == 1 and token.text != ".":
-            outside = True
-    return named, outside
