@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
+from ..algebra.build import conjuncts
 from ..algebra.variables import in_scope
 from .facts import Fact, Facts
 from .heads import Bindings, HeadTemplate
@@ -30,16 +31,15 @@ Conjunct: TypeAlias = "n.TriplePattern | n.Path"
 
 def conjunction(body: n.Algebra) -> list[Conjunct] | None:
     """Return the patterns of a body that is a join of nothing but patterns; None for other bodies."""
-    match body:
-        case n.Bgp(patterns):
-            return list(patterns)
-        case n.Path():
-            return [body]
-        case n.Join(left, right):
-            first, second = conjunction(left), conjunction(right)
-            return None if first is None or second is None else first + second
-        case _:
+    found: list[Conjunct] = []
+    for part in conjuncts(body):
+        if isinstance(part, n.Bgp):
+            found += part.patterns
+        elif isinstance(part, n.Path):
+            found.append(part)
+        else:
             return None
+    return found
 
 
 class BodyRule(Protocol):

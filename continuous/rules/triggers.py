@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
-from ..algebra.build import children
+from ..algebra.build import children, conditions_of, patterns_of
 from ..algebra.variables import certain
 from .lists import FIRST, REST, ListCells
 
@@ -50,19 +50,19 @@ def _walk(
         case n.Filter(condition, inner):
             yield from _walk(inner, visible, closed, graph)
             seen = visible & certain(inner)
-            for part in conjuncts(condition):
+            for part in conditions_of(condition):
                 positive = isinstance(part, n.Exists) and not part.negated
-                for pattern in exists_patterns(part):
+                for pattern in patterns_of(part):
                     yield from _walk(pattern, seen, closed or not positive, graph)
         case n.Extend(inner, _, expr):
             yield from _walk(inner, visible, closed, graph)
-            for pattern in exists_patterns(expr):
+            for pattern in patterns_of(expr):
                 yield from _walk(pattern, visible & certain(inner), True, graph)
         case n.LeftJoin(left, right, condition):
             yield from _walk(left, visible, closed, graph)
             seen = visible & certain(left)
             yield from _walk(right, seen, True, graph)
-            for pattern in exists_patterns(condition) if condition is not None else ():
+            for pattern in patterns_of(condition) if condition is not None else ():
                 yield from _walk(pattern, seen, True, graph)
         case n.Minus(left, right):
             yield from _walk(left, visible, closed, graph)
@@ -71,31 +71,13 @@ def _walk(
             seen = visible & {var.name for var in keys} & certain(inner)
             yield from _walk(inner, seen, True, graph)
             for _, aggregate in aggregates:
-                for pattern in exists_patterns(aggregate.expr) if aggregate.expr is not None else ():
+                for pattern in patterns_of(aggregate.expr) if aggregate.expr is not None else ():
                     yield from _walk(pattern, seen, True, graph)
         case n.Project(inner, variables):
             yield from _walk(inner, visible & {var.name for var in variables}, closed, graph)
         case _:
             for child in children(node):
                 yield from _walk(child, visible, closed, graph)
-
-
-def conjuncts(expr: n.Expr) -> Iterator[n.Expr]:
-    """Yield the operands of an expression's outermost ``&&``."""
-    if isinstance(expr, n.Call) and expr.name == "&&":
-        for argument in expr.args:
-            yield from conjuncts(argument)
-    else:
-        yield expr
-
-
-def exists_patterns(expr: n.Expr) -> Iterator[n.Algebra]:
-    """Yield the patterns of every EXISTS in an expression."""
-    if isinstance(expr, n.Exists):
-        yield expr.pattern
-    elif isinstance(expr, n.Call | n.FunctionCall):
-        for argument in expr.args:
-            yield from exists_patterns(argument)
 
 
 def predicates_of(path: n.PathExpr | ListCells) -> frozenset[NamedNode] | None:
@@ -117,8 +99,3 @@ def _union(
     first: frozenset[NamedNode] | None, second: frozenset[NamedNode] | None
 ) -> frozenset[NamedNode] | None:
     return None if first is None or second is None else first | second
-
-
-def ground(terms: Iterable[n.TermPattern]) -> bool:
-    """Return True if no term is a variable or has one."""
-    return not any(isinstance(term, n.Var | n.TripleTerm) for term in terms)

@@ -20,8 +20,8 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.terms import term_text
 
+from ..algebra.build import conditions_of, map_expression, sub_expressions
 from ..algebra.build import conjuncts as operands_of
-from ..algebra.build import map_expression, sub_expressions
 from ..algebra.columnar import Graphs
 from ..algebra.graphs import evaluates_by_graph
 from ..algebra.nodes import (
@@ -132,7 +132,7 @@ class Compiler:
         """Join the operands of a group pattern, smallest first; apply its filters in scans where possible."""
         conditions: list[Expr] = []
         while isinstance(node, Filter):
-            conditions[:0] = expressions.conjuncts(node.condition)
+            conditions[:0] = conditions_of(node.condition)
             node = node.input
         if isinstance(node, Group):
             having = [each for each in conditions if grouping.decides(each, node)]
@@ -233,7 +233,7 @@ class Compiler:
         outer, residual, pattern = frozenset(frame.names), [], exists.pattern
         while isinstance(pattern, Filter):
             inside = in_scope(pattern.input)
-            conditions = list(expressions.conjuncts(pattern.condition))
+            conditions = conditions_of(pattern.condition)
             free = [each for each in conditions if expression_variables(each) & outer - inside]
             for each in free:
                 _refuse_exists(each, "EXISTS")

@@ -8,7 +8,6 @@ Python workers; see `worker`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,15 +46,6 @@ def scope_of(frame: Frame) -> SparkScope:
     from pyspark.sql import functions as f
 
     return SparkScope(frozenset(frame.names), frame.nodes, lambda name: f.col(quoted(name)))
-
-
-def conjuncts(expr: Expr) -> Iterator[Expr]:
-    """Yield the operands of the outermost ``&&``, each of which a FILTER can apply separately."""
-    if isinstance(expr, Call) and expr.name == "&&":
-        for each in expr.args:
-            yield from conjuncts(each)
-    else:
-        yield expr
 
 
 def native(expr: Expr, scope: SparkScope) -> Any:
