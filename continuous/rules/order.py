@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from graphlib import TopologicalSorter
 
 from pyoxigraph import NamedNode
 
@@ -13,22 +14,13 @@ from ..algebra.flows import FlowEdge, find_cycle
 from .rule_set import RuleSet
 
 
-def in_order(sets: list[RuleSet]) -> list[RuleSet]:
+def in_order(sets: Sequence[RuleSet]) -> list[RuleSet]:
     """Return rule sets, each after the sets that it reads."""
     by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
-    ordered: dict[str, RuleSet] = {}
-
-    def place(rule_set: RuleSet) -> None:
-        if rule_set.name in ordered:
-            return
-        for graph in rule_set.definition.sources or ():
-            if graph in by_graph:
-                place(by_graph[graph])
-        ordered[rule_set.name] = rule_set
-
+    order = TopologicalSorter[RuleSet]()
     for each in sets:
-        place(each)
-    return list(ordered.values())
+        order.add(each, *(by_graph[graph] for graph in each.definition.sources or () if graph in by_graph))
+    return list(order.static_order())
 
 
 def _cycle(sets: list[RuleSet]) -> list[str]:
