@@ -76,7 +76,7 @@ class RuleConsequences:
             derive(pending)
 
         def committed(_: Commit) -> None:
-            rule_set.note_inputs(owners[-1])
+            rule_set.note_owners(owners[-1])
             self.install(rule_set)
 
         started = time.perf_counter()
@@ -119,7 +119,6 @@ class RuleConsequences:
 
         A set that the change itself replaces or removes is left out: it would derive its quads again.
         """
-        size = self._store.reader.quad_count
         leaving = self._leaving[1] if self._leaving is not None and self._leaving[0] is pending else None
         suspending, counts = dict(self._suspending), dict(self._counts)
         for rule_set in self.ordered:
@@ -130,7 +129,7 @@ class RuleConsequences:
             before = counts.get(name)
             budget = rule_set.budget(self.count(rule_set.into) if before is None else before, timed=timed)
             try:
-                rule_set.derive(below, pending, change, budget, size)
+                rule_set.derive(below, pending, change, budget, lambda: self._store.reader.quad_count)
                 counts[name] = budget.inferred
             except RuleBudgetError as error:
                 suspending[name] = _suspended(rule_set, pending, error)
@@ -164,28 +163,28 @@ class RuleConsequences:
                 self._records.note(rule_set, "suspended", self._suspending[name])
             yield
         except ApplyError:  # the commit is durable
-            self._note_inputs(owned)
+            self._note_owners(owned)
             raise
         except BaseException:
             for rule_set in sets.values():
                 self._records.restore(rule_set)
             raise
-        self._note_inputs(owned)
+        self._note_owners(owned)
 
-    def _note_inputs(self, owned: Owners) -> None:
+    def _note_owners(self, owned: Owners) -> None:
         for name, error in self._suspending.items():
             rule_set = self.sets[name]
             rule_set.suspended, rule_set.error = True, error
             log.warning("the rule set %s is suspended: %s", name, error)
         for rule_set in self.ordered:
-            rule_set.note_inputs(owned)
+            rule_set.note_owners(owned)
 
     # --- owners -------------------------------------------------------------------------------
 
     def follow_owners(self) -> None:
         """From now on, update sets with a default input when a graph joins or leaves this input."""
         for rule_set in self.ordered:
-            rule_set.note_inputs(self._store.queue.owned)
+            rule_set.note_owners(self._store.queue.owned)
         self._store.queue.owners_changed = self._owners_changed
 
     def _owners_changed(self, graph: GraphName) -> None:

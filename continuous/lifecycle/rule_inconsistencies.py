@@ -19,7 +19,7 @@ def inconsistencies(store: QuadStore, rule_set: RuleSet | None) -> list[dict[str
     """Return up to a hundred inconsistencies as JSON members: the rule's name and the matched quads."""
     if rule_set is None or rule_set.suspended or "owl2-rl" not in rule_set.definition.include:
         return []
-    owned = dict(store.queue.owned)
+    owned = store.queue.owned
     for _ in range(_ATTEMPTS):
         version = store.reader.version
         found = rule_set.inconsistencies(StoreView(store.committer.store, owned), _MOST)

@@ -240,7 +240,7 @@ class RuleService:
             version = snapshot.version
             owned = store.queue.owned
             inputs = candidate.snapshot(StoreView(snapshot.database(), owned))
-            candidate.note_inputs(owned)
+            candidate.note_owners(owned)
         budget = candidate.budget(0, timed=False)
 
         def report(count: int) -> None:

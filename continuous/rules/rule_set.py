@@ -107,8 +107,10 @@ class RuleSet:
         self.cost_ms = 0.0
         self.error: str | None = None
         self._base_iri = base_iri
-        # The inputs by the owners of graphs that the committed graph of the set reflects; None at first.
-        self._inputs: InputGraphs | None = None
+        # The owners of graphs that the committed graph of the set reflects; None at first.
+        self._reflected: Owners | None = None
+        # The newest owners and the inputs that follow from them; owners are replaced as a whole.
+        self._inputs: tuple[Owners | None, InputGraphs] = (None, InputGraphs())
         self._compile()
 
     def _compile(self) -> None:
@@ -122,13 +124,18 @@ class RuleSet:
         return self.definition.into
 
     def inputs(self, owned: Owners) -> InputGraphs:
-        """Return the input graphs, given the owners of graphs."""
-        sources = self.definition.sources
-        return InputGraphs(sources, frozenset() if sources is not None else frozenset((*owned, self.into)))
+        """Return the input graphs, given the owners of graphs, which must not change later."""
+        known, inputs = self._inputs
+        if known is not owned:
+            sources = self.definition.sources
+            excluded = frozenset((*owned, self.into)) if sources is None else frozenset()
+            inputs = InputGraphs(sources, excluded)
+            self._inputs = owned, inputs
+        return inputs
 
-    def note_inputs(self, owned: Owners) -> None:
+    def note_owners(self, owned: Owners) -> None:
         """Note the owners of graphs at a version that the graph of the set reflects."""
-        self._inputs = self.inputs(owned)
+        self._reflected = owned
 
     def regrouped(self, below: StoreView | PendingChanges, pending: PendingChanges) -> bool:
         """Return True if graphs with another owner than before join the input or leave it.
@@ -137,10 +144,10 @@ class RuleSet:
             below: the dataset that the graph of the set reflects.
             pending: the dataset now.
         """
-        before, now = self._inputs, self.inputs(pending.owned)
-        if before is None or before.excluded == now.excluded:
+        before, now = self._reflected, pending.owned
+        if self.definition.sources is not None or before is None or before is now:
             return False
-        left, joined = now.excluded - before.excluded, before.excluded - now.excluded
+        left, joined = now.keys() - before.keys() - {self.into}, before.keys() - now.keys() - {self.into}
         return _any_listed(below, left) or _any_listed(pending, joined)
 
     def strata(self) -> list[list[int | str]]:
@@ -158,20 +165,25 @@ class RuleSet:
     # --- changes ------------------------------------------------------------------------------
 
     def derive(
-        self, below: PendingChanges, pending: PendingChanges, change: NetChange, budget: RuleBudget, size: int
+        self,
+        below: PendingChanges,
+        pending: PendingChanges,
+        change: NetChange,
+        budget: RuleBudget,
+        size: Callable[[], int],
     ) -> None:
-        """Update the inferred triples after a change; ``size`` is the number of quads in the dataset.
+        """Update the inferred triples after a change; ``size`` returns the number of quads in the dataset.
 
         Raises:
             RuleBudgetError: a budget is exceeded; ``pending`` then has a part of the consequences.
         """
-        inputs = self.inputs(pending.owned)
         changed = len(change.added) + len(change.removed)
         if self.regrouped(below, pending):
             budget.until = None  # the change has not caused the work
             self.derive_all(pending, budget)
             return
-        if (changed > _FEW_CHANGES and changed > size // 4) or self._lists_other_graphs(inputs, change):
+        inputs = self.inputs(pending.owned)
+        if (changed > _FEW_CHANGES and changed > size() // 4) or self._lists_other_graphs(inputs, change):
             self.derive_all(pending, budget)
             return
         if not self._may_match(change):
@@ -180,7 +192,7 @@ class RuleSet:
         self._cache.begin(usable=not len(below))
         state = StoreState(below, pending, self._terms, inputs, self.into, self._cache)
         try:
-            self._update(state, change, budget, max(_FEW_CHANGES, size // 8))
+            self._update(state, change, budget, size)
         except _ManyChangesError:
             self.derive_all(pending, budget)
         finally:
@@ -201,7 +213,9 @@ class RuleSet:
             name in inputs and name != self.into for name in (*change.created, *change.dropped)
         )
 
-    def _update(self, state: StoreState, change: NetChange, budget: RuleBudget, most: int) -> None:
+    def _update(
+        self, state: StoreState, change: NetChange, budget: RuleBudget, size: Callable[[], int]
+    ) -> None:
         facts = state.input_change(change, quads=self.program.reads_graphs)
         if not facts:
             return
@@ -210,7 +224,7 @@ class RuleSet:
         def check() -> None:
             budget.inferred = before + state.added
             budget.check()
-            if state.changes > most:
+            if state.changes > _FEW_CHANGES and state.changes > size() // 8:
                 raise _ManyChangesError
 
         update(self.program, state, facts, check)
@@ -237,18 +251,21 @@ class RuleSet:
         for quad in wanted:
             pending.add(quad)
 
+    def _facts(self, view: StoreView) -> tuple[RuleTerms, StoreFacts]:
+        """Return a new dictionary of terms, and the facts in a view of the dataset."""
+        terms = RuleTerms(self._base_iri)
+        return terms, StoreFacts(view, terms, self.inputs(view.owned), self.into)
+
     def why(self, view: StoreView, quad: Quad) -> tuple[bool, list[RuleDerivation]]:
         """Return whether an input graph has the triple of an inferred quad, and how rules derive it."""
-        terms = RuleTerms(self._base_iri)
-        facts = StoreFacts(view, terms, self.inputs(view.owned), self.into)
+        terms, facts = self._facts(view)
         ids = terms.dictionary.ids
         fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
         return facts.asserted(fact), derivations(Program(self.rules, terms), fact, facts)
 
     def inconsistencies(self, view: StoreView, most: int) -> list[tuple[str, list[Quad]]]:
         """Return matches of rules that conclude ``false``: the name of the rule and the matched quads."""
-        terms = RuleTerms(self._base_iri)
-        facts = StoreFacts(view, terms, self.inputs(view.owned), self.into)
+        terms, facts = self._facts(view)
         ids = terms.dictionary.ids
         return [
             (
@@ -297,7 +314,7 @@ class RuleSet:
         now = PendingChanges(earlier)
         for change in changes:
             now.replay(change)
-        self.derive(earlier, now, now.net(), budget, 1 << 60)
+        self.derive(earlier, now, now.net(), budget, lambda: 1 << 60)
         return set(now.quads_of(self.into))
 
     def _without_own(self, change: NetChange) -> NetChange:

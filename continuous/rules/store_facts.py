@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
@@ -163,38 +163,30 @@ class StoreFacts:
             return None
         return subject, predicate, None if o is None else terms[o]
 
-    def quads(self, ids: Sequence[Pattern], graph: Pattern, *, named: bool) -> list[Quad]:
+    def quads(self, ids: tuple[Pattern, Pattern, Pattern], graph: Pattern, *, named: bool) -> list[Quad]:
         """Return the quads of input graphs, then of the own graph, that a pattern matches.
 
         ``named`` looks in named input graphs only, and in ``graph`` if it is given.
         """
-        s, p, o = ids
-        pattern = self._pattern(s, p, o)
-        if pattern is None:
-            return []
         if named:
-            name = None if graph is None else self._terms.dictionary.terms[graph]
-            if isinstance(name, Literal | Triple):
-                return []
-            found = self.view.match(*pattern, name)
-            return [
-                quad
-                for quad in found
-                if self._reads_named(quad.graph_name) and quad.graph_name != DefaultGraph()
-            ]
-        return sorted(self._quads(s, p, o), key=lambda quad: quad.graph_name == self._into)
+            return self._named_quads(graph, *ids)
+        return sorted(self._quads(*ids), key=lambda quad: quad.graph_name == self._into)
 
     def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
         """Return matching triples of named input graphs; see `Facts.match_in`."""
-        pattern = self._pattern(s, p, o)
-        if pattern is None:
-            return ()
-        name = None if graph is None else self._terms.dictionary.terms[graph]
-        if isinstance(name, Literal | Triple):
-            return ()
         ids = self._terms.dictionary.ids
         return [
-            (ids[quad.graph_name], (ids[quad.subject], ids[quad.predicate], ids[quad.object]))
+            (ids[quad.graph_name], (ids[quad.subject], ids[quad.predicate], ids[quad.object]))  # type: ignore[index]
+            for quad in self._named_quads(graph, s, p, o)
+        ]
+
+    def _named_quads(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> list[Quad]:
+        pattern = self._pattern(s, p, o)
+        name = None if graph is None else self._terms.dictionary.terms[graph]
+        if pattern is None or isinstance(name, Literal | Triple):
+            return []
+        return [
+            quad
             for quad in self.view.match(*pattern, name)
             if not isinstance(quad.graph_name, DefaultGraph) and self._reads_named(quad.graph_name)
         ]

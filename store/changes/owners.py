@@ -52,7 +52,7 @@ def derived_graphs(owned: Owners) -> Owners:
     """Return the graphs that are functions of the rest of the dataset, with their owners."""
     if not owned:
         return owned
-    return {graph: owner for graph, owner in tuple(owned.items()) if owner.derived}
+    return {graph: owner for graph, owner in owned.items() if owner.derived}
 
 
 def refuse_targets(owned: Owners, targets: Iterable[GraphName], owner: Owner | None = None) -> None:

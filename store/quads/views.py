@@ -290,9 +290,7 @@ class ViewRegistry:
         owner = Owner("view", view.name)
         if not write.whole:
             remove = [quad for quad, there in write.changes.items() if not there]
-            return self._store.writer.apply(
-                add=add, remove=remove, cause=cause, owner=Owner("view", view.name)
-            )
+            return self._store.writer.apply(add=add, remove=remove, cause=cause, owner=owner)
         if not add and not self._store.reader.graph_exists(view.graph):
             return None
         return self._store.writer.put_graph(view.graph, add, cause=cause, owner=owner)

@@ -282,12 +282,12 @@ class WriteQueue:
             change.dropped,
             graphs=graphs,
             cause=cause,
-            inferred=frozenset(key for key in self._inferred() if key in graphs),
+            inferred=frozenset(self._inferred()) & graphs.keys(),
         )
 
     def inferred_graphs(self) -> frozenset[GraphName]:
         """Return the graphs of rule sets, also while a PUT or DELETE is under way; safe from any thread."""
-        return frozenset([graph for graph, owner in tuple(self.owned.items()) if owner.kind == "rules"])
+        return frozenset([graph for graph, owner in self.owned.items() if owner.kind == "rules"])
 
     def _inferred(self) -> list[str]:
         """Return the keys of the graphs of rule sets."""

@@ -32,7 +32,7 @@ def test_loss_of_a_class_edge_computes_the_set_again(monkeypatch: pytest.MonkeyP
         for quad in add:
             pending.add(quad)
         budget = rule_set.budget(0, timed=False)
-        rule_set.derive(below, pending, pending.net(), budget, len(store))
+        rule_set.derive(below, pending, pending.net(), budget, lambda: len(store))
         change = pending.net()
         for quad in change.removed:
             store.remove(quad)
