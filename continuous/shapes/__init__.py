@@ -1,0 +1,1 @@
+"""Shapes: SHACL 2017 Core and SPARQL constraints, evaluated on facts."""

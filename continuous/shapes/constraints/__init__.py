@@ -1,0 +1,1 @@
+"""The constraint components of SHACL Core, one class each."""

@@ -1,0 +1,55 @@
+"""Cardinality constraints: sh:minCount, sh:maxCount (SHACL section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...algebra.nodes import PathExpr
+from ..data_graph import DataGraph
+from ..dependencies import NONE, Dependencies
+from ..result import Result
+from ..shape import Shape
+from ..vocabulary import component
+from .common import shown
+
+_MIN, _MAX = component("MinCount"), component("MaxCount")
+
+
+@dataclass(frozen=True, slots=True)
+class MinCount:
+    """``sh:minCount``: at least so many value nodes."""
+
+    count: int
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result without a value if there are too few value nodes."""
+        if len(values) < self.count:
+            message = f"{shown(focus, data)} has {counted(len(values))}, but needs at least {self.count}"
+            yield shape.result(data, _MIN, focus, None, message)
+
+    def reads(self, path: PathExpr | None) -> Dependencies:
+        """Return no dependencies."""
+        return NONE
+
+
+@dataclass(frozen=True, slots=True)
+class MaxCount:
+    """``sh:maxCount``: at most so many value nodes."""
+
+    count: int
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result without a value if there are too many value nodes."""
+        if len(values) > self.count:
+            message = f"{shown(focus, data)} has {counted(len(values))}, but may have at most {self.count}"
+            yield shape.result(data, _MAX, focus, None, message)
+
+    def reads(self, path: PathExpr | None) -> Dependencies:
+        """Return no dependencies."""
+        return NONE
+
+
+def counted(number: int) -> str:
+    """Return a number of values as words, for instance ``1 value``."""
+    return "1 value" if number == 1 else f"{number} values"

@@ -1,0 +1,58 @@
+"""What the constraint components share: texts of terms for messages, and constraints on single values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.terms import term_text
+
+from ...algebra.nodes import PathExpr
+from ..data_graph import DataGraph
+from ..dependencies import NONE, Dependencies
+from ..result import Result
+from ..shape import Shape
+from ..vocabulary import component
+
+
+def shown(term_id: int, data: DataGraph) -> str:
+    """Return the text of a term for a message, at most 200 characters."""
+    text = term_text(data.term(term_id))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class OnValues:
+    """A constraint that each value node fulfils or not, independent of other value nodes.
+
+    The name of a subclass is the name of its constraint component without the ending.
+    """
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result for each value node that does not fulfil the constraint."""
+        for value in values:
+            if not self.accepts(value, data):
+                message = f"{shown(value, data)} {self.asked(data)}"
+                yield shape.result(data, self.component, focus, value, message)
+
+    def accepts(self, value: int, data: DataGraph) -> bool:
+        """Return True if a value node fulfils the constraint."""
+        raise NotImplementedError
+
+    def asked(self, data: DataGraph) -> str:
+        """Return what the constraint asks of a value, as the rest of a sentence about the value."""
+        raise NotImplementedError
+
+    def reads(self, path: PathExpr | None) -> Dependencies:
+        """Return no dependencies: the constraint looks at the terms of the value nodes only."""
+        return NONE
+
+    @property
+    def component(self) -> NamedNode:
+        """The IRI of the constraint component."""
+        return component(type(self).__name__)

@@ -1,0 +1,78 @@
+"""Other constraints: sh:closed, sh:hasValue, sh:in (SHACL section 4.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.terms import term_text
+
+from ...algebra.nodes import Link, PathExpr
+from ..data_graph import DataGraph
+from ..dependencies import ANY_PROPERTY, NONE, Dependencies, reading
+from ..result import Result
+from ..shape import Shape
+from ..vocabulary import component, short
+from .common import OnValues, shown
+
+_CLOSED, _HAS_VALUE = component("Closed"), component("HasValue")
+_MOST_LISTED = 10
+"""Number of allowed values that a message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """``sh:closed``: value nodes are subjects of triples with some predicates only."""
+
+    allowed: frozenset[int]
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result for each triple of a value node with another predicate."""
+        for node in values:
+            for _, predicate, value in data.facts.match(node, None, None):
+                if predicate not in self.allowed:
+                    iri = data.term(predicate)
+                    assert isinstance(iri, NamedNode)
+                    message = f"{shown(node, data)} has the property {short(iri)}, but the shape is closed"
+                    yield shape.result(data, _CLOSED, focus, value, message, path=Link(iri))
+
+    def reads(self, path: PathExpr | None) -> Dependencies:
+        """Return all properties of value nodes."""
+        return reading(ANY_PROPERTY).after(path)
+
+
+@dataclass(frozen=True, slots=True)
+class HasValue:
+    """``sh:hasValue``: one of the value nodes is this term."""
+
+    value: int
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result without a value if the term is not among the value nodes."""
+        if self.value not in values:
+            message = f"{shown(focus, data)} does not have the value {shown(self.value, data)}"
+            yield shape.result(data, _HAS_VALUE, focus, None, message)
+
+    def reads(self, path: PathExpr | None) -> Dependencies:
+        """Return no dependencies."""
+        return NONE
+
+
+@dataclass(frozen=True, slots=True)
+class In(OnValues):
+    """``sh:in``: each value node is a member of a list."""
+
+    members: frozenset[int]
+    ordered: tuple[int, ...]
+
+    def accepts(self, value: int, data: DataGraph) -> bool:
+        """Return True for a member of the list."""
+        return value in self.members
+
+    def asked(self, data: DataGraph) -> str:
+        """List the members."""
+        listed = ", ".join(term_text(data.term(each)) for each in self.ordered[:_MOST_LISTED])
+        rest = len(self.ordered) - _MOST_LISTED
+        return f"is not one of {listed}" + (f" and {rest} others" if rest > 0 else "")

@@ -1,0 +1,84 @@
+"""Property pair constraints: sh:equals, sh:disjoint, sh:lessThan, sh:lessThanOrEquals (SHACL section 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...algebra.nodes import Link, PathExpr
+from ...expressions.numeric import less, less_or_equal
+from ..data_graph import DataGraph
+from ..dependencies import Dependencies, reading
+from ..result import Result
+from ..shape import Shape
+from ..vocabulary import component, short
+from .common import shown
+
+_EQUALS, _DISJOINT = component("Equals"), component("Disjoint")
+_LESS, _LESS_OR_EQUAL = component("LessThan"), component("LessThanOrEquals")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A constraint on the value nodes and the values of another property of the focus node."""
+
+    link: Link
+    predicate: int
+
+    def reads(self, path: PathExpr | None) -> Dependencies:
+        """Return the other property of the focus node."""
+        return reading(self.link)
+
+
+class Equals(_Pair):
+    """``sh:equals``: the value nodes are the values of the other property."""
+
+    __slots__ = ()
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result for each node that only one of the two sets has."""
+        others = data.objects(focus, self.predicate)
+        name = short(self.link.iri)
+        for value in values:
+            if value not in others:
+                message = f"{shown(value, data)} is not a value of {name}, which must have the same values"
+                yield shape.result(data, _EQUALS, focus, value, message)
+        for value in others:
+            if value not in values:
+                message = f"{shown(value, data)} is a value of {name} only, which must have the same values"
+                yield shape.result(data, _EQUALS, focus, value, message)
+
+
+class Disjoint(_Pair):
+    """``sh:disjoint``: no value node is a value of the other property."""
+
+    __slots__ = ()
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result for each value node that is a value of the other property."""
+        others = data.objects(focus, self.predicate)
+        name = short(self.link.iri)
+        for value in values:
+            if value in others:
+                message = f"{shown(value, data)} is also a value of {name}, but must not be"
+                yield shape.result(data, _DISJOINT, focus, value, message)
+
+
+@dataclass(frozen=True, slots=True)
+class LessThan(_Pair):
+    """``sh:lessThan``, or with ``or_equal`` ``sh:lessThanOrEquals``: the operator holds for each pair."""
+
+    or_equal: bool = False
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result for each value node and each value of the other property that is not greater."""
+        table = data.terms.context.values
+        holds = less_or_equal if self.or_equal else less
+        words = "less than or equal to" if self.or_equal else "less than"
+        kind = _LESS_OR_EQUAL if self.or_equal else _LESS
+        for other in data.objects(focus, self.predicate):
+            for value in values:
+                if holds(table[value], table[other]) is not True:
+                    what = f"{shown(other, data)}, the value of {short(self.link.iri)}"
+                    message = f"{shown(value, data)} is not {words} {what}"
+                    yield shape.result(data, kind, focus, value, message)

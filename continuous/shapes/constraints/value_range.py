@@ -1,0 +1,62 @@
+"""Value range constraints: sh:minInclusive, sh:maxExclusive and the like (SHACL section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.terms import term_text
+
+from ...algebra.nodes import PathExpr
+from ...expressions.numeric import greater, greater_or_equal, less, less_or_equal
+from ...expressions.values import Maybe
+from ..data_graph import DataGraph
+from ..dependencies import NONE, Dependencies
+from ..result import Result
+from ..shape import Shape
+from ..vocabulary import component
+from .common import shown
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One of the four components: an operator of SPARQL, and its negation in words."""
+
+    component: NamedNode
+    holds: Callable[[Maybe, Maybe], bool | None]
+    words: str
+
+
+COMPARISONS = {
+    "minExclusive": Comparison(component("MinExclusive"), greater, "is not greater than"),
+    "minInclusive": Comparison(
+        component("MinInclusive"), greater_or_equal, "is not greater than or equal to"
+    ),
+    "maxExclusive": Comparison(component("MaxExclusive"), less, "is not less than"),
+    "maxInclusive": Comparison(component("MaxInclusive"), less_or_equal, "is not less than or equal to"),
+}
+"""The four components by the local name of their parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """A limit of each value node; a value that SPARQL cannot compare with the limit is a violation."""
+
+    comparison: Comparison
+    limit: int
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield one result for each value node beyond the limit."""
+        comparison = self.comparison
+        table = data.terms.context.values
+        limit = table[self.limit]
+        for value in values:
+            if comparison.holds(table[value], limit) is not True:
+                message = f"{shown(value, data)} {comparison.words} {term_text(data.term(self.limit))}"
+                yield shape.result(data, comparison.component, focus, value, message)
+
+    def reads(self, path: PathExpr | None) -> Dependencies:
+        """Return no dependencies."""
+        return NONE

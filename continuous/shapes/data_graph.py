@@ -1,0 +1,154 @@
+"""The data graph: the triples that shapes are checked against in one state, with a budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from pyoxigraph import Literal
+
+from ..algebra import nodes as n
+from ..rules.facts import Fact, Facts, Pattern
+from ..rules.paths import FactReader, PathSteps
+from ..rules.terms import RuleTerms
+from .errors import ShapesBudgetError
+from .vocabulary import SUB_CLASS_OF, TYPE
+
+_CHECK_EVERY = 256
+"""Number of index look-ups between two readings of the clock; about a millisecond."""
+_MOST_REMEMBERED = 100_000
+"""Number of remembered answers to "does this node conform to this shape"; about 10 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesBudget:
+    """The limits of one validation.
+
+    Attributes:
+        max_results: maximum number of results; None for no limit.
+        until: the monotonic time at which the validation must end; None for no limit.
+        max_time_ms: the limit of time in milliseconds, for the message.
+    """
+
+    max_results: int | None = None
+    until: float | None = None
+    max_time_ms: int = 0
+
+    def check_results(self, count: int) -> None:
+        """Raise ShapesBudgetError if there are more results than allowed."""
+        if self.max_results is not None and count > self.max_results:
+            raise ShapesBudgetError(
+                f"the validation has more than {self.max_results} results (max_results)",
+                hint="raise max_results, or correct the data or the shapes first",
+                max_results=self.max_results,
+            )
+
+    def check_time(self) -> None:
+        """Raise ShapesBudgetError if the time is over."""
+        if self.until is not None and time.monotonic() > self.until:
+            raise ShapesBudgetError(
+                f"the validation takes longer than {self.max_time_ms} ms (max_time)",
+                hint="raise max_time, or change less in one commit",
+                max_time_ms=self.max_time_ms,
+            )
+
+
+NO_LIMITS = ShapesBudget()
+
+
+class TimedFacts:
+    """Facts that check the time of a budget while they are read."""
+
+    def __init__(self, facts: Facts, budget: ShapesBudget) -> None:
+        self._facts, self._budget = facts, budget
+        self._reads = 0
+
+    def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
+        """Return the facts that match; see `Facts.match`."""
+        self._count()
+        return self._facts.match(s, p, o)
+
+    def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
+        """Return matching triples of named graphs; see `Facts.match_in`."""
+        self._count()
+        return self._facts.match_in(graph, s, p, o)
+
+    def graph_names(self) -> Collection[int]:
+        """Return the ids of the named graphs."""
+        return self._facts.graph_names()
+
+    def count(self, p: Pattern) -> int:
+        """Return an estimate of the number of facts; see `Facts.count`."""
+        return self._facts.count(p)
+
+    def _count(self) -> None:
+        self._reads += 1
+        if self._reads >= _CHECK_EVERY:
+            self._reads = 0
+            self._budget.check_time()
+
+
+class DataGraph:
+    """Facts in one state, with what a validation asks of them. A change of the facts needs a new object."""
+
+    def __init__(self, facts: Facts, terms: RuleTerms, budget: ShapesBudget = NO_LIMITS) -> None:
+        self.facts: Facts = facts if budget.until is None else TimedFacts(facts, budget)
+        self.terms = terms
+        self.budget = budget
+        self.conforming: dict[tuple[object, int], bool] = {}
+        self._read = FactReader(self.facts, None)
+        self._type, self._sub_class_of = terms.id_of(TYPE), terms.id_of(SUB_CLASS_OF)
+        self._superclasses: dict[int, set[int]] = {}
+
+    def term(self, term_id: int) -> n.Term:
+        """Return the term of an id."""
+        return self.terms.term(term_id)
+
+    def literal(self, term_id: int) -> Literal | None:
+        """Return the literal of an id; None for an IRI, a blank node or a triple term."""
+        term = self.terms.term(term_id)
+        return term if isinstance(term, Literal) else None
+
+    def reached(self, steps: PathSteps, start: int) -> list[int]:
+        """Return the nodes that a path reaches from ``start``, each once."""
+        return list(dict.fromkeys(steps.forward(self._read, start)))
+
+    def objects(self, subject: int, predicate: int) -> list[int]:
+        """Return the objects of the triples with a subject and a predicate."""
+        return [o for _, _, o in self.facts.match(subject, predicate, None)]
+
+    def is_instance(self, node: int, class_id: int) -> bool:
+        """Return True if a node is a SHACL instance of a class, by rdf:type and rdfs:subClassOf."""
+        return any(
+            each == class_id or class_id in self._above(each) for each in self.objects(node, self._type)
+        )
+
+    def instances(self, class_id: int) -> set[int]:
+        """Return the SHACL instances of a class."""
+        classes = self._closure(class_id, 2, 0)
+        return {s for each in classes for s, _, _ in self.facts.match(None, self._type, each)}
+
+    def remember(self, shape: object, node: int, conforms: bool) -> None:
+        """Keep the answer to "does this node conform to this shape"."""
+        if len(self.conforming) >= _MOST_REMEMBERED:
+            self.conforming.clear()
+        self.conforming[shape, node] = conforms
+
+    def _above(self, class_id: int) -> set[int]:
+        found = self._superclasses.get(class_id)
+        if found is None:
+            found = self._superclasses[class_id] = self._closure(class_id, 0, 2)
+        return found
+
+    def _closure(self, class_id: int, near: int, far: int) -> set[int]:
+        found = {class_id}
+        waiting = [class_id]
+        while waiting:
+            each = waiting.pop()
+            subject, value = (each, None) if near == 0 else (None, each)
+            for fact in self.facts.match(subject, self._sub_class_of, value):
+                if fact[far] not in found:
+                    found.add(fact[far])
+                    waiting.append(fact[far])
+        return found

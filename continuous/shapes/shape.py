@@ -1,0 +1,134 @@
+"""Shapes: their constraints, and the validation of one focus node (SHACL section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyoxigraph import Literal, NamedNode
+
+from ..algebra.nodes import PathExpr, Term
+from ..rules.paths import PathSteps
+from .data_graph import DataGraph
+from .dependencies import Dependencies, merged, reading
+from .result import Result
+from .targets import Target
+from .vocabulary import VIOLATION
+
+
+class Constraint(Protocol):
+    """One constraint of a shape: a constraint component with values for its parameters."""
+
+    def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
+        """Yield the results at a focus node with its value nodes."""
+        ...
+
+    def reads(self, path: PathExpr | None) -> Dependencies:
+        """Return the triples that the results depend on, besides those that decide which values there are.
+
+        ``path`` leads from the focus node to the value nodes; None if the focus node is its own value node.
+        """
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Shape:
+    """A node shape, or with a path a property shape.
+
+    Shapes are equal only if they are the same object. While a shapes graph is read, ``constraints`` is empty
+    until the constraints of the shape are read, because shapes refer to one another.
+
+    Attributes:
+        node: the node of the shape in the shapes graph.
+        targets: the target declarations; none for a shape that only other shapes use.
+        path: the path from a focus node to its value nodes; None for a node shape.
+        steps: the evaluation of ``path``.
+        constraints: the constraints.
+        severity: the severity of results.
+        messages: values of sh:message, which replace the built-in messages.
+        deactivated: True if every node conforms to the shape.
+    """
+
+    node: Term
+    targets: tuple[Target, ...] = ()
+    path: PathExpr | None = None
+    steps: PathSteps | None = None
+    constraints: tuple[Constraint, ...] = ()
+    severity: NamedNode = VIOLATION
+    messages: tuple[Literal, ...] = ()
+    deactivated: bool = False
+
+    def focus_nodes(self, data: DataGraph) -> set[int]:
+        """Return the ids of the focus nodes that the targets select; none for a deactivated shape."""
+        if self.deactivated:
+            return set()
+        return {node for target in self.targets for node in target.nodes(data)}
+
+    def is_focus_node(self, node: int, data: DataGraph) -> bool:
+        """Return True if a target selects a node and the shape is not deactivated."""
+        return not self.deactivated and any(target.selects(node, data) for target in self.targets)
+
+    def values(self, focus: int, data: DataGraph) -> Sequence[int]:
+        """Return the ids of the value nodes of a focus node, each once."""
+        return (focus,) if self.steps is None else data.reached(self.steps, focus)
+
+    def results(self, focus: int, data: DataGraph) -> Iterator[Result]:
+        """Yield the results of validating one node, whether or not a target selects it."""
+        if self.deactivated:
+            return
+        values = self.values(focus, data)
+        for constraint in self.constraints:
+            yield from constraint.check(self, focus, values, data)
+
+    def conforms(self, node: int, data: DataGraph) -> bool:
+        """Return True if validating the node has no results, of whichever severity."""
+        known = data.conforming.get((self, node))
+        if known is None:
+            known = next(self.results(node, data), None) is None
+            data.remember(self, node, known)
+        return known
+
+    def reads(self) -> Dependencies:
+        """Return the triples that the results of validating one node depend on, without its targets."""
+        if self.deactivated:
+            return merged(())
+        parts = [constraint.reads(self.path) for constraint in self.constraints]
+        if self.path is not None:
+            parts.append(reading(self.path))
+        return merged(parts)
+
+    def dependencies(self) -> Dependencies:
+        """Return the triples that the results of the shape depend on, with those that its targets read."""
+        return merged((self.reads(), *(target.reads() for target in self.targets)))
+
+    def result(
+        self,
+        data: DataGraph,
+        component: NamedNode,
+        focus: int,
+        value: int | None,
+        message: str,
+        *,
+        path: PathExpr | None = None,
+    ) -> Result:
+        """Return a result of a built-in constraint.
+
+        Args:
+            data: the data graph.
+            component: the constraint component.
+            focus: the id of the focus node.
+            value: the id of the value node that is wrong; None if no single value is.
+            message: the built-in message, which the messages of the shape replace.
+            path: the path of the result; the path of the shape if it is None.
+        """
+        return Result(
+            data.term(focus),
+            self.path if path is None else path,
+            None if value is None else data.term(value),
+            self.node,
+            component,
+            None,
+            self.severity,
+            self.messages or (Literal(message),),
+        )

@@ -1,0 +1,105 @@
+"""Targets: the focus nodes of a shape (SHACL section 2.1.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..algebra.nodes import Inverse, Link
+from .data_graph import DataGraph
+from .dependencies import INSTANCE_OF, NONE, Dependencies, reading
+
+
+class Target(Protocol):
+    """One target declaration of a shape."""
+
+    def nodes(self, data: DataGraph) -> Iterable[int]:
+        """Return the ids of the focus nodes; a node may repeat."""
+        ...
+
+    def selects(self, node: int, data: DataGraph) -> bool:
+        """Return True if a node is a focus node."""
+        ...
+
+    def reads(self) -> Dependencies:
+        """Return the triples that decide whether a node is a focus node."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TargetNode:
+    """``sh:targetNode``: one node, whether or not the data graph has it."""
+
+    node: int
+
+    def nodes(self, data: DataGraph) -> Iterable[int]:
+        """Return the node."""
+        return (self.node,)
+
+    def selects(self, node: int, data: DataGraph) -> bool:
+        """Return True for the node."""
+        return node == self.node
+
+    def reads(self) -> Dependencies:
+        """Return no dependencies."""
+        return NONE
+
+
+@dataclass(frozen=True, slots=True)
+class TargetClass:
+    """``sh:targetClass``, and a shape that is a class: the SHACL instances of a class."""
+
+    class_id: int
+
+    def nodes(self, data: DataGraph) -> Iterable[int]:
+        """Return the SHACL instances of the class."""
+        return data.instances(self.class_id)
+
+    def selects(self, node: int, data: DataGraph) -> bool:
+        """Return True for a SHACL instance of the class."""
+        return data.is_instance(node, self.class_id)
+
+    def reads(self) -> Dependencies:
+        """Return the path from a node to its classes."""
+        return reading(INSTANCE_OF)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSubjectsOf:
+    """``sh:targetSubjectsOf``: the subjects of triples with a predicate."""
+
+    predicate: int
+    link: Link
+
+    def nodes(self, data: DataGraph) -> Iterable[int]:
+        """Return the subjects."""
+        return [s for s, _, _ in data.facts.match(None, self.predicate, None)]
+
+    def selects(self, node: int, data: DataGraph) -> bool:
+        """Return True for a subject."""
+        return bool(data.facts.match(node, self.predicate, None))
+
+    def reads(self) -> Dependencies:
+        """Return the path of one triple."""
+        return reading(self.link)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetObjectsOf:
+    """``sh:targetObjectsOf``: the objects of triples with a predicate."""
+
+    predicate: int
+    link: Link
+
+    def nodes(self, data: DataGraph) -> Iterable[int]:
+        """Return the objects."""
+        return [o for _, _, o in data.facts.match(None, self.predicate, None)]
+
+    def selects(self, node: int, data: DataGraph) -> bool:
+        """Return True for an object."""
+        return bool(data.facts.match(None, self.predicate, node))
+
+    def reads(self) -> Dependencies:
+        """Return the path of one triple, from its object."""
+        return reading(Inverse(self.link))
