@@ -1,7 +1,8 @@
 """The built-in rule sets ``rdfs`` and ``owl2-rl``, under the names that W3C gives their rules.
 
-Bodies name schema patterns first: the planner keeps this order where estimates are equal. In a body,
-``?list list:cell ?cell`` matches the cells of a well-formed RDF list.
+Table numbers in comments are those of OWL 2 Profiles, section 4.3. Each body has its schema patterns first,
+because the planner keeps the order of patterns whose cost estimates are equal. In a body, the pattern
+``?list list:cell ?cell`` matches each cell of a well-formed RDF list.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PREFIX list: <{_LIST}>
 _CELLS = {NamedNode(_LIST + "cell"): ListCells(), NamedNode(_LIST + "later"): ListCells(later=True)}
 
 Texts = dict[str, tuple[str, str]]
-"""Head and body by the name of the rule."""
+"""The head and the body of each rule, by the rule's name."""
 
 RDFS: Texts = {
     "rdfs2": ("?x a ?c", "?p rdfs:domain ?c . ?x ?p ?y"),
@@ -155,7 +156,10 @@ _ALL_MEMBERS: dict[str, tuple[str, str, Callable[[Rule, RuleTerms], Evaluable]]]
         IntersectionRule,
     ),
 }
-"""Rules that a class evaluates; the bodies only show which predicates they read."""
+"""Rules that need all members of a list: head, body, and the class that evaluates the rule.
+
+The body is never evaluated. It only shows which predicates the rule reads.
+"""
 
 _PAIR = "?l list:cell ?i . ?i rdf:first ?v . ?i list:later ?j . ?j rdf:first ?w"
 _DENIED = "?x owl:sourceIndividual ?s . ?x owl:assertionProperty ?p"
@@ -185,10 +189,10 @@ OWL2_RL: Texts = {**_EQUALITY, **_PROPERTIES, **_CLASSES, **_CLASS_AXIOMS, **_SC
 
 
 def built_in_rules(include: Iterable[str]) -> list[Rule]:
-    """Return the rules of built-in sets.
+    """Return the rules of the built-in sets with the names ``include``.
 
     Raises:
-        QueryTextError: a set has an unknown name.
+        QueryTextError: there is no built-in set with one of the names.
     """
     rules: list[Rule] = []
     for name in dict.fromkeys(include):
@@ -217,7 +221,7 @@ def _owl2_rl() -> tuple[Rule, ...]:
 
 @cache
 def inconsistency_rules() -> tuple[Rule, ...]:
-    """Return the rules that conclude ``false``, with an empty head."""
+    """Return the OWL 2 RL rules that conclude ``false``; their heads are empty."""
     return tuple(_rule(name, "", body) for name, body in INCONSISTENCIES.items())
 
 
@@ -229,14 +233,14 @@ def _rule(name: str, head: str, body: str) -> Rule:
 
 
 def _with_cells(body: n.Algebra) -> n.Algebra:
-    """Make patterns with the predicates of ``list:`` paths over the cells of lists."""
+    """Return a body in which each pattern with a ``list:`` predicate is a path over the cells of a list."""
     assert isinstance(body, n.Bgp)
     cells = [each for each in body.patterns if each.predicate in _CELLS]
     if not cells:
         return body
     result: n.Algebra = n.Bgp(tuple(each for each in body.patterns if each not in cells))
     for each in cells:
-        # No text has this path, so the types of the algebra do not list it.
+        # No query text can contain a `ListCells`, so the type of paths in the algebra does not include it.
         path = cast("n.PathExpr", _CELLS[cast("NamedNode", each.predicate)])
         result = n.Join(result, n.Path(each.subject, path, each.object))
     return result

@@ -1,4 +1,4 @@
-"""The definition of a rule set: the members of its PUT, checked."""
+"""The definition of a rule set: the checked members of the PUT request that registers it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from quadrill.store.errors import InputError
 BUILT_IN = ("rdfs", "owl2-rl")
 _MEMBERS = frozenset(("rules", "include", "into", "from", "max_inferred", "max_time", "on_budget"))
 _MAX_RULES = 10_000
-"""Maximum number of rules of one set; the strata of more rules take seconds to compute."""
+"""Maximum number of rules of one set.
+
+The time to compute the strata grows with the square of this number: 1,000 simple rules take seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,11 @@ class RuleSetDefinition:
 
     Attributes:
         into: the graph that holds the inferred triples.
-        rules: CONSTRUCT texts.
-        include: names of built-in sets.
+        rules: the rules, as texts of CONSTRUCT queries.
+        include: the names of the built-in sets whose rules belong to the set.
         sources: the input graphs; None for the default graph and every named graph without an owner.
         max_inferred: maximum number of inferred triples.
-        max_time_ms: maximum time that the consequences of one commit may take.
+        max_time_ms: maximum time, in milliseconds, that the consequences of one commit may take.
         suspend: True if a commit over a budget suspends the set; False if the commit is refused.
     """
 
@@ -41,7 +44,7 @@ class RuleSetDefinition:
     suspend: bool = False
 
     def members(self) -> dict[str, Any]:
-        """Return the definition as JSON members."""
+        """Return the definition as the JSON members of a PUT request."""
         found: dict[str, Any] = {"into": self.into.value, "rules": list(self.rules)}
         if self.include:
             found["include"] = list(self.include)
@@ -57,10 +60,10 @@ class RuleSetDefinition:
 
 
 def read_definition(members: Mapping[str, Any]) -> RuleSetDefinition:
-    """Check the members of a PUT.
+    """Return the definition that the JSON members of a PUT request describe.
 
     Raises:
-        InputError: a member is missing, unknown or malformed.
+        InputError: a member is missing, unknown or malformed; the code is ``cycle`` if ``from`` has ``into``.
     """
     unknown = sorted(members.keys() - _MEMBERS)
     if unknown:

@@ -1,4 +1,7 @@
-"""Elements of a conjunction, and the estimates by which the planner orders them."""
+"""The parts of a conjunction (patterns, FILTERs, BINDs and others), and their cost estimates.
+
+`matching` orders the parts of a conjunction by these estimates.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,23 @@ from .layout import Matcher, Names
 
 
 def order_after(names: Names, inner: n.Algebra, before: list[JoinElement]) -> tuple[Names, list[JoinElement]]:
-    """Return the variables that must be bound before an expression, or all elements of its operand.
+    """Return what must come before a FILTER or BIND that reads the variables ``names``.
 
-    The elements are needed for a variable that a solution of the operand may leave unbound.
+    If each solution of the operand ``inner`` binds them, the result is ``names`` and no elements. Otherwise
+    the result is no variables and the elements ``before`` of the operand, because a variable may then stay
+    unbound after the operand has been evaluated.
     """
     return (names, []) if names <= certain(inner) else (frozenset(), before)
 
 
 class JoinElement:
-    """One element of a conjunction, which the planner orders.
+    """One part of a conjunction: a pattern, a FILTER, a BIND or any other node of the algebra.
 
     Attributes:
-        compile: returns the matcher for the variables bound before it.
-        binds: the variables that are bound after it.
-        cost: an estimate of its solutions for the variables bound before it.
-        needs: variables that must be bound before it.
+        compile: returns the matcher of the part, given the variables that are bound before the matcher runs.
+        binds: the variables that the part certainly binds.
+        cost: estimates the number of solutions of the part, given the variables that are bound before.
+        needs: the variables that must be bound before the part.
     """
 
     __slots__ = ("_before", "binds", "compile", "cost", "needs")
@@ -41,12 +46,12 @@ class JoinElement:
         self._before = before
 
     def follows(self, elements: Sequence[JoinElement]) -> bool:
-        """Return True if one of the elements must come first."""
+        """Return True if this part must come after at least one of ``elements``."""
         return any(each in elements for each in self._before)
 
 
 def cost_of(node: n.Algebra) -> Callable[[Names], float]:
-    """Return an estimate of a node's number of solutions, as a function of the variables bound before."""
+    """Return a function that estimates the number of solutions of a node from the variables bound before."""
     names = in_scope(node)
 
     def cost(bound: Names) -> float:
@@ -59,7 +64,10 @@ def cost_of(node: n.Algebra) -> Callable[[Names], float]:
 
 
 def cost_of_cells(node: n.Path, size: int) -> Callable[[Names], float]:
-    """Return the cost of a path over the cells of a list: somewhat more than that of a triple pattern."""
+    """Return the cost function of a path over the cells of a list: about the cost of a triple pattern.
+
+    ``size`` is the estimated number of list cells among the facts.
+    """
     names = in_scope(node)
 
     def cost(bound: Names) -> float:

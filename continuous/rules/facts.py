@@ -1,7 +1,8 @@
-"""Facts: the triples that rule bodies match, as term ids, and an index of them in memory.
+"""Facts: the triples that rule bodies are matched with, as term ids, and an index of them in memory.
 
-A fact is a triple ``(s, p, o)`` of term ids of one `TermDictionary`. Bodies match the union of a rule set's
-input graphs and of its own graph as a set; GRAPH patterns match the named input graphs.
+A fact is a triple ``(s, p, o)`` of term ids of one `TermDictionary`. The facts of a rule set are the triples
+of its input graphs and of its own graph; a triple in several graphs is one fact. GRAPH patterns are matched
+with the named input graphs instead.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ class Facts(Protocol):
     """A set of facts with an index, and the named graphs that GRAPH patterns match."""
 
     def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
-        """Return the facts that match, without duplicates; later changes do not affect the result."""
+        """Return the facts that match, without duplicates; None matches any term.
+
+        Later changes of the facts do not change the returned collection.
+        """
         ...
 
     def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
-        """Return matching triples of named input graphs, each with the id of its graph."""
+        """Return matching triples of one named input graph, or of all (None), with the id of their graph."""
         ...
 
     def graph_names(self) -> Collection[int]:
@@ -31,14 +35,14 @@ class Facts(Protocol):
         ...
 
     def count(self, p: Pattern) -> int:
-        """Return an estimate of the number of facts with a predicate, or of all facts."""
+        """Return an estimate of the number of facts with the predicate ``p``; of all facts for None."""
         ...
 
 
 class RememberedFacts:
-    """Facts whose matches are remembered, for the time of one update.
+    """Facts with a cache of their matches, for the time of one update of a rule set.
 
-    The owner says which facts were added or removed since.
+    The caller must report each fact that is added or removed with `changed`.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -58,7 +62,7 @@ class RememberedFacts:
         return found
 
     def changed(self, fact: Fact) -> None:
-        """Forget the matches of a fact that was added or removed."""
+        """Remove the cached matches of every pattern that matches ``fact``, which was added or removed."""
         s, p, o = fact
         forget = self._matches.pop
         for subject in (s, None):
@@ -75,18 +79,21 @@ class RememberedFacts:
         return self._facts.graph_names()
 
     def count(self, p: Pattern) -> int:
-        """Return an estimate of the number of facts; see `Facts.count`."""
+        """Return an estimate of the number of facts with a predicate; see `Facts.count`."""
         return self._facts.count(p)
 
 
 _MOST_REMEMBERED = 50_000
-"""Number of patterns that are remembered; more would keep the memory of a large update."""
+"""Maximum number of cached patterns; a full cache is emptied, which bounds the memory of a large update."""
 _LARGEST_REMEMBERED = 1_000
-"""Number of facts that match a remembered pattern."""
+"""Maximum number of facts that match a cached pattern; larger matches are looked up each time."""
 
 
 class MemoryFacts:
-    """Facts in dictionaries of sets; for the computation of a whole rule set, never kept between commits."""
+    """Facts indexed in memory, for the computation of a rule set from its input graphs alone.
+
+    They are released after the computation: no commit keeps them for the next one.
+    """
 
     def __init__(self) -> None:
         self._objects: dict[int, dict[int, set[int]]] = {}  # predicate -> subject -> objects
@@ -112,7 +119,7 @@ class MemoryFacts:
                     yield s, p, o
 
     def add(self, fact: Fact) -> bool:
-        """Add a fact; return False if it exists already."""
+        """Add a fact; return False if it was there already."""
         s, p, o = fact
         objects = self._objects.setdefault(p, {}).setdefault(s, set())
         if o in objects:
@@ -126,11 +133,11 @@ class MemoryFacts:
         return True
 
     def add_in(self, graph: int, fact: Fact) -> None:
-        """Add a triple of a named input graph, for GRAPH patterns."""
+        """Add a triple of a named input graph, for GRAPH patterns only."""
         self._graphs.setdefault(graph, MemoryFacts()).add(fact)
 
     def name_graph(self, graph: int) -> None:
-        """List a named input graph that may be empty."""
+        """Add the name of an input graph; it then matches GRAPH patterns even if it has no triples."""
         self._graphs.setdefault(graph, MemoryFacts())
 
     def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
@@ -169,7 +176,7 @@ class MemoryFacts:
         return list(self._graphs)
 
     def count(self, p: Pattern) -> int:
-        """Return the number of facts with a predicate, or of all facts."""
+        """Return the exact number of facts with the predicate ``p``; of all facts for None."""
         return self._size if p is None else self._counts.get(p, 0)
 
 

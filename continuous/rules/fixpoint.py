@@ -1,15 +1,18 @@
-"""The least fixpoint of a program, from nothing or from the fixpoint before a change.
+"""The least fixpoint of a program, computed from the input alone or from the fixpoint before a change.
+
+`materialise` does the first, `update` the second:
 
     changed facts of the input
         |  stratum by stratum:
-        |    1. overdelete   every inferred triple that may depend on a lost fact or on a changed negation
-        |    2. rederive     those of them that the remaining facts still derive
-        |    3. insert       what new facts derive, until nothing is new
+        |    1. overdelete   retract inferred triples that may depend on a lost fact or a changed negation
+        |    2. rederive     insert the retracted triples again that the remaining facts still derive
+        |    3. insert       insert the triples that new facts derive, until there are no new facts
         v
     changed inferred triples
 
-This is delete-and-rederive (Gupta, Mumick and Subrahmanian 1993, section 7) with semi-naive insertion. A
-triple that an input graph asserts stays a fact when it is overdeleted, so nothing below it is touched.
+This is delete-and-rederive (Gupta, Mumick and Subrahmanian 1993, section 7) with semi-naive insertion. An
+inferred triple that an input graph asserts, too, remains a fact when it is retracted. So the triples that
+follow from it are not retracted.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from .program import Program
 from .trigger_index import BodyTriggers
 
 _CHECK_EVERY = 256
-"""Number of derived triples between two checks of the budget."""
+"""Number of steps, such as derivations and retractions of triples, between two checks of the budget."""
 
 
 class Inferred(Protocol):
@@ -38,12 +41,12 @@ class Inferred(Protocol):
 
     @property
     def now(self) -> Facts:
-        """The facts after all changes so far."""
+        """The facts after the change of the input and the changes of inferred triples so far."""
         ...
 
     @property
     def given(self) -> Facts:
-        """The facts that input graphs assert after the change."""
+        """The triples of the input graphs after the change, without inferred ones."""
         ...
 
     def asserted(self, fact: Fact) -> bool:
@@ -72,9 +75,9 @@ class InputChange:
     """How the input graphs of a rule set changed.
 
     Attributes:
-        added: facts that the change made true: an input graph has the triple, and before no input graph had
-            it and it was not inferred.
-        removed: facts that no input graph has any longer; they may have been inferred, too.
+        added: new facts: an input graph gained the triple, no input graph had it before, and it was not
+            inferred before.
+        removed: facts that no input graph has any longer; they may be inferred as well.
         quads: triples that a named input graph gained or lost, with the id of the graph.
     """
 
@@ -89,7 +92,7 @@ class InputChange:
 def update(program: Program, state: Inferred, change: InputChange, check: Callable[[], None]) -> None:
     """Update the inferred triples of ``state`` after a change of the input.
 
-    ``check`` is called regularly, and raises an error to give up.
+    ``check`` is called every 256 steps; it stops the update by raising an error.
     """
     _Update(program, state, change, check).run()
 
@@ -106,18 +109,19 @@ class _Update:
         self._now = RememberedFacts(state.now)
         self._given = RememberedFacts(state.given)
         self._steps = 0
-        # Facts that changed so far, which start the work of the next stratum.
+        # Facts that the input and lower strata have gained and lost: the next stratum starts from them.
         self._gained: dict[Fact, None] = dict.fromkeys(change.added)
         self._lost: dict[Fact, None] = dict.fromkeys(change.removed)
-        # Inferred triples that are retracted, and that no stratum has derived again.
+        # Triples that have been retracted, and that no stratum has derived again so far.
         self._retracted: dict[Fact, None] = {}
         # The rules of this stratum and of lower ones, any of which may derive a retracted triple again.
         self._rules: list[Evaluable] = []
-        # Rules of these in which a fact never removes a solution.
+        # The rules among them without a negation, an aggregate or an OPTIONAL: new facts remove no solutions.
         self._monotone: list[Evaluable] = []
 
     def run(self) -> None:
-        # A triple that lost its assertion may only support itself.
+        # An inferred triple that no input graph asserts any longer may follow only from itself. It is
+        # retracted, and then derived again if other facts support it.
         first = [fact for fact in self._change.removed if self._state.inferred(fact)]
         for number, index in enumerate(self._program.triggers):
             self._rules += index.rules
@@ -166,8 +170,8 @@ class _Update:
     def _overdelete(self, index: BodyTriggers, first: Sequence[Fact]) -> None:
         """Retract every inferred triple whose derivation may have used a lost fact.
 
-        Triples that a rule derives from the input alone stay. So the loss of one instance of a class does not
-        retract what many others support.
+        A triple that a rule derives from the input graphs alone is not retracted. So the loss of one instance
+        of a class does not retract the triples that other instances support.
         """
         state = self._state
         queue = [fact for fact in self._lost if not state.known(fact)]
@@ -199,10 +203,10 @@ class _Update:
                     retract(head)
 
     def _closed_heads(self, index: BodyTriggers, facts: Facts) -> Iterable[Fact]:
-        """Return the heads, over facts before or after the change, that depend on changes in any direction.
+        """Return the heads over ``facts`` that an inserted fact may remove, or that a deleted fact may add.
 
-        These are changes of GRAPH patterns, which no rule derives, and of patterns below a negation or an
-        aggregate, which a lower stratum has finished.
+        They come from rules with a changed GRAPH pattern, whose triples no rule derives, and from rules with
+        a changed pattern below a negation or an aggregate, whose triples the lower strata have completed.
         """
         states = (self._before, self._now)
         found: dict[Fact, None] = {}
@@ -218,15 +222,16 @@ class _Update:
 def materialise(
     program: Program, facts: MemoryFacts, add: Callable[[Fact], None], check: Callable[[], None]
 ) -> None:
-    """Compute the least fixpoint over ``facts``, which then hold it; call ``add`` with each inferred triple.
+    """Compute the least fixpoint of a program, and add its triples to ``facts``.
 
-    ``add`` is called once for each inferred triple, also for one that an input graph asserts.
+    ``add`` is called once for each inferred triple, even if an input graph asserts it. ``check`` is called
+    after every 256 inferred triples; it stops the computation by raising an error.
     """
     inferred: set[Fact] = set()
     steps = 0
 
     def infer(heads: Iterable[Fact]) -> dict[Fact, None]:
-        """Add inferred triples; return those that were no facts."""
+        """Report head triples that were not inferred before; return those that are not facts yet."""
         nonlocal steps
         new: dict[Fact, None] = {}
         for head in heads:

@@ -1,4 +1,4 @@
-"""Rule bodies whose solutions depend on the names of graphs, and not only on their triples."""
+"""Recognises rule bodies whose solutions depend on which graphs exist, and not only on their triples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .paths import may_be_empty
 
 
 def lists_graphs(body: n.Algebra) -> bool:
-    """Return True if a GRAPH with a variable may have a solution in a graph without a triple for it."""
+    """Return True if a ``GRAPH ?g`` may have a solution that matches no triple, as ``GRAPH ?g {}`` has."""
     return any(
         isinstance(node, n.Graph) and isinstance(node.name, n.Var) and not _matches_triple(node.input)
         for node in all_nodes(body)
@@ -16,7 +16,7 @@ def lists_graphs(body: n.Algebra) -> bool:
 
 
 def _matches_triple(node: n.Algebra) -> bool:
-    """Return True if every solution of a node matches a triple of the enclosing graph."""
+    """Return True if every solution of a node certainly matches a triple of the enclosing graph."""
     match node:
         case n.Bgp(patterns):
             return bool(patterns)

@@ -1,4 +1,4 @@
-"""The triples of a rule's head: from a solution to a fact, and from a fact to the bindings that give it."""
+"""Templates of head triples: they turn a solution into a fact, and a fact into bindings that derive it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from .facts import Fact
 from .layout import Frame, Layout
 
 Bindings = Mapping[int, int]
-"""Term ids by slot."""
+"""The term ids of bound variables, by slot."""
 
 
 class HeadTemplate:
-    """One triple of a rule's head."""
+    """The template of one triple of a rule's head.
+
+    ``sure`` has the variables that every solution of the body binds. The attribute ``nested`` is True if a
+    position has a triple term.
+    """
 
     def __init__(
         self, pattern: n.TriplePattern, scope: dict[str, int], layout: Layout, sure: frozenset[str]
@@ -27,7 +31,8 @@ class HeadTemplate:
         self._slots = [
             -1 if isinstance(term, n.TripleTerm) else _slot(term, scope, layout) for term in self._pattern
         ]
-        # A variable that a solution may leave unbound would agree with any value.
+        # `bindings` binds only variables that every solution binds. A solution that leaves a variable unbound
+        # is compatible with any value, so it would seem to derive the fact.
         self._variables = [
             (place, slot)
             for place, (term, slot) in enumerate(zip(self._pattern, self._slots, strict=True))
@@ -96,7 +101,7 @@ class HeadTemplate:
         return Triple(s, p, o)
 
     def bindings(self, fact: Fact) -> tuple[frozenset[str], Bindings] | None:
-        """Return the variables and values with which the head gives a fact; None if it cannot."""
+        """Return the variables that a fact determines, and their values; None if the head never gives it."""
         for place, value in self._constants:
             if fact[place] != value:
                 return None

@@ -25,8 +25,8 @@ class Inconsistency:
 
     Attributes:
         rule: the W3C name of the rule.
-        triples: the matched triples in the order of the rule's body; of a list, the ``rdf:first`` of the two
-            members that contradict each other.
+        triples: the matched triples in the order of the rule's body. Of a list, they are the ``rdf:first``
+            triples of the two members that contradict each other.
     """
 
     rule: str
@@ -41,7 +41,7 @@ class InconsistencyFinder:
         self._rules = [_FalseRule(rule, terms) for rule in inconsistency_rules()]
 
     def find(self, facts: Facts, limit: int) -> list[Inconsistency]:
-        """Return up to ``limit`` inconsistencies."""
+        """Return up to ``limit`` inconsistencies in the order of the rules."""
         return list(islice(self._all(facts), limit))
 
     def _all(self, facts: Facts) -> Iterator[Inconsistency]:
@@ -73,7 +73,7 @@ class _FalseRule:
         self._layout = layout
 
     def matches(self, facts: Facts) -> Iterator[list[Fact]]:
-        """Yield the matched facts of each solution once."""
+        """Yield the facts that each solution matches; solutions with the same facts count once."""
         frame = self._layout.frame()
         seen: set[tuple[Fact, ...]] = set()
         for _ in self._matcher(frame, facts):

@@ -1,4 +1,4 @@
-"""What the fixpoint asks of a compiled rule and of its triggers."""
+"""Interfaces of compiled rules and of their triggers, which the fixpoint uses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .triggers import Occurrence
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """What one triple pattern of a body matches.
+    """A triple that a pattern of a rule body matches in one solution.
 
     Attributes:
-        triple: term ids; None where the pattern has a triple term.
-        graph: the id of the graph of a GRAPH pattern.
-        named: True inside GRAPH.
+        triple: the term ids of the triple.
+        graph: the id of the named graph that a pattern inside GRAPH matches; None outside of GRAPH.
+        named: True for a pattern inside GRAPH.
     """
 
     triple: tuple[Pattern, Pattern, Pattern]
@@ -52,20 +52,20 @@ class Evaluable(Protocol):
         ...
 
     def derives(self, fact: Fact, facts: Facts) -> bool:
-        """Return True if a solution over ``facts`` gives the fact."""
+        """Return True if the rule derives the fact from ``facts`` in one step."""
         ...
 
     def explain(self, fact: Fact, facts: Facts) -> Iterable[Sequence[Premise]]:
-        """Return the premises of each solution, or of some solutions, that give the fact."""
+        """Return the premises of each solution that derives the fact; a list rule has one for each axiom."""
         ...
 
     def triggers(self) -> Sequence[TriggerLike]:
-        """Return a trigger for each triple pattern of the body."""
+        """Return triggers that together cover every triple pattern and path of the body."""
         ...
 
 
 class TriggerLike(Protocol):
-    """One triple pattern of a rule body: which solutions changed facts can affect."""
+    """Finds the solutions of a rule that changed facts can affect through a pattern of its body."""
 
     @property
     def closed(self) -> bool:
@@ -74,27 +74,27 @@ class TriggerLike(Protocol):
 
     @property
     def predicates(self) -> frozenset[int] | None:
-        """Ids of the predicates of facts that can match; None for all."""
+        """The ids of the predicates that a matching fact can have; None for any predicate."""
         ...
 
     @property
     def value(self) -> int | None:
-        """The id of the object of facts that can match; None for all."""
+        """The id of the object that a matching fact must have; None for any object."""
         ...
 
     @property
     def key(self) -> int | None:
-        """The place where all facts of a call of ``heads`` have the same term; None if they may differ."""
+        """The position (1 predicate, 2 object) in which all facts of a call of ``heads`` agree, or None."""
         ...
 
     @property
     def together(self) -> bool:
-        """True if one call of ``heads`` gets facts of all predicates."""
+        """True if one call of ``heads`` gets all matching facts; False for a call for each predicate."""
         ...
 
     @property
     def selective(self) -> bool:
-        """True if some facts with the predicate and object of the trigger do not match."""
+        """True if a fact with the predicate and object of the trigger may fail to match: call ``matches``."""
         ...
 
     @property
@@ -112,9 +112,10 @@ class TriggerLike(Protocol):
         """Return the head triples of all solutions over ``facts`` that changed facts can affect.
 
         Args:
-            changed: changed facts that match the pattern, at least one, grouped as ``key`` says.
-            graph: the id of their graph for a GRAPH pattern.
+            changed: changed facts that match the pattern, at least one; all agree in the position ``key``.
+            graph: for a GRAPH pattern, the id of the graph of the changed facts.
             facts: the facts that the body is matched with.
-            states: the facts before and after the change, between which paths may differ.
+            states: the states of the facts (before the change, after it, or both) in which paths through
+                changed facts are searched.
         """
         ...

@@ -1,4 +1,8 @@
-"""The slots of a rule's variables and constants, and the frames that hold their values."""
+"""Layouts and frames of rules.
+
+A frame is a list with the term ids of a rule's variables and constants, None for unbound ones. A slot is the
+index of a variable or constant in the frame; a layout assigns the slots.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +29,12 @@ class Layout:
         self._constants: dict[int, int] = {}
 
     def slot(self) -> int:
-        """Return a new free slot."""
+        """Add a slot that is unbound in a new frame, and return it."""
         self._values.append(None)
         return len(self._values) - 1
 
     def constant(self, term: n.Term) -> int:
-        """Return the slot that always holds a constant."""
+        """Return the slot that holds a constant in every frame; add it for a new constant."""
         term_id = self.terms.id_of(term)
         place = self._constants.get(term_id)
         if place is None:

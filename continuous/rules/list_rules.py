@@ -1,7 +1,7 @@
 """Rules of OWL 2 RL that need all members of a list: cls-int1, prp-spo2 and prp-key.
 
-An axiom ``(subject, predicate, list)`` names the list. Each rule walks the cells of the list together with
-the nodes that the facts connect, so a list with several values in a cell costs no more than its cells.
+An axiom is a fact ``(subject, predicate, list)``. Each rule walks the list cell by cell, with the nodes that
+satisfy the cells so far. Cells with several values stand for many lists, which are never enumerated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWL = "http://www.w3.org/2002/07/owl#"
 
 @dataclass(slots=True, eq=False)
 class ListTrigger:
-    """One pattern of a list rule; see `interfaces.TriggerLike`."""
+    """A trigger of a list rule; ``of`` computes its heads. See `interfaces.TriggerLike`."""
 
     predicates: frozenset[int] | None
     of: Callable[[Sequence[Fact], Facts], Iterable[Fact]]
@@ -47,10 +47,10 @@ class ListTrigger:
 
 
 class CompiledListRule(ABC):
-    """A rule about axioms that name a list; see `interfaces.Evaluable`."""
+    """A rule whose axioms refer to a list; see `interfaces.Evaluable`."""
 
     axiom: str
-    """The local name of the axiom's predicate."""
+    """The local name of the OWL property that is the predicate of the axioms."""
 
     def __init__(self, rule: Rule, terms: RuleTerms) -> None:
         self.rule = rule
@@ -61,22 +61,22 @@ class CompiledListRule(ABC):
 
     @abstractmethod
     def _of_axiom(self, facts: Facts, subject: int, head: int) -> Iterable[Fact]:
-        """Return the head triples that an axiom gives."""
+        """Return the head triples that follow from the axiom with this subject and first list cell."""
 
     @abstractmethod
     def _element_triggers(self) -> list[ListTrigger]:
-        """Return the triggers of facts that are neither axioms nor list cells."""
+        """Return the triggers for facts other than axioms and list cells."""
 
     @abstractmethod
     def _evidence(self, fact: Fact, subject: int, head: int, cells: Cells, facts: Facts) -> list[Fact] | None:
-        """Return facts from which, with the axiom, a rule derives a fact; None if there are none."""
+        """Return facts that derive ``fact`` together with an axiom; None if the axiom does not derive it."""
 
     @abstractmethod
     def _axioms_for(self, fact: Fact, facts: Facts) -> Iterable[Fact]:
-        """Return the axioms that may derive a fact."""
+        """Return the axioms from which the rule may derive a fact."""
 
     def explain(self, fact: Fact, facts: Facts) -> Iterator[list[Premise]]:
-        """Yield the premises of one solution for each axiom that gives the fact."""
+        """Yield the premises of one solution for each axiom from which the rule derives the fact."""
         for axiom in self._axioms_for(fact, facts):
             cells = self._lists.read(facts, axiom[2])
             if cells.values:
@@ -85,7 +85,7 @@ class CompiledListRule(ABC):
                     yield [Premise(each) for each in (axiom, *found)]
 
     def derives(self, fact: Fact, facts: Facts) -> bool:
-        """Return True if an axiom gives the fact; see `interfaces.Evaluable`."""
+        """Return True if the rule derives the fact from an axiom; see `interfaces.Evaluable`."""
         return any(True for _ in self.explain(fact, facts))
 
     def _walked(self, cell: int, following: int | None) -> Fact:
@@ -116,7 +116,10 @@ class CompiledListRule(ABC):
                 yield from self._of_axiom(facts, subject, head)
 
     def _places(self, facts: Facts, value: int) -> Iterator[tuple[int, int, int, Cells]]:
-        """Yield each axiom's subject and list with a cell that has a value, and the cells of the list."""
+        """Yield the places of a value in the lists of axioms.
+
+        A place is the axiom's subject, the first cell of its list, the cell with the value, and all cells.
+        """
         for cell, _, _ in facts.match(None, self._lists.first, value):
             for head in self._lists.before(facts, (cell,)):
                 axioms = facts.match(None, self._axiom, head)
@@ -141,14 +144,18 @@ class IntersectionRule(CompiledListRule):
                 yield node, self._type, subject
 
     def _candidates(self, facts: Facts, head: int, cells: Cells) -> set[int]:
-        """Return nodes among which are all instances: those of the smallest member, or of the first cell."""
+        """Return a superset of the instances of the intersection.
+
+        It has the instances of the member with the fewest, or those of all classes in the first cell if more
+        than one list starts there.
+        """
         if cells.plain:
             found = [facts.match(None, self._type, value) for (value,) in cells.values.values()]
             return {node for node, _, _ in min(found, key=len)}
         return {node for value in cells.values[head] for node, _, _ in facts.match(None, self._type, value)}
 
     def _has_all(self, facts: Facts, node: int, head: int, cells: Cells) -> bool:
-        """Return True if a list has only classes of the node."""
+        """Return True if the node is an instance of every class of a list that starts at ``head``."""
         seen = {head}
         waiting = [head]
         while waiting:
@@ -197,7 +204,7 @@ class IntersectionRule(CompiledListRule):
 
 
 class ChainRule(CompiledListRule):
-    """prp-spo2: a path along the properties of a list is a link by the property that the axiom names."""
+    """prp-spo2: the ends of a path along the properties of a list are linked by the axiom's subject."""
 
     axiom = "propertyChainAxiom"
 
@@ -216,7 +223,7 @@ class ChainRule(CompiledListRule):
         return isinstance(self._terms.term(term_id), NamedNode)
 
     def _ends(self, facts: Facts, cells: Cells, cell: int, start: int) -> set[int]:
-        """Return the ends of all paths from a node along the values from a cell on."""
+        """Return the ends of paths from ``start`` along the properties of ``cell`` and the cells after it."""
         ends: set[int] = set()
         seen = {(cell, start)}
         waiting = [(cell, start)]
@@ -233,7 +240,7 @@ class ChainRule(CompiledListRule):
         return ends
 
     def _starts(self, facts: Facts, cells: Cells, head: int, cell: int, node: int) -> set[int]:
-        """Return the starts of all paths from the first cell to a node in front of a cell."""
+        """Return the starts of paths to ``node`` along the properties of the cells before ``cell``."""
         before: dict[int, list[int]] = {}
         for each, following in cells.following.items():
             for other in following:
@@ -312,7 +319,7 @@ class KeyRule(CompiledListRule):
                 yield node, self._same, other
 
     def _equal(self, facts: Facts, node: int, subject: int, head: int, cells: Cells) -> list[int]:
-        """Return the instances of the class that share a value of each property of a list with the node."""
+        """Return the instances of the class ``subject`` that share a value of each key with the node."""
         sharing: dict[int, set[int]] = {}
 
         def share(cell: int) -> set[int]:
@@ -366,7 +373,7 @@ class KeyRule(CompiledListRule):
         return None
 
     def _shared(self, facts: Facts, node: int, other: int, properties: Iterable[int]) -> Iterator[Fact]:
-        """Yield facts of a node that hold of another node, too."""
+        """Yield the facts of ``node`` with one of the properties whose object ``other`` has as well."""
         for value in properties:
             for fact in facts.match(node, value, None):
                 if facts.match(other, value, fact[2]):

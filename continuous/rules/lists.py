@@ -1,8 +1,9 @@
-"""RDF lists in facts, which change like any other facts and may be malformed.
+"""RDF lists in facts. Their cells are ordinary facts, so a list may change, or be malformed.
 
 ``LIST[h, e1, …, en]`` of OWL 2 Profiles (section 4.3, table 3) stands for cells ``h, z2, …, zn`` with an
-``rdf:first`` each, linked by ``rdf:rest``, of which the last one has the rest ``rdf:nil``. A cell may have
-several values or several following cells (``owl:sameAs`` derives such); each choice of them is a list.
+``rdf:first`` each, linked by ``rdf:rest``; the ``rdf:rest`` of the last cell is ``rdf:nil``. A cell may have
+several values or several following cells, for instance because of ``owl:sameAs``. Each way to choose one
+value and one following cell in each cell is a list.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ FIRST, REST, NIL = (NamedNode(_RDF + name) for name in ("first", "rest", "nil"))
 
 @dataclass(frozen=True, slots=True)
 class ListCells:
-    """A path from a list to its cells, or only to its later cells."""
+    """A path from a list to each of its cells; with ``later``, only to the cells after the first one."""
 
     later: bool = False
 
 
 class Matches(Protocol):
-    """Facts that a list is read from."""
+    """Facts from which lists are read."""
 
     def match(self, s: int | None, p: int | None, o: int | None) -> Collection[Fact]:
-        """Return the matching triples."""
+        """Return the matching triples; None matches any term."""
         ...
 
 
@@ -39,7 +40,7 @@ class Cells:
     """The cells of all lists that start at one cell, with their values.
 
     Attributes:
-        values: the values of each cell; empty if no list starts there.
+        values: the values of each cell; empty if no well-formed list starts at the first cell.
         following: the cells that may follow each cell.
         last: the cells at which a list may end.
     """
@@ -49,7 +50,7 @@ class Cells:
     last: set[int]
 
     def after(self, head: int) -> set[int]:
-        """Return the cells that follow the first one in some list."""
+        """Return the cells after the cell ``head`` in at least one of the lists."""
         found: set[int] = set()
         waiting = [head]
         while waiting:
@@ -93,7 +94,7 @@ class Lists:
         return self._ending(head, values, following)
 
     def _ending(self, head: int, values: dict[int, list[int]], following: dict[int, list[int]]) -> Cells:
-        """Leave out the cells from which no list ends."""
+        """Return the cells from which ``rdf:nil`` can be reached; no cells if ``head`` is not among them."""
         before: dict[int, list[int]] = {}
         for cell, cells in following.items():
             for each in cells:
@@ -119,12 +120,12 @@ class Lists:
         )
 
     def cells(self, facts: Matches, head: int, *, later: bool = False) -> Iterable[int]:
-        """Return the cells of the lists that start at ``head``; ``later`` leaves out the first position."""
+        """Return the cells of lists that start at ``head``; with ``later``, only those after the first."""
         found = self.read(facts, head)
         return found.after(head) if later else found.values
 
     def lists_with(self, facts: Matches, cell: int, *, later: bool = False) -> Iterable[int]:
-        """Return the cells at which a list starts that has ``cell``, or has it after the first position."""
+        """Return the first cells of lists that contain ``cell``; with ``later``, after the first position."""
         if cell not in self.read(facts, cell).values:
             return ()
         found: set[int] = set()
@@ -137,7 +138,7 @@ class Lists:
         return found if later else found | {cell}
 
     def before(self, facts: Matches, cells: Iterable[int]) -> set[int]:
-        """Return cells and all cells before them, of malformed lists, too."""
+        """Return the given cells and all cells before them, also those of malformed lists."""
         found = set(cells)
         waiting = list(found)
         while waiting:

@@ -1,4 +1,4 @@
-"""Matchers of triple patterns and paths, and their combination: generators over a frame of term ids."""
+"""Matchers of triple patterns and paths, and their combinations; a matcher is a generator over a frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .paths import FactReader, PathSteps
 
 
 def chain(steps: Sequence[Matcher]) -> Matcher:
-    """Return the matcher that runs matchers inside one another."""
+    """Return the matcher of a conjunction, which runs each step for every solution of the steps before."""
     if not steps:
         return once
     *outer, last = steps
@@ -106,7 +106,10 @@ def match_in_graph(graph: int, s: int, p: int, o: int) -> Matcher:
 
 
 def bind(frame: Frame, slots: Sequence[int], values: Sequence[int | None]) -> Iterator[None]:
-    """Bind slots to values and yield once, if the values are compatible with the frame; then free them."""
+    """Bind slots to values and yield once if the frame has no other values; then unbind these slots again.
+
+    A value of None binds nothing.
+    """
     freed: list[int] = []
     for slot, value in zip(slots, values, strict=True):
         if value is None:
@@ -124,7 +127,10 @@ def bind(frame: Frame, slots: Sequence[int], values: Sequence[int | None]) -> It
 
 
 def unified(matcher: Matcher, pairs: Sequence[tuple[int, int]]) -> Matcher:
-    """Return a matcher that compares private slots with outer ones after each solution."""
+    """Return a matcher that gives the values of private slots to outer slots after each solution.
+
+    It drops the solutions in which an outer slot has another value. A pair is a private and an outer slot.
+    """
     if not pairs:
         return matcher
     private = [slot for slot, _ in pairs]
@@ -138,9 +144,9 @@ def unified(matcher: Matcher, pairs: Sequence[tuple[int, int]]) -> Matcher:
 
 
 def match_path(s: int, o: int, steps: PathSteps, graph: int | None, nodes_only: bool) -> Matcher:
-    """Return the matcher of a property path between two slots.
+    """Return the matcher of a property path from the slot ``s`` to the slot ``o``.
 
-    ``nodes_only``: a path of length zero starts only at subjects and objects of triples.
+    With ``nodes_only``, paths start only at subjects and objects of triples, even paths of length zero.
     """
 
     def pairs(frame: Frame, facts: Facts) -> Iterator[None]:

@@ -1,10 +1,11 @@
-"""Matching of rule bodies: every node of the algebra becomes a generator over one frame of term ids.
+"""Compiles rule bodies: every node of the algebra becomes a matcher, a generator over a frame of term ids.
 
-A frame is a list with a slot for each variable and each constant of a rule; None is unbound. A matcher binds
-free slots, yields once for each solution, and frees the slots again, as in Prolog. Slots that are bound
-before restrict the solutions: a matcher yields exactly the solutions of its node that are compatible with
-the frame (SPARQL 1.1 section 18.3). FILTER, BIND, OPTIONAL, MINUS, EXISTS and aggregates need the solutions
-of their operand alone; variables that the operand may leave unbound therefore get private slots below them.
+A frame is a list with a slot for each variable and each constant of a rule; an unbound slot has None. A
+matcher binds slots, yields once for each solution, and unbinds the slots again, as in Prolog. Slots that are
+bound before restrict the solutions: a matcher yields exactly the solutions of its node that are compatible
+with the frame (SPARQL 1.1 section 18.3). FILTER, BIND, OPTIONAL, MINUS, EXISTS and aggregates must read the
+solutions of their operand without this restriction. If their operand may leave a variable unbound, the
+variable therefore has a private slot in the operand.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _TRUE, _FALSE = Literal("true", datatype=_BOOLEAN), Literal("false", datatype=_B
 class BodyCompiler:
     """Compiles nodes of the algebra of one rule to matchers.
 
-    ``default`` says how triple patterns outside of GRAPH read facts. The order of joins depends on the
-    variables bound before, so each set of bound variables has a matcher of its own.
+    The order of joins depends on the variables that are bound before the matcher runs. So a node is compiled
+    separately for each set of bound variables.
     """
 
     def __init__(
@@ -46,7 +47,13 @@ class BodyCompiler:
         count: Callable[[int | None], int] = lambda _: 1_000_000,
         trace: Trace | None = None,
     ) -> None:
-        """Create a compiler; with a ``trace``, its matchers note there what the triple patterns match."""
+        """Create a compiler.
+
+        Args:
+            layout: the layout of the rule, to which private slots are added.
+            count: estimates the number of facts with a predicate; of all facts for None.
+            trace: a trace in which the matchers record the triples that patterns match; None for none.
+        """
         self.layout = layout
         self.trace = trace
         self._count = count
@@ -76,14 +83,18 @@ class BodyCompiler:
         return _Place(self, scope, row or {}, graph).matcher(node, bound)
 
     def estimate(self, predicate: n.TermPattern | NamedNode) -> int:
-        """Return the number of facts with a predicate; of all facts for a variable."""
+        """Return the estimated number of facts with a predicate; of all facts for a variable."""
         if isinstance(predicate, NamedNode):
             return self._count(self.layout.terms.id_of(predicate))
         return self._count(None)
 
 
 class _Place:
-    """Compilation at one place of a rule: the slots of its variables, the tested row, and the graph."""
+    """The context in which a node is compiled.
+
+    It has the slots of the variables, the slots of the row that an enclosing EXISTS tests, and the slot of
+    the enclosing GRAPH's name.
+    """
 
     def __init__(self, compiler: BodyCompiler, scope: Scope, row: Scope, graph: int | None) -> None:
         self._compiler = compiler
@@ -134,9 +145,9 @@ class _Place:
     # --- conjunctions -------------------------------------------------------------------------
 
     def _conjunction(self, node: n.Algebra, bound: Names, *, private: bool = False) -> Matcher:
-        """Compile joins, filters and BINDs, ordered so that each step has few candidates.
+        """Compile joins, filters and BINDs; the next step is always the one with the lowest cost estimate.
 
-        ``private``: the slots of the node's uncertain variables are bound by its operand alone.
+        ``private`` is True if variables that the operand of the node may leave unbound have private slots.
         """
         elements: list[JoinElement] = []
         self._flatten(node, elements, private=private)
@@ -184,13 +195,13 @@ class _Place:
         return elements[start:]
 
     def _observing(self, inner: n.Algebra, names: Names) -> dict[str, int] | None:
-        """Return private slots for variables of ``names`` that ``inner`` may leave unbound; None for none."""
+        """Return private slots for the ``names`` that ``inner`` may leave unbound; None if there are none."""
         unsure = ((in_scope(inner) - certain(inner)) & names) - self._row.keys()
         private = {name: self._scope[name] for name in unsure if name in self._scope}
         return self._compiler.scope(private) if private else None
 
     def _observed(self, node: n.Algebra, private: dict[str, int]) -> JoinElement:
-        """Compile a node with private slots, whose values are then compared with the outer slots."""
+        """Return an element that evaluates a node with private slots, then unifies them with outer slots."""
         inside = self._with({**self._scope, **private})
         pairs = [(slot, self._scope[name]) for name, slot in private.items()]
 
@@ -256,7 +267,7 @@ class _Place:
         return _triple_at(pattern, (s, p, o), self._graph, self._trace)
 
     def _triple_with_terms(self, pattern: n.TriplePattern) -> Matcher:
-        """Compile a pattern with triple terms: match any term there, then compare it with the pattern."""
+        """Compile a pattern with triple terms: match any term in their places, then compare these terms."""
         terms: list[tuple[int, n.TripleTerm]] = []
         slots = []
         for term in (pattern.subject, pattern.predicate, pattern.object):
@@ -296,7 +307,7 @@ class _Place:
 
     def _path(self, node: n.Path) -> Matcher:
         slots = self._slot_of(node.subject), self._slot_of(node.object)
-        # Between two variables, a path of length zero starts only at nodes of the graph (section 18.4).
+        # Between two variables, a path of length zero starts only at a node of the graph (SPARQL 1.1, 18.4).
         free = isinstance(node.subject, n.Var) and isinstance(node.object, n.Var)
         steps = PathSteps(node.path, self._layout.terms)
         matcher = match_path(*slots, steps, self._graph, free and may_be_empty(node.path))
@@ -325,7 +336,7 @@ class _Place:
 
         return each_graph
 
-    # --- nodes that look at the solutions of an operand ---------------------------------------
+    # --- nodes that read the solutions of an operand ------------------------------------------
 
     def _optional(self, node: n.LeftJoin, bound: Names) -> Matcher:
         left, right = node.left, node.right
@@ -443,7 +454,7 @@ class _Place:
 
     def _condition(self, condition: n.Expr, visible: Names) -> Matcher:
         expr, schema, slots, tests = self._expression(condition, visible)
-        if expr is None:  # one EXISTS alone
+        if expr is None:  # the condition is a single EXISTS
             ((_, exists, negated),) = tests
 
             def tested(frame: Frame, facts: Facts) -> Iterator[None]:
@@ -468,9 +479,11 @@ class _Place:
     def _expression(
         self, expr: n.Expr, visible: Names, *, whole: bool = True
     ) -> tuple[n.Expr | None, tuple[str, ...], list[int], list[tuple[int, Any, bool]]]:
-        """Return an expression without EXISTS, its columns, their slots, and the tests of its EXISTS.
+        """Return an expression with variables in place of EXISTS, its variables, their slots, and the tests.
 
-        The expression is None if it is a single EXISTS and ``whole`` is True.
+        A test has the slot of such a variable, a function that evaluates the EXISTS, and True if the caller
+        must negate the result. The returned expression is None if ``expr`` is a single EXISTS and ``whole``
+        is True.
         """
         tests: list[tuple[int, Any, bool]] = []
         columns: dict[str, int] = {}
@@ -517,13 +530,13 @@ class _Place:
 def _triple_at(
     pattern: n.TriplePattern, slots: tuple[int, int, int], graph: int | None, trace: Trace | None
 ) -> Matcher:
-    """Return the matcher of a triple pattern with the slots of its terms."""
+    """Return the matcher of a triple pattern, given the slots of its terms and of the enclosing graph."""
     matcher = match_triple(*slots) if graph is None else match_in_graph(graph, *slots)
     return matcher if trace is None else trace.pattern(matcher, pattern, slots, graph)
 
 
 def _step(trace: Trace | None, matcher: Matcher) -> Matcher:
-    """Return a FILTER or BIND that notes what its EXISTS match."""
+    """Return the matcher of a FILTER or BIND; with a trace, it records the triples that EXISTS match."""
     return matcher if trace is None else trace.step(matcher)
 
 
@@ -559,7 +572,11 @@ def _values(
 def _fold(
     place: _Place, aggregate: n.Aggregate, visible: Names
 ) -> tuple[Callable[[Frame, Facts], Any], Callable[[list[Any]], int]]:
-    """Return a function that reads the argument of a set function, and one that computes the result."""
+    """Return two functions for an aggregate.
+
+    The first reads the argument from a frame. The second returns the id of the result for the arguments of a
+    group, or 0 for an error.
+    """
     terms = place._layout.terms
     if aggregate.expr is None:
         slots = [place._scope[name] for name in sorted(visible) if name in place._scope]

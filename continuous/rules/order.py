@@ -1,4 +1,4 @@
-"""The order of rule sets: each after the sets whose graphs it reads."""
+"""The order in which rule sets are evaluated, and the check that they do not read one another in a cycle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rule_set import RuleSet
 
 
 def in_order(sets: Sequence[RuleSet]) -> list[RuleSet]:
-    """Return rule sets, each after the sets that it reads."""
+    """Return rule sets in an order in which each comes after the sets whose graphs it reads."""
     by_graph: dict[GraphName, RuleSet] = {each.into: each for each in sets}
     order = TopologicalSorter[RuleSet]()
     for each in sets:
@@ -24,9 +24,9 @@ def in_order(sets: Sequence[RuleSet]) -> list[RuleSet]:
 
 
 def _cycle(sets: list[RuleSet]) -> list[str]:
-    """Return the names of sets that read one another; empty if there are none.
+    """Return the names of the sets of a cycle, each of which reads the graph of the next; empty if none.
 
-    A set that a PUT under way replaces counts twice, before and after the PUT, because the PUT may fail.
+    While a PUT replaces a set, ``sets`` has the set before and after the PUT, because the PUT may fail.
     """
     by_graph: dict[GraphName, list[RuleSet]] = {}
     for each in sets:
@@ -53,14 +53,14 @@ def _cycle(sets: list[RuleSet]) -> list[str]:
 
 
 def require_no_cycle(sets: Iterable[RuleSet], candidate: RuleSet) -> None:
-    """Check that no rule sets would read one another.
+    """Check that a new set does not make rule sets read one another in a cycle.
 
     Args:
-        sets: the registered sets.
+        sets: the registered sets, and those whose PUT is under way.
         candidate: a set that is new, or replaces the set with its name.
 
     Raises:
-        InputError: the code is ``cycle``, and the member ``cycle`` has the names of the sets.
+        InputError: there is a cycle; the code is ``cycle``, and the member ``cycle`` has the sets' names.
     """
     cycle = _cycle([*(each for each in sets if each.name != candidate.name), candidate])
     if cycle:
@@ -73,21 +73,21 @@ def require_no_cycle(sets: Iterable[RuleSet], candidate: RuleSet) -> None:
 
 
 def flows_of(rule_set: RuleSet) -> FlowEdge:
-    """Return the named graphs that a set names as its input, and its graph."""
+    """Return the named graphs of the member ``from`` of a set, and the graph that the set writes."""
     sources = rule_set.definition.sources or ()
     reads = {("graph", each.value) for each in sources if isinstance(each, NamedNode)}
     return reads, [("graph", rule_set.into.value)]
 
 
 def require_no_view_cycle(candidate: RuleSet, others: Sequence[FlowEdge]) -> None:
-    """Check that a set would not read its own graph through views.
+    """Check that a set does not read its own graph through the views of queries.
 
     Args:
         candidate: a set that is new, or replaces the set with its name.
-        others: what the other sets and the queries read and make.
+        others: the inputs and outputs of each other set and of each query.
 
     Raises:
-        InputError: the code is ``cycle``.
+        InputError: the set reads its own graph; the code is ``cycle``.
     """
     reads, makes = flows_of(candidate)
     cycle = find_cycle(makes, reads, others) if reads else None

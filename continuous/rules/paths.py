@@ -1,4 +1,4 @@
-"""Property paths: evaluation from one end, and the paths that a changed fact can affect."""
+"""Property paths: their evaluation from one end, and the starts of paths that a changed fact can affect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .terms import RuleTerms
 
 
 class FactReader:
-    """Reads the facts of the default graph, or of one named graph."""
+    """Reads the facts of a rule set, or the triples of one named input graph."""
 
     __slots__ = ("_facts", "_graph")
 
@@ -21,7 +21,7 @@ class FactReader:
         self._facts, self._graph = facts, graph
 
     def match(self, s: int | None, p: int | None, o: int | None) -> Collection[Fact]:
-        """Return the matching triples."""
+        """Return the matching triples; None matches any term."""
         if self._graph is None:
             return self._facts.match(s, p, o)
         return [fact for _, fact in self._facts.match_in(self._graph, s, p, o)]
@@ -31,7 +31,7 @@ class FactReader:
         return bool(self.match(node, None, None) or self.match(None, None, node))
 
     def nodes(self) -> set[int]:
-        """Return every subject and object."""
+        """Return the subjects and objects of all triples."""
         found = set()
         for s, _, o in self.match(None, None, None):
             found.add(s)
@@ -42,7 +42,8 @@ class FactReader:
 class PathSteps:
     """Evaluation of a property path expression from one of its ends (SPARQL 1.1 section 18.4).
 
-    Alternatives and sequences yield duplicates, the other operators sets.
+    Alternatives, sequences and negated property sets may return a node several times; the operators ``?``,
+    ``*`` and ``+`` return it once.
     """
 
     def __init__(self, path: n.PathExpr, terms: RuleTerms) -> None:
@@ -51,19 +52,19 @@ class PathSteps:
         self._lists = Lists(terms.id_of(FIRST), terms.id_of(REST), terms.id_of(NIL))
 
     def forward(self, read: FactReader, start: int) -> Iterable[int]:
-        """Return the ends of the paths from ``start``."""
+        """Return the ends of all paths from ``start``."""
         if isinstance(self._path, ListCells):
             return self._lists.cells(read, start, later=self._path.later)
         return self._walk(self._path, read, start, True)
 
     def backward(self, read: FactReader, end: int) -> Iterable[int]:
-        """Return the starts of the paths to ``end``."""
+        """Return the starts of all paths to ``end``."""
         if isinstance(self._path, ListCells):
             return self._lists.lists_with(read, end, later=self._path.later)
         return self._walk(self._path, read, end, False)
 
     def edges(self, read: FactReader, start: int, end: int) -> list[Fact]:
-        """Return the triples of one path between two nodes; none for a path over the cells of a list."""
+        """Return the triples of one path from ``start`` to ``end``; none for a path over cells of a list."""
         return [] if isinstance(self._path, ListCells) else self._edges(self._path, read, start, end) or []
 
     def _edges(self, path: n.PathExpr, read: FactReader, start: int, end: int) -> list[Fact] | None:
@@ -99,7 +100,10 @@ class PathSteps:
         return (ahead and bool(forward or not inverse)) or (back and bool(inverse))
 
     def _shortest(self, inner: n.PathExpr, read: FactReader, start: int, end: int) -> list[Fact] | None:
-        """Return the triples of a path with the fewest repetitions of ``inner``, at least one."""
+        """Return the triples of a path that repeats ``inner`` at least once, and as few times as possible.
+
+        Return None if there is no such path.
+        """
         before: dict[int, int] = {}
         waiting = [start]
         for node in waiting:
@@ -117,7 +121,7 @@ class PathSteps:
         return [fact for one, other in reversed(steps) for fact in self._edges(inner, read, one, other) or ()]
 
     def starts_through(self, read: FactReader, facts: Iterable[Fact]) -> set[int]:
-        """Return the nodes from which a path can use one of the facts, and more where that is cheaper."""
+        """Return a superset of the nodes at which paths start that use one of the facts."""
         if isinstance(self._path, ListCells):
             return self._lists.before(read, {fact[0] for fact in facts})
         found: set[int] = set()
@@ -126,7 +130,7 @@ class PathSteps:
         return found
 
     def _ends_through(self, path: n.PathExpr, read: FactReader, fact: Fact, ahead: bool) -> set[int]:
-        """Return the ends (``ahead``) or the starts of the paths that use a fact."""
+        """Return a superset of the ends (``ahead``) or of the starts of the paths that use a fact."""
         match path:
             case n.Link(iri):
                 return {fact[2 if ahead else 0]} if fact[1] == self._terms.id_of(iri) else set()
@@ -154,7 +158,7 @@ class PathSteps:
                 return {fact[0], fact[2]}
 
     def starts(self, read: FactReader) -> Iterable[int]:
-        """Return the nodes from which a path can start."""
+        """Return a superset of the nodes at which a path can start."""
         if isinstance(self._path, ListCells):
             return {cell for cell, _, _ in read.match(None, self._lists.first, None)}
         return self._starts(self._path, read, True)
@@ -233,7 +237,7 @@ class PathSteps:
 
 
 def may_be_empty(path: n.PathExpr) -> bool:
-    """Return True if a path can have length zero."""
+    """Return True if a path expression matches a path of length zero."""
     match path:
         case n.Inverse(inner) | n.OneOrMore(inner):
             return may_be_empty(inner)

@@ -1,4 +1,4 @@
-"""Places of refused words in the text of a rule."""
+"""Positions in rule texts of words that a rule must not use, for error messages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _HEAD = re.compile(r"\bCONSTRUCT\b", re.IGNORECASE)
 def place_of_word(text: str, pattern: str, *, in_head: bool = False) -> dict[str, Any]:
     """Return the line, the column and the excerpt of the first match of a regular expression.
 
-    Comments, strings and IRIs are not searched. A text without a match gives its first character.
+    Comments, strings and IRIs are not searched. Without a match, the position is that of the first character.
 
     Args:
         text: the text of a rule.
-        pattern: a regular expression, in any case of letters.
-        in_head: search from the word CONSTRUCT on.
+        pattern: a regular expression; upper and lower case are equal.
+        in_head: True to search only after the word CONSTRUCT.
     """
     words = NOISE.sub(lambda found: " " * len(found.group()), text)
     head = _HEAD.search(words) if in_head else None

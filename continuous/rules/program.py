@@ -1,4 +1,4 @@
-"""A program: the compiled rules of one set, which find the heads that a changed fact can add or remove."""
+"""Programs: the compiled rules of a rule set, with triggers for the heads that a changed fact can affect."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Program:
     """The compiled rules of one set, by stratum.
 
     Attributes:
-        rules: the compiled rules.
-        strata: the rules of each stratum, lowest first.
-        triggers: the patterns of each stratum that changed facts match.
+        rules: the compiled rules in the order of the set.
+        strata: the compiled rules of each stratum, lowest stratum first.
+        triggers: for each stratum, the index from changed facts to the triggers of its rules.
         reads_graphs: True if a rule has a GRAPH pattern.
-        predicates: the predicates that the patterns of all rules match; None if a pattern matches any.
-        lists_graphs: True if a solution may depend on a graph that has no triple for it, as GRAPH ?g {} does.
+        predicates: the predicates that the patterns of all rules match; None if a pattern matches any one.
+        lists_graphs: True if a solution may depend on a graph in which it matches no triple, as GRAPH ?g {}.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Program:
 
 
 class CompiledRule:
-    """One rule with its matchers."""
+    """A rule with matchers of its body and templates of its head; see `interfaces.Evaluable`."""
 
     def __init__(self, rule: Rule, terms: RuleTerms, count: Callable[[int | None], int] | None) -> None:
         self.rule = rule
@@ -66,7 +66,7 @@ class CompiledRule:
         self.templates = [HeadTemplate(head, self.scope, self.layout, sure) for head in rule.head]
 
     def matcher(self, bound: frozenset[str]) -> Matcher:
-        """Return the matcher of the body for frames in which ``bound`` variables are bound."""
+        """Return the matcher of the body for frames in which the variables ``bound`` are bound."""
         matcher = self._matchers.get(bound)
         if matcher is None:
             matcher = self._matchers[bound] = self.compiler.compile(self.rule.body, self.scope, bound)
@@ -75,7 +75,10 @@ class CompiledRule:
     def heads(
         self, facts: Facts, bound: frozenset[str] = frozenset(), values: Bindings = _NO_VALUES
     ) -> Iterator[Fact]:
-        """Yield the head triples of the solutions that agree with bound values; triples may repeat."""
+        """Yield the head triples of the solutions that are compatible with bound values; triples may repeat.
+
+        ``values`` has the values of the variables ``bound``, by slot.
+        """
         matcher = self.matcher(bound)
         frame = self._frame(values)
         templates = self.templates
@@ -86,11 +89,11 @@ class CompiledRule:
                     yield fact
 
     def derives(self, fact: Fact, facts: Facts) -> bool:
-        """Return True if a solution of the body gives the fact."""
+        """Return True if a solution of the body derives the fact."""
         return any(True for _ in self._solutions_for(fact, facts, self.matcher))
 
     def explain(self, fact: Fact, facts: Facts) -> Iterator[list[Premise]]:
-        """Yield what the triple patterns of the body match in each solution that gives the fact."""
+        """Yield the premises of each solution that derives the fact, in the order of the rule's patterns."""
         trace = Trace([each.pattern for each in self.rule.patterns])
         compiler = BodyCompiler(self.layout, trace=trace)
 
@@ -103,7 +106,10 @@ class CompiledRule:
     def _solutions_for(
         self, fact: Fact, facts: Facts, compiled: Callable[[frozenset[str]], Matcher]
     ) -> Iterator[None]:
-        """Yield at each solution that gives the fact; ``compiled`` makes the matcher for bound variables."""
+        """Yield once for each solution that derives the fact.
+
+        ``compiled`` returns the matcher of the body, given the variables that are bound before it runs.
+        """
         for template in self.templates:
             found = template.bindings(fact)
             if found is None:
@@ -116,9 +122,10 @@ class CompiledRule:
                     yield
 
     def triggers(self) -> list[BodyTrigger]:
-        """Return triggers of the patterns of the body.
+        """Return the triggers of the patterns and paths of the body.
 
-        A path over the cells of a list also finds the solutions that a changed value of a cell affects.
+        An ``rdf:first`` pattern of a cell that a list path reaches has no trigger: the trigger of the path
+        finds the solutions that a changed value of the cell affects.
         """
         parts = conjunction(self.rule.body)
         cells = {

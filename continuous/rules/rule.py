@@ -1,4 +1,4 @@
-"""Rules: CONSTRUCT texts, and what a rule set refuses."""
+"""Parses rules, which are CONSTRUCT queries, and refuses what a rule must not use."""
 
 from __future__ import annotations
 
@@ -22,39 +22,40 @@ from .terms import RuleTerms
 from .triggers import Occurrence, occurrences
 
 VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
-"""Built-ins whose value is not a function of the dataset; rules must not use them."""
+"""Built-in functions whose value is not a function of the dataset; rules must not call them."""
 
 
 class RuleError(QueryTextError):
-    """A rule set is refused; ``rule`` is the number of the rule, from 0."""
+    """Rules are refused; the details name one rule (``rule``, a number from 0) or a cycle (``rules``)."""
 
     code = "rule-unsafe"
 
 
 class NegationCycleError(RuleError):
-    """Rules depend on one another through a negation or an aggregate."""
+    """Rules depend on one another in a cycle through a negation or an aggregate."""
 
     code = "rule-negation-cycle"
 
 
 class BindCycleError(RuleError):
-    """Rules depend on one another through computed terms."""
+    """Rules depend on one another in a cycle through computed terms."""
 
     code = "rule-bind-cycle"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule.
+    """One parsed rule.
 
     Attributes:
         text: the text as the client wrote it; of a built-in rule its W3C name.
-        head: the triples that each solution of the body adds.
+        head: the triple patterns that each solution of the body turns into triples.
         body: the algebra of WHERE.
         patterns: the triple patterns and paths of the body.
-        computes: True if the rule computes terms with BIND or expressions of SELECT.
-        base_iri: the base of relative IRIs that IRI() makes.
-        compile: compiles a built-in rule that no body expresses; ``body`` then only shows what it reads.
+        computes: True if the body computes terms with BIND or with an expression in a SELECT clause.
+        base_iri: the base against which IRI() resolves relative IRIs.
+        compile: compiles a built-in rule over all members of a list, which no body can express; ``body`` then
+            only shows which predicates the rule reads. None for all other rules.
     """
 
     text: str
@@ -67,11 +68,13 @@ class Rule:
 
 
 def parse_rules(texts: Sequence[str], *, base_iri: str, limits: LanguageLimits | None = None) -> list[Rule]:
-    """Parse rules.
+    """Parse the rules of a set.
 
     Raises:
-        QueryTextError: a text is malformed or unsafe; ``rule`` in the details is its number, from 0.
-        UnsupportedError: a text uses something that rules do not have.
+        QueryTextError: a text is malformed or not a safe rule; see `RuleError`.
+        UnsupportedError: a text has a feature that rules do not support, such as LIMIT.
+
+    The detail ``rule`` of both errors is the number of the text, from 0.
     """
     rules = []
     for number, text in enumerate(texts):
@@ -87,7 +90,7 @@ def parse_rules(texts: Sequence[str], *, base_iri: str, limits: LanguageLimits |
 def parse_rule(
     text: str, *, base_iri: str, limits: LanguageLimits | None = None, name: str | None = None
 ) -> Rule:
-    """Parse one rule; ``name`` stands for the text of a built-in rule."""
+    """Parse one rule; ``name`` replaces the text in the result, for a built-in rule."""
     query = parse(text, base_iri=base_iri, limits=limits)
     _require_rule_form(query, text)
     body = rename_subquery_variables(drop_idle_minus(query.root))
@@ -161,5 +164,5 @@ def _head(query: ContinuousQuery, body: n.Algebra, text: str) -> tuple[n.TripleP
 
 
 def described(rules: Sequence[Rule], numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return rules of a cycle as members of a problem document."""
+    """Return the numbers and texts of the rules of a cycle, as a member of a problem document."""
     return [{"rule": number, "text": rules[number].text} for number in numbers]

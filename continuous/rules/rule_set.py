@@ -1,4 +1,4 @@
-"""A rule set at work: its compiled program, and the changes of its graph."""
+"""Rule sets: the compiled program of a set, and the updates of its graph after changes of the dataset."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ from .terms import RuleTerms
 from .why import RuleDerivation, derivations
 
 _MOST_TERMS = 200_000
-"""Number of terms in a set's dictionary from which the program is compiled again with an empty one."""
+"""Maximum number of terms in a set's dictionary; above it, the set is compiled with a new dictionary."""
 _FEW_CHANGES = 5_000
-"""Number of changed quads up to which a change is always computed incrementally."""
+"""Number of changed quads up to which their number is no reason to compute a set from its input alone.
+
+The same number holds for the inferred triples that a change adds or removes.
+"""
 
 
 class _ManyChangesError(Exception):
-    """A change of few quads changes so many inferred triples that computing all of them again is faster."""
+    """A change affects so many inferred triples that computing all of them from the input alone is faster."""
 
 
 class RuleBudgetError(ReportedError):
@@ -43,14 +46,14 @@ class RuleBudgetError(ReportedError):
 
 @dataclass(slots=True)
 class RuleBudget:
-    """The limits of one computation.
+    """The limits of one computation of inferred triples.
 
     Attributes:
         name: the name of the rule set.
         inferred: number of inferred triples so far.
         max_inferred: maximum number of inferred triples.
-        until: the monotonic time at which the computation must end; None for no limit.
-        max_time_ms: the limit of time, for the message.
+        until: the end of the allowed time, in seconds of ``time.monotonic()``; None for no limit.
+        max_time_ms: the limit of time in milliseconds, for the error message.
     """
 
     name: str
@@ -81,11 +84,13 @@ class RuleSet:
 
     Attributes:
         name: the name of the set.
-        definition: what the client asked for.
-        rules: the parsed rules, those of built-in sets after the client's.
+        definition: the definition from the client's PUT.
+        rules: the parsed rules: those of the client, then those of built-in sets.
+        owner: the set as the owner of its graph.
         suspended: True if the set exceeded a budget; its graph is empty until the next PUT.
-        cost_ms: time that the last change of the graph took.
-        error: the reason of a suspension.
+        cost_ms: milliseconds that the last PUT's commit took, or the set's consequences of a later commit.
+        error: the reason of a suspension; None if there was none.
+        program: the compiled rules.
     """
 
     def __init__(
@@ -107,9 +112,9 @@ class RuleSet:
         self.cost_ms = 0.0
         self.error: str | None = None
         self._base_iri = base_iri
-        # The owners of graphs that the committed graph of the set reflects; None at first.
+        # The owners of graphs at the version that the committed graph of the set reflects; None if unknown.
         self._reflected: Owners | None = None
-        # The newest owners and the inputs that follow from them; owners are replaced as a whole.
+        # The owners of the last call of `inputs`, and its result. A change of owners makes a new mapping.
         self._inputs: tuple[Owners | None, InputGraphs] = (None, InputGraphs())
         self._compile()
 
@@ -120,11 +125,11 @@ class RuleSet:
 
     @property
     def into(self) -> NamedNode:
-        """The graph of the inferred triples."""
+        """The graph that holds the inferred triples."""
         return self.definition.into
 
     def inputs(self, owned: Owners) -> InputGraphs:
-        """Return the input graphs, given the owners of graphs, which must not change later."""
+        """Return the input graphs, given the owners of graphs; the mapping must not change later."""
         known, inputs = self._inputs
         if known is not owned:
             sources = self.definition.sources
@@ -134,15 +139,15 @@ class RuleSet:
         return inputs
 
     def note_owners(self, owned: Owners) -> None:
-        """Note the owners of graphs at a version that the graph of the set reflects."""
+        """Record the owners of graphs at the version that the graph of the set now reflects."""
         self._reflected = owned
 
     def regrouped(self, below: StoreView | PendingChanges, pending: PendingChanges) -> bool:
-        """Return True if graphs with another owner than before join the input or leave it.
+        """Return True if a graph of the dataset has joined or left the input because its owner changed.
 
         Args:
             below: the dataset that the graph of the set reflects.
-            pending: the dataset now.
+            pending: the dataset with the pending changes.
         """
         before, now = self._reflected, pending.owned
         if self.definition.sources is not None or before is None or before is now:
@@ -151,13 +156,16 @@ class RuleSet:
         return _any_listed(below, left) or _any_listed(pending, joined)
 
     def strata(self) -> list[list[int | str]]:
-        """Return the rules of each stratum: numbers of the client's rules, W3C names of built-in ones."""
+        """Return the rules of each stratum: the client's rules as numbers from 0, others as W3C names."""
         own = len(self.definition.rules)
         numbers = {id(rule): number if number < own else rule.text for number, rule in enumerate(self.rules)}
         return [[numbers[id(each.rule)] for each in stratum] for stratum in self.program.strata]
 
     def budget(self, inferred: int, *, timed: bool) -> RuleBudget:
-        """Return the budget of one computation that starts with a number of inferred triples."""
+        """Return the budget of a computation that starts with ``inferred`` triples now.
+
+        The maximum time applies only if ``timed`` is True.
+        """
         limit = self.definition.max_time_ms
         until = time.monotonic() + limit / 1000 if timed else None
         return RuleBudget(self.name, inferred, self.definition.max_inferred, until, limit)
@@ -172,14 +180,21 @@ class RuleSet:
         budget: RuleBudget,
         size: Callable[[], int],
     ) -> None:
-        """Update the inferred triples after a change; ``size`` returns the number of quads in the dataset.
+        """Update the inferred triples in ``pending`` after a change.
+
+        Args:
+            below: the dataset before the change, whose inferred triples are complete.
+            pending: the dataset with the change.
+            change: the change.
+            budget: the limits.
+            size: returns the number of quads in the dataset.
 
         Raises:
-            RuleBudgetError: a budget is exceeded; ``pending`` then has a part of the consequences.
+            RuleBudgetError: a budget is exceeded; ``pending`` may then have a part of the consequences.
         """
         changed = len(change.added) + len(change.removed)
         if self.regrouped(below, pending):
-            budget.until = None  # the change has not caused the work
+            budget.until = None  # not the change, but an owner of a graph causes this work
             self.derive_all(pending, budget)
             return
         inputs = self.inputs(pending.owned)
@@ -188,7 +203,8 @@ class RuleSet:
             return
         if not self._may_match(change):
             return
-        # Earlier requests of a group are not committed yet, and may never be.
+        # The cache must reflect committed quads only. Changes in ``below`` belong to earlier requests of the
+        # same group, which may still fail.
         self._cache.begin(usable=not len(below))
         state = StoreState(below, pending, self._terms, inputs, self.into, self._cache)
         try:
@@ -201,14 +217,14 @@ class RuleSet:
             self._compile()
 
     def _may_match(self, change: NetChange) -> bool:
-        """Return True if a changed quad may match a pattern of a rule."""
+        """Return True if a rule has a pattern for the predicate of a changed quad."""
         read = self.program.predicates
         return read is None or any(
             quad.predicate in read for quads in (change.added, change.removed) for quad in quads
         )
 
     def _lists_other_graphs(self, inputs: InputGraphs, change: NetChange) -> bool:
-        """Return True if a rule enumerates the input graphs, and a change adds or removes one."""
+        """Return True if a rule enumerates the input graphs, and the change creates or drops one of them."""
         return self.program.lists_graphs and any(
             name in inputs and name != self.into for name in (*change.created, *change.dropped)
         )
@@ -231,7 +247,7 @@ class RuleSet:
         check()
 
     def derive_all(self, pending: PendingChanges, budget: RuleBudget) -> None:
-        """Make the graph equal to the fixpoint of the pending dataset.
+        """Make the set's graph equal to the fixpoint, computed from the input graphs in ``pending`` alone.
 
         Raises:
             RuleBudgetError: a budget is exceeded; ``pending`` is unchanged.
@@ -241,7 +257,7 @@ class RuleSet:
         self.replace(pending, set(snapshot.materialise(budget)))
 
     def replace(self, pending: PendingChanges, wanted: set[Quad]) -> None:
-        """Make the content of the graph equal to ``wanted``, and list the graph."""
+        """Create the set's graph if it is missing, and make its quads equal to ``wanted``, which changes."""
         for quad in list(pending.quads_of(self.into)):
             if quad in wanted:
                 wanted.discard(quad)
@@ -252,19 +268,19 @@ class RuleSet:
             pending.add(quad)
 
     def _facts(self, view: StoreView) -> tuple[RuleTerms, StoreFacts]:
-        """Return a new dictionary of terms, and the facts in a view of the dataset."""
+        """Return the facts in a view of the dataset, with a new dictionary of terms for them."""
         terms = RuleTerms(self._base_iri)
         return terms, StoreFacts(view, terms, self.inputs(view.owned), self.into)
 
     def why(self, view: StoreView, quad: Quad) -> tuple[bool, list[RuleDerivation]]:
-        """Return whether an input graph has the triple of an inferred quad, and how rules derive it."""
+        """Return whether an input graph has the triple of an inferred quad, and derivations of the quad."""
         terms, facts = self._facts(view)
         ids = terms.dictionary.ids
         fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
         return facts.asserted(fact), derivations(Program(self.rules, terms), fact, facts)
 
     def inconsistencies(self, view: StoreView, most: int) -> list[tuple[str, list[Quad]]]:
-        """Return matches of rules that conclude ``false``: the name of the rule and the matched quads."""
+        """Return up to ``most`` matches of rules that conclude ``false``: rule name and matched quads."""
         terms, facts = self._facts(view)
         ids = terms.dictionary.ids
         return [
@@ -280,7 +296,7 @@ class RuleSet:
         ]
 
     def snapshot(self, view: StoreView | PendingChanges) -> Snapshot:
-        """Return a snapshot of the input graphs, which is read later in any thread that calls this method."""
+        """Return a snapshot of the input graphs; the thread that calls this method must also read it."""
         inputs = self.inputs(view.owned)
         names: Iterable[GraphName]
         if inputs.listed is not None:
@@ -296,13 +312,16 @@ class RuleSet:
         missed: Iterable[NetChange],
         budget: RuleBudget,
     ) -> set[Quad]:
-        """Return the inferred quads now, from those of an earlier version and the changes since then.
+        """Return the inferred quads of ``pending``, updated from those of an earlier version.
 
         Args:
-            pending: the dataset now.
+            pending: the dataset with the pending changes.
             inferred: the inferred quads of the earlier version.
             missed: the changes since that version, oldest first.
             budget: the limits.
+
+        Raises:
+            RuleBudgetError: a budget is exceeded.
         """
         changes = [self._without_own(change) for change in missed]
         earlier = PendingChanges(pending)
@@ -327,14 +346,16 @@ class RuleSet:
 
 
 class Snapshot:
-    """The input graphs of a rule set at one version, as iterators that are not yet read."""
+    """The input graphs of a rule set at one version. They can be read once, by the thread that made them."""
 
     def __init__(self, rule_set: RuleSet, graphs: list[tuple[GraphName, Iterator[Quad]]]) -> None:
         self._set = rule_set
         self._graphs = graphs
 
     def materialise(self, budget: RuleBudget, report: Callable[[int], None] = lambda _: None) -> list[Quad]:
-        """Return the inferred quads; ``report`` is called with their number from time to time.
+        """Compute and return the inferred quads.
+
+        ``report`` is called with the number of inferred quads so far, after every 256 of them and at the end.
 
         Raises:
             RuleBudgetError: the budget is exceeded.

@@ -1,4 +1,4 @@
-"""The facts of a rule set in the quad store, with changes that are not yet committed."""
+"""The facts of a rule set in the quad store, including pending changes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from .fixpoint import InputChange
 from .terms import RuleTerms
 
 _FEW_GRAPHS = 2
+"""Number of listed input graphs from which one look-up in all graphs replaces a look-up in each of them."""
 _MOST_MATCHES = 20_000
-"""Maximum number of cached matches of one rule set; about 10 MB."""
+"""Maximum number of cached matches of one rule set; about 10 MB if most of them have few facts."""
 _MOST_FACTS = 100
 """Maximum number of facts of a cached match."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputGraphs:
-    """The graphs that a rule set reads, without its own.
+    """The graphs that a rule set reads, without its own graph.
 
     Attributes:
-        listed: the graphs; None for all graphs except ``excluded``.
-        excluded: graphs of rule sets, shapes and views; not read if ``listed`` is None.
+        listed: the graphs of the member ``from``; None for all graphs except ``excluded``.
+        excluded: graphs of rule sets, shapes and views, which are not input graphs if ``listed`` is None.
     """
 
     listed: tuple[GraphName, ...] | None = None
@@ -38,13 +39,14 @@ class InputGraphs:
 
 
 class MatchCache:
-    """Matches of patterns with a predicate in the committed dataset, for predicates that rarely change.
+    """A cache of matches in the committed dataset, for patterns with a predicate.
 
-    A commit of data mostly probes the schema, which the cache then answers without the store.
+    A commit removes the matches of the predicates that it changes. So matches of schema triples, which a
+    commit of data looks up most often, come from the cache instead of the store.
 
     Attributes:
-        changed: ids of the predicates that the running change touches, whose matches are not cached.
-        usable: True if the dataset before the running change is the committed one.
+        changed: the ids of the predicates of quads that the current change adds or removes.
+        usable: True if the dataset before the current change is the committed one.
     """
 
     def __init__(self) -> None:
@@ -54,12 +56,12 @@ class MatchCache:
         self._size = 0
 
     def begin(self, *, usable: bool) -> None:
-        """Begin a change."""
+        """Begin a change; ``usable`` is True if the dataset before it is the committed one."""
         self.changed.clear()
         self.usable = usable
 
     def end(self) -> None:
-        """End a change: forget the matches of the predicates that it touched."""
+        """End a change: remove the matches of the predicates that it has changed."""
         for predicate in self.changed:
             forgotten = self._matches.pop(predicate, None)
             if forgotten is not None:
@@ -67,12 +69,12 @@ class MatchCache:
         self.usable = False
 
     def clear(self) -> None:
-        """Forget everything, after unknown changes."""
+        """Remove all matches."""
         self._matches.clear()
         self._size = 0
 
     def table(self, predicate: int) -> dict[tuple[Pattern, Pattern], Collection[Fact]] | None:
-        """Return the cached matches of a predicate by subject and object; None if they must not be used."""
+        """Return the cached matches of a predicate by subject and object; None if the cache is not usable."""
         if not self.usable or predicate in self.changed:
             return None
         table = self._matches.get(predicate)
@@ -81,14 +83,14 @@ class MatchCache:
         return table
 
     def added(self) -> None:
-        """Count a new entry, and forget all entries when there are too many."""
+        """Count a match that the caller has added, and remove all matches if there are too many."""
         self._size += 1
         if self._size > _MOST_MATCHES:
             self.clear()
 
 
 class StoreFacts:
-    """The facts of a rule set in one state of the dataset."""
+    """The facts of a rule set in one state of the dataset; see `facts.Facts`."""
 
     def __init__(
         self,
@@ -100,7 +102,16 @@ class StoreFacts:
         *,
         own: bool = True,
     ) -> None:
-        """Read facts; ``own`` says whether inferred triples are among them."""
+        """Create the facts of a view of the dataset.
+
+        Args:
+            view: the dataset.
+            terms: the dictionary of the rule set.
+            inputs: the input graphs.
+            into: the set's own graph.
+            cache: a cache of matches in the committed dataset; None for none.
+            own: True if the triples of the set's own graph are facts.
+        """
         self.view = view
         self._own = own
         self._cache = cache or MatchCache()
@@ -164,9 +175,9 @@ class StoreFacts:
         return subject, predicate, None if o is None else terms[o]
 
     def quads(self, ids: tuple[Pattern, Pattern, Pattern], graph: Pattern, *, named: bool) -> list[Quad]:
-        """Return the quads of input graphs, then of the own graph, that a pattern matches.
+        """Return the quads that a pattern matches: those of input graphs, then those of the set's own graph.
 
-        ``named`` looks in named input graphs only, and in ``graph`` if it is given.
+        With ``named``, only named input graphs are read, or only ``graph`` if it is not None.
         """
         if named:
             return self._named_quads(graph, *ids)
@@ -200,7 +211,7 @@ class StoreFacts:
         return name != self._into and name in self._inputs
 
     def count(self, p: Pattern) -> int:
-        """Return a guess: counts in the store would cost a scan."""
+        """Return a fixed estimate, because an exact number takes a scan of the store."""
         return 1_000_000 if p is None else 10_000
 
     def asserted(self, fact: Fact) -> bool:
@@ -217,7 +228,7 @@ class StoreFacts:
         )
 
     def quad(self, fact: Fact) -> Quad:
-        """Return the triple in the rule set's own graph."""
+        """Return the fact as a quad of the rule set's own graph."""
         terms = self._terms.dictionary.terms
         s, p, o = fact
         return Quad(terms[s], terms[p], terms[o], self._into)  # type: ignore[arg-type]
@@ -226,14 +237,14 @@ class StoreFacts:
 class StoreState:
     """The facts of a rule set before and after a change that is not yet committed.
 
-    Inferred triples are added to and removed from ``pending``.
+    Inferred triples are added to ``pending`` and removed from it. See `fixpoint.Inferred`.
 
     Attributes:
         before: the facts before the change.
-        now: the facts after all changes so far.
-        given: the facts that input graphs assert after the change.
-        added: number of inferred triples added, minus those removed.
-        changes: number of inferred triples added, plus those removed.
+        now: the facts after the change and the changes of inferred triples so far.
+        given: the triples of the input graphs after the change, without inferred ones.
+        added: number of inferred triples that were added, minus the number of those that were removed.
+        changes: number of inferred triples that were added, plus the number of those that were removed.
     """
 
     def __init__(
@@ -257,7 +268,10 @@ class StoreState:
         self._terms = terms
 
     def input_change(self, change: NetChange, *, quads: bool) -> InputChange:
-        """Return how a change of quads changes the facts; ``quads`` asks for those of GRAPH patterns, too."""
+        """Return how a change of quads changes the facts.
+
+        With ``quads``, the result also has the changed triples of named input graphs, for GRAPH patterns.
+        """
         result = InputChange()
         for lost, changed in ((False, change.added), (True, change.removed)):
             for quad in changed:
@@ -283,11 +297,11 @@ class StoreState:
         return self.now.asserted(fact)
 
     def known(self, fact: Fact) -> bool:
-        """Return True if the triple is a fact after all changes so far."""
+        """Return True if the triple is a fact in the state ``now``."""
         return bool(self.now.match(*fact))
 
     def inferred(self, fact: Fact) -> bool:
-        """Return True if the triple is inferred after all changes so far."""
+        """Return True if the set's own graph has the triple in the state ``now``."""
         return self._pending.contains(self.now.quad(fact))
 
     def infer(self, fact: Fact) -> None:
@@ -298,7 +312,7 @@ class StoreState:
         self.changes += 1
 
     def retract(self, fact: Fact) -> None:
-        """Remove an inferred triple."""
+        """Remove an inferred triple; it stays a fact if an input graph asserts it."""
         self._changed.add(fact[1])
         self._pending.remove(self.now.quad(fact))
         self.added -= 1

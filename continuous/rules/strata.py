@@ -1,4 +1,4 @@
-"""Strata: groups of rules that are evaluated one after the other, so that negation sees final facts."""
+"""Strata: groups of rules that are evaluated one after the other, so that negation sees complete facts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from .triggers import Occurrence, predicates_of
 def strata(rules: Sequence[Rule]) -> list[list[int]]:
     """Return the numbers of the rules by stratum, lowest first.
 
-    A rule stands in the same stratum as the rules that it depends on, or in a higher one if the dependency is
-    closed (the pattern is negated or aggregated, or the rule computes terms).
+    A rule depends on the rules whose head triples may match one of its patterns. A dependency is closed if
+    the pattern is negated or aggregated, or if the rule computes terms. A rule is never in a lower stratum
+    than a rule that it depends on; if the dependency is closed, it is in a higher one.
 
     Raises:
-        NegationCycleError: a cycle has a closed dependency through a negation or an aggregate.
-        BindCycleError: a cycle has closed dependencies, all of them through computed terms.
+        NegationCycleError: a cycle of dependencies has one through a negation or an aggregate.
+        BindCycleError: a cycle of dependencies has closed ones, all of them through computed terms.
     """
     edges = _dependencies(rules)
     components = _components(len(rules), edges)
     place = {rule: number for number, component in enumerate(components) for rule in component}
     _require_open_cycles(rules, edges, components, place)
     level = [0] * len(components)
-    for number, component in enumerate(components):  # dependencies come first
+    for number, component in enumerate(components):  # each component comes after those that it depends on
         for rule in component:
             for other, kind in edges[rule].items():
                 if place[other] != number:
@@ -38,7 +39,10 @@ def strata(rules: Sequence[Rule]) -> list[list[int]]:
 
 
 Edges = list[dict[int, str | None]]
-"""For each rule the rules that it depends on: None for an open dependency, else ``negation`` or ``bind``."""
+"""For each rule, the rules that it depends on, with the kind of the dependency.
+
+The kind is ``negation`` or ``bind`` for a closed dependency, else None.
+"""
 
 
 def _dependencies(rules: Sequence[Rule]) -> Edges:
@@ -84,7 +88,7 @@ def _require_open_cycles(
 
 
 def _cycle(edges: Edges, component: Sequence[int], kind: str) -> list[int]:
-    """Return the rules of a shortest cycle through a dependency of a kind, in order."""
+    """Return the rules of a shortest cycle with a dependency of a kind; each rule depends on the next."""
     inside = set(component)
     best: list[int] = []
     for start in component:
@@ -110,7 +114,7 @@ def _cycle(edges: Edges, component: Sequence[int], kind: str) -> list[int]:
 
 
 def _components(count: int, edges: Edges) -> list[list[int]]:
-    """Return the strongly connected components, dependencies first (Tarjan 1972)."""
+    """Return the strongly connected components, each after those that it depends on (Tarjan 1972)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -154,7 +158,7 @@ def _components(count: int, edges: Edges) -> list[list[int]]:
 
 
 def _may_derive(head: n.TriplePattern, occurrence: Occurrence) -> bool:
-    """Return True if a head triple unifies with a pattern."""
+    """Return True if the triples of a head may match a pattern or path of a body."""
     pattern = occurrence.pattern
     if isinstance(pattern, n.Path):
         predicates = predicates_of(pattern.path)
@@ -171,7 +175,7 @@ def _may_derive(head: n.TriplePattern, occurrence: Occurrence) -> bool:
 
 
 def _tagged(term: n.TermPattern | BlankNode, side: str) -> object:
-    """Return a term in which variables are pairs of a side and a name, and triple terms are lists."""
+    """Return a term for unification: a variable as the pair of ``side`` and its name, a triple as a list."""
     match term:
         case n.Var(name):
             return (side, name)

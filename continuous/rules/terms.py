@@ -1,4 +1,4 @@
-"""The terms of a rule set: ids of terms in the form in which the store keeps them."""
+"""The terms of a rule set: term ids, for terms in the form in which the store keeps them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..expressions.values import ValueTable
 
 
 class RuleTerms:
-    """The dictionary of a rule set and the context of its expressions."""
+    """The term dictionary of a rule set, and the context in which its expressions are evaluated."""
 
     def __init__(self, base_iri: str | None = None) -> None:
         self.dictionary = TermDictionary()
         self.context = ExpressionContext(ValueTable(self.dictionary), base_iri)
 
     def id_of(self, term: n.Term) -> int:
-        """Return the id of a term in the form in which the store keeps it."""
+        """Return the id of a term, which is first brought into the form in which the store keeps it."""
         return self.dictionary.ids[store_form(term) if isinstance(term, Literal | Triple) else term]
 
     def term(self, term_id: int) -> n.Term:

@@ -11,36 +11,37 @@ from .layout import Frame, Matcher
 from .paths import FactReader, PathSteps
 
 _MOST = 1_000
-"""Maximum number of premises of one group of an aggregating sub-select."""
+"""Number of premises of one group of an aggregating sub-select after which no further ones are recorded."""
 
 Entry = tuple[int, Premise]
-"""A premise and the place of its pattern in the rule."""
+"""The position of a pattern in the rule, and a premise that the pattern matches."""
 
 
 class Trace:
-    """The matches of the matchers that are suspended at a solution: exactly those that the solution needs.
+    """A stack of the triples that the patterns of a body match in the current solution.
 
-    Matchers run inside one another, so what the stack holds when the outermost one yields is what the
-    patterns match: of UNION one side, of OPTIONAL the right side if it matches, of MINUS the left side.
+    The matcher of a pattern pushes its triple before it yields, and removes it when it continues. So when the
+    matcher of the whole body yields, the stack has exactly the triples of this solution: from one side of a
+    UNION, from the right side of an OPTIONAL if it matches, and from the left side of a MINUS.
     """
 
     def __init__(self, patterns: Sequence[n.TriplePattern | n.Path]) -> None:
-        """Begin a trace; ``patterns`` are those of the rule, in the order of its text."""
+        """Create an empty trace; ``patterns`` are the patterns and paths of the rule, in their order."""
         self._places: dict[n.TriplePattern | n.Path, int] = {}
         for place, pattern in enumerate(patterns):
             self._places.setdefault(pattern, place)
         self._stack: list[Entry] = []
-        # What positive EXISTS of the step that is being tested have matched.
+        # The triples that the EXISTS of the current FILTER or BIND have matched.
         self._exists: list[Entry] = []
 
     def premises(self) -> list[Premise]:
-        """Return the premises of the current solution, in the order of the rule's text."""
+        """Return the premises of the current solution, in the order of the rule's patterns."""
         return [premise for _, premise in sorted(self._stack, key=lambda entry: entry[0])]
 
     def pattern(
         self, matcher: Matcher, pattern: n.TriplePattern, slots: Sequence[int], graph: int | None
     ) -> Matcher:
-        """Return the matcher of a triple pattern that notes what it matches."""
+        """Return a matcher of a triple pattern that also records the triple that it matches."""
         place = self._places.get(pattern, len(self._places))
         s, p, o = slots
 
@@ -59,7 +60,7 @@ class Trace:
     def path(
         self, matcher: Matcher, node: n.Path, slots: tuple[int, int], steps: PathSteps, graph: int | None
     ) -> Matcher:
-        """Return the matcher of a property path that notes the triples of one path."""
+        """Return a matcher of a property path that also records the triples of one path per solution."""
         place = self._places.get(node, len(self._places))
         s, o = slots
 
@@ -78,7 +79,7 @@ class Trace:
         return traced
 
     def step(self, matcher: Matcher) -> Matcher:
-        """Return a FILTER or BIND that notes what its EXISTS match."""
+        """Return a matcher of a FILTER or BIND that also records the triples that its EXISTS match."""
 
         def traced(frame: Frame, facts: Facts) -> Iterator[None]:
             size = len(self._stack)
@@ -89,7 +90,7 @@ class Trace:
         return traced
 
     def exists(self, matcher: Matcher) -> Callable[[Frame, Facts], bool]:
-        """Return the test of an EXISTS; `step` gets what its first solution matches."""
+        """Return a test of an EXISTS that keeps the triples of its first solution for `step`."""
 
         def exists(frame: Frame, facts: Facts) -> bool:
             size = len(self._stack)
@@ -101,16 +102,16 @@ class Trace:
         return exists
 
     def size(self) -> int:
-        """Return the number of matches so far."""
+        """Return the number of entries on the stack."""
         return len(self._stack)
 
     def collect(self, entries: list[Entry], size: int) -> None:
-        """Add the matches after the first ``size`` ones to those of a group."""
+        """Add the entries above the first ``size`` ones to those of a group, unless it has many already."""
         if len(entries) < _MOST:
             entries += self._stack[size:]
 
     def with_entries(self, entries: Sequence[Entry], size: int) -> Iterator[None]:
-        """Yield once with further matches on top of the first ``size`` ones."""
+        """Push entries, yield once, and then remove all entries above the first ``size`` ones."""
         self._stack += entries
         try:
             yield

@@ -1,7 +1,8 @@
-"""Compiled triggers: the heads that changed facts can affect, by the patterns that they match.
+"""Compiled triggers, which find the heads that changed facts can affect, and the index of triggers by fact.
 
 In a rule about schema, such as ``?c rdfs:subClassOf ?d . ?x a ?c``, facts with the same predicate, or
-``rdf:type`` facts with the same class, share the schema part of the body. It is matched once for all of them.
+``rdf:type`` facts with the same class, share the schema part of the body. The schema part is matched once for
+all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Conjunct: TypeAlias = "n.TriplePattern | n.Path"
 
 
 def conjunction(body: n.Algebra) -> list[Conjunct] | None:
-    """Return the patterns of a body that is a join of nothing but patterns; None for other bodies."""
+    """Return the triple patterns and paths of a body that joins nothing else; None for other bodies."""
     found: list[Conjunct] = []
     for part in conjuncts(body):
         if isinstance(part, n.Bgp):
@@ -53,12 +54,12 @@ class BodyRule(Protocol):
     templates: list[HeadTemplate]
 
     def heads(self, facts: Facts, bound: frozenset[str], values: Bindings) -> Iterator[Fact]:
-        """Yield the head triples of the solutions that agree with bound values."""
+        """Yield the head triples of the solutions that are compatible with bound values."""
         ...
 
 
 class BodyTrigger:
-    """One pattern of a rule body; see `interfaces.TriggerLike`."""
+    """The trigger of one triple pattern or path of a rule body; see `interfaces.TriggerLike`."""
 
     def __init__(self, rule: BodyRule, occurrence: Occurrence, parts: Sequence[Conjunct] | None) -> None:
         self.rule = rule
@@ -108,7 +109,7 @@ class BodyTrigger:
                     case n.TripleTerm():
                         continue
                     case _ if place == 1:
-                        continue  # the index looks at predicates
+                        continue  # `BodyTriggers` selects triggers by predicate
                     case _ if place == 2:
                         self.value = terms.id_of(term)
                     case _:
@@ -123,7 +124,7 @@ class BodyTrigger:
         self._bound = frozenset(names)
 
     def matches(self, fact: Fact) -> bool:
-        """Return True if the fact matches the pattern; its predicate and object are those of the trigger."""
+        """Return True if a fact with the predicate and object of the trigger may match the pattern."""
         for place, value in self._constants:
             if fact[place] != value:
                 return False
@@ -134,13 +135,13 @@ class BodyTrigger:
 
     @property
     def selective(self) -> bool:
-        """True if some facts with the predicate and object of the trigger do not match."""
+        """True if a fact with the predicate and object of the trigger may fail to match: call `matches`."""
         return bool(self._constants or self._equal)
 
     def heads(
         self, changed: Sequence[Fact], graph: int | None, facts: Facts, states: Sequence[Facts]
     ) -> Iterator[Fact]:
-        """Yield the heads of all solutions that changed facts can affect; see `TriggerLike`."""
+        """Yield the heads of all solutions that changed facts can affect; see `TriggerLike.heads`."""
         if self._split is not None:
             yield from self._split.heads(changed, facts, self._binds)
             return
@@ -172,13 +173,17 @@ class BodyTrigger:
 
 
 Guard = tuple[Callable[[Fact], int] | None, int, Callable[[Fact], int] | None]
-"""A pattern that every solution matches: its subject and object as functions of the changed fact, or None."""
+"""A pattern that every solution matches: subject, predicate and object.
+
+The subject and the object are functions of the changed fact, or None if they are not known from it.
+"""
 
 
 def _guards(rule: BodyRule, occurrence: Occurrence, binds: list[tuple[int, int]]) -> list[Guard]:
-    """Return the other patterns of a body that a solution must match, and that share a term with the fact.
+    """Return the other patterns that every solution matches and that share a variable with the trigger.
 
-    Most changed facts fail one of them, at the cost of one look-up.
+    A changed fact for which one of them has no match affects no solution. This check is a look-up for each
+    guard, and cheaper than the evaluation of the body.
     """
     place_of = {slot: place for place, slot in binds}
 
@@ -206,7 +211,7 @@ def _guards(rule: BodyRule, occurrence: Occurrence, binds: list[tuple[int, int]]
 
 
 def _required(node: n.Algebra) -> Iterator[n.TriplePattern]:
-    """Yield the triple patterns that every solution of a body matches."""
+    """Yield the triple patterns of a body that every solution must match."""
     match node:
         case n.Bgp(patterns):
             yield from patterns
@@ -218,11 +223,13 @@ def _required(node: n.Algebra) -> Iterator[n.TriplePattern]:
 
 
 class _Split:
-    """The rest of a join around one of its patterns: the schema part, and what differs from fact to fact.
+    """The other patterns of a join, divided for one pattern that changed facts match.
+
+    The schema part is matched once for all facts of a call of `heads`, the rest for each of the facts.
 
     Attributes:
-        key: the place of facts that the schema part reads: 1 for the predicate, 2 for the class of
-            ``rdf:type``; None if there is no schema part.
+        key: the position of the fact's term that the schema part reads: 1 for the predicate, 2 for the class
+            of an ``rdf:type`` fact; None if there is no schema part.
     """
 
     def __init__(
@@ -240,7 +247,7 @@ class _Split:
         self._matchers: tuple[Matcher | None, Matcher | None] | None = None
 
     def heads(self, changed: Sequence[Fact], facts: Facts, binds: list[tuple[int, int]]) -> Iterator[Fact]:
-        """Yield the head triples for facts that have the same term at the place ``key``."""
+        """Yield the head triples of the solutions with a changed fact; all facts agree in ``key``."""
         schema, rest = self._matchers or self._compiled()
         frame = self._rule.layout.frame()
         templates = self._rule.templates
@@ -287,7 +294,7 @@ def _key_name(pattern: n.TriplePattern) -> str | None:
 
 
 def _connected(key: str, others: Sequence[Conjunct], bound: frozenset[str]) -> list[Conjunct]:
-    """Return the patterns that are linked to the key by variables that the changed fact does not bind."""
+    """Return the patterns that variables connect with ``key``, without variables that the fact binds."""
     found: list[Conjunct] = []
     names = {key}
     new = True
@@ -315,7 +322,7 @@ def _nested(pattern: n.TriplePattern) -> bool:
 
 
 class BodyTriggers:
-    """The triggers of one stratum by the predicates and objects of facts that match them."""
+    """An index of the triggers of one stratum by the predicates and objects of matching facts."""
 
     def __init__(self, rules: Iterable[Evaluable]) -> None:
         self.rules = list(rules)
@@ -352,7 +359,7 @@ class BodyTriggers:
         return bool(self._in_graphs)
 
     def predicates(self) -> set[int] | None:
-        """Return the ids of the predicates that the patterns match; None if a pattern matches any."""
+        """Return the ids of the predicates that the patterns match; None if a pattern matches any one."""
         found: set[int] = set()
         for trigger in (*self._any, *self._in_graphs):
             if trigger.predicates is None:
@@ -361,7 +368,10 @@ class BodyTriggers:
         return found.union(self._by_predicate, self._by_class, (predicate for predicate, _ in self._by_value))
 
     def of(self, changed: Iterable[Fact]) -> Iterator[tuple[TriggerLike, list[Fact]]]:
-        """Yield the triggers of patterns outside of GRAPH that some facts match, with these facts."""
+        """Yield each trigger outside of GRAPH that changed facts match, with a group of these facts.
+
+        A trigger may come several times, each time with another group.
+        """
         by_predicate: dict[int, list[Fact]] = {}
         for fact in changed:
             by_predicate.setdefault(fact[1], []).append(fact)
@@ -398,7 +408,7 @@ class BodyTriggers:
                         yield trigger, group
 
     def in_graph(self, graph: int, fact: Fact) -> Iterator[TriggerLike]:
-        """Yield the triggers of GRAPH patterns that a quad matches."""
+        """Yield the triggers of GRAPH patterns that a triple of the named graph ``graph`` matches."""
         for trigger in self._in_graphs:
             if (
                 trigger.graph in (0, graph)

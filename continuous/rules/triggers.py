@@ -1,4 +1,4 @@
-"""Triggers: for each triple pattern of a rule body, the solutions that a changed fact can add or remove."""
+"""The patterns of a rule body, and how a changed match of each can affect the solutions of the body."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ class Occurrence:
 
     Attributes:
         pattern: the pattern.
-        visible: its variables that have the same value in every solution of the body that it affects.
-        closed: True if a new match can remove solutions: inside NOT EXISTS, MINUS, the right side of
-            OPTIONAL, or an aggregating sub-select.
+        visible: the variables that have the same value in a match of the pattern and in every solution of the
+            body that the match affects.
+        closed: True if a new match can remove solutions: in NOT EXISTS, in an EXISTS that is part of a larger
+            expression, on the right side of MINUS or OPTIONAL, and in an aggregating sub-select.
         graph: the name of the enclosing GRAPH; None outside of GRAPH.
     """
 
@@ -32,7 +33,7 @@ class Occurrence:
 
 
 def occurrences(root: n.Algebra) -> list[Occurrence]:
-    """Return all patterns of a rule body."""
+    """Return all triple patterns and paths of a rule body."""
     return list(_walk(root, certain(root), False, None))
 
 
@@ -81,7 +82,7 @@ def _walk(
 
 
 def predicates_of(path: n.PathExpr | ListCells) -> frozenset[NamedNode] | None:
-    """Return the predicates that a path reads; None if it may read any, or has paths of length zero."""
+    """Return the predicates that a path reads; None if it may read any one, or may have length zero."""
     match path:
         case ListCells():
             return frozenset((FIRST, REST))

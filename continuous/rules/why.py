@@ -1,4 +1,4 @@
-"""Derivations: why a rule set infers a triple, one level deep."""
+"""Derivations of an inferred triple: the rules that give it, and the quads that each rule matches."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from .program import Program
 from .store_facts import StoreFacts
 
 _MOST = 10
-"""Maximum number of derivations in one answer."""
+"""Maximum number of derivations of one triple in an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleDerivation:
-    """One way in which a rule gives a triple.
+    """One way in which a rule derives a triple, in one step.
 
     Attributes:
         rule: the text of the rule; of a built-in rule its W3C name.
-        premises: a quad of the store for each triple pattern that the body matched.
+        premises: the matched quads: one for each triple pattern that matched, and those of one way along a
+            path.
     """
 
     rule: str
@@ -42,7 +43,7 @@ def derivations(program: Program, fact: Fact, facts: StoreFacts) -> list[RuleDer
 
 
 def _quads(premises: Sequence[Premise], facts: StoreFacts) -> Iterator[Quad]:
-    """Yield a quad of the store for each premise."""
+    """Yield a quad of the store for each premise, without duplicates; of an input graph if one has it."""
     given: dict[Quad, None] = {}
     for premise in premises:
         for quad in facts.quads(premise.triple, premise.graph, named=premise.named):
