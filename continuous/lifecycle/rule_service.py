@@ -135,7 +135,8 @@ class RuleService:
 
         Raises:
             InputError, QueryTextError, UnsupportedError: the definition is refused.
-            ConflictError: the graph is not empty or belongs to another owner, or a PUT is under way.
+            ConflictError: the graph is not empty or belongs to another owner, a PUT is under way, or the set
+                would leave a graph that others read.
             RuleBudgetError: raised by ``run``: the set infers more than its maximum.
         """
         candidate = self._parse(name, members)
@@ -149,8 +150,8 @@ class RuleService:
                 return RulePut(name, False, False, lambda: None, candidate.definition)
             require_no_cycle((*self._sets.values(), *self._candidates.values()), candidate)
             require_no_view_cycle(candidate, [*self.flows(name), *self.queries.flows()])
-            if old is not None and old.into != candidate.into and (queries := self.queries.names(name)):
-                raise _in_use(name, [f"the query {query}" for query in queries])
+            if old is not None and old.into != candidate.into and (readers := self.readers_of(old)):
+                raise _in_use(name, readers)
             _claim(self._store, candidate)
             put = RulePut(
                 name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition

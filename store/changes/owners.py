@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal as OneOf
 
 from ..errors import ConflictError
@@ -46,6 +47,9 @@ class OwnedGraphError(ConflictError):
 
 Owners = Mapping[GraphName, Owner]
 """The owners of graphs; all other graphs belong to nobody."""
+
+NO_OWNERS: Owners = MappingProxyType({})
+"""No graph has an owner."""
 
 
 def derived_graphs(owned: Owners) -> Owners:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 
 from pyoxigraph import Store
 
 from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_key
-from ..changes.owners import Owner, derived_graphs
+from ..changes.owners import NO_OWNERS, Owner, Owners, derived_graphs
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import ConflictError, ReportedError, StoreError, StoreUnwritableError
 from .committer import ApplyError, Committer
@@ -99,7 +99,7 @@ class WriteQueue:
             clock_ms: the wall clock in milliseconds.
             grouped: True to commit waiting requests together with one fsync; useless in memory.
         """
-        self.owned: Mapping[GraphName, Owner] = {}
+        self.owned: Owners = NO_OWNERS
         self.owners_changed: Callable[[GraphName], None] = lambda _: None
         self._owners = threading.Lock()
         self._committer = committer

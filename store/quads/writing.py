@@ -67,12 +67,12 @@ class StoreWriter:
 
         Raises:
             QueryTextError: the update text is invalid; the error has the position.
-            LimitError, UnsupportedError, NetworkRefusedError: see `update.plan_update`.
+            LimitError, UnsupportedError, NetworkRefusedError, OwnedGraphError: see `update.plan_update`.
         """
         update_request = UpdateRequest(request) if isinstance(request, str) else request
 
         def make_plan() -> UpdatePlan:
-            new_plan = plan_update(update_request, self._limits, self._hosts)
+            new_plan = plan_update(update_request, self._limits, self._hosts, self._queue.owned)
             if new_plan.height > self._limits.inline_height:
                 with_big_stack(lambda: check_syntax(new_plan))
             else:

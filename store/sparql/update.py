@@ -33,7 +33,7 @@ from .scan import inspect_text
 from .services import ServiceCalls
 from .update_dataset import dataset_of, unused_variable, using_text
 from .update_plan import ABSENT, BufferedRowsError, UpdateEngine, UpdatePlan
-from .update_targets import targets
+from .update_targets import refuse_derived_targets
 from .update_text import (
     AllTarget,
     Clear,
@@ -76,6 +76,7 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
             failed.
     """
     engine = UpdateEngine(plan.request, store)
+    refuse_derived_targets(pending.owned, plan.operations, engine.iri)
     for operation in plan.operations:
         plan.request.check()
         try:
@@ -119,12 +120,9 @@ class _Derivation:
         self._action = operation.action
         self._pending = pending
         self._fetcher = fetcher
-        self._operation = operation
         self._derived = derived_graphs(pending.owned)
 
     def run(self) -> None:
-        if self._derived:
-            refuse_targets(self._derived, targets(self._operation, self._iri))
         match self._action:
             case Data() as action:
                 self._data(action)

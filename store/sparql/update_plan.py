@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 from pyoxigraph import NamedNode, Store
 
 from ..changes.apply import Functions
-from ..errors import LimitError, QueryTextError
+from ..changes.owners import NO_OWNERS, Owners
+from ..errors import LimitError, NetworkRefusedError, QueryTextError
 from ..hosts import NO_HOSTS, AllowedHosts
 from ..terms import Solution
 from .guard import TextLimits, check_length, check_services
@@ -18,6 +19,7 @@ from .iris import resolve_iri
 from .scan import Inspection, inspect_text
 from .text_errors import text_error
 from .tokens import excerpt_at, line_and_column
+from .update_targets import refuse_derived_targets
 from .update_text import Data, Load, Modify, UpdateOperation, split_update
 
 ABSENT = "urn:quadrill:absent"
@@ -127,15 +129,19 @@ class UpdatePlan(NamedTuple):
     hosts: AllowedHosts = NO_HOSTS
 
 
-def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts) -> UpdatePlan:
+def plan_update(
+    request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts, owned: Owners = NO_OWNERS
+) -> UpdatePlan:
     """Check an update's text, hosts and dataset parameters; needs no lock and no store.
 
-    Syntax errors are found by `check_syntax`.
+    Syntax errors are found by `check_syntax`. An update that may neither reach a host nor write to one of its
+    target graphs gets the error about the graph; ``owned`` are the owners of graphs.
 
     Raises:
         QueryTextError: the text is no update, or has USING or WITH besides ``using-graph-uri``.
         LimitError: the text is too long, nests too deeply or has too many quads.
         NetworkRefusedError: SERVICE or LOAD names a host that is not allowed.
+        OwnedGraphError: the update names such a host and writes to a derived graph.
         UnsupportedError: SERVICE has a variable.
     """
     check_length(request.text, limits)
@@ -147,18 +153,22 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
     _check_dataset_parameters(request, operations)
     scratch = UpdateEngine(request, Store())
     for operation in operations:
-        # Hosts are checked for each operation, because the same prefix may mean another host in each.
-        if facts.services:
-            operation_facts = inspect_text(
-                request.text[operation.start : operation.end], limits, request.check
-            )
-            check_services(operation_facts, hosts, partial(scratch.iri_text, operation.prologue))
+        try:
+            # Hosts are checked for each operation, because the same prefix may mean another host in each.
+            if facts.services:
+                operation_facts = inspect_text(
+                    request.text[operation.start : operation.end], limits, request.check
+                )
+                check_services(operation_facts, hosts, partial(scratch.iri_text, operation.prologue))
+            if isinstance(operation.action, Load) and not operation.action.silent:
+                hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
+        except NetworkRefusedError:
+            refuse_derived_targets(owned, operations, scratch.iri)
+            raise
         if isinstance(operation.action, Modify):
             where = operation.action.where
             part = parts[where.start] = request.where_parts(operation.prologue, where.text)
             part.require_valid(request.text, where.start)
-        if isinstance(operation.action, Load) and not operation.action.silent:
-            hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
     return UpdatePlan(request, operations, facts.height, parts, limits, hosts)
 
 

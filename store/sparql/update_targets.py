@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+
+from pyoxigraph import NamedNode
 
 from ..changes.commit import GraphName
+from ..changes.owners import Owners, derived_graphs, refuse_targets
 from .scan import template_graphs
 from .update_text import (
     Clear,
@@ -19,6 +24,28 @@ from .update_text import (
 )
 
 _EMPTY_BLOCK = re.compile(r"\{\s*+(?:#[^\r\n]*+\s*+)*+\}")
+
+
+def refuse_derived_targets(
+    owned: Owners, operations: Iterable[UpdateOperation], iri: Callable[..., NamedNode]
+) -> None:
+    """Refuse an update that names a derived graph as a target in any of its operations.
+
+    An operation with a syntax error is left out: its evaluation reports the error.
+
+    Args:
+        owned: the owners of graphs.
+        operations: the operations of the update.
+        iri: resolves the text of an IRI or prefixed name; the second argument is the ``prologue``.
+
+    Raises:
+        OwnedGraphError: an operation names a derived graph as its target.
+    """
+    derived = derived_graphs(owned)
+    if derived:
+        for operation in operations:
+            with suppress(SyntaxError):
+                refuse_targets(derived, targets(operation, partial(iri, prologue=operation.prologue)))
 
 
 def targets(operation: UpdateOperation, iri: Callable[[str], GraphName]) -> Iterator[GraphName]:

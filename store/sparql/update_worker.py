@@ -91,11 +91,12 @@ def derive_encoded_change(
         where_parts=where_parts,
         custom_aggregates=aggregates,
     )
-    plan = plan_update(request, limits, hosts)
+    owned = _owners(message["owned"])
+    plan = plan_update(request, limits, hosts, owned)
     # A second operation of the update must see the changes of the first: it is evaluated inside an update of
     # the copy that is rolled back, so the copy must be writable.
     store = open_copy(Path(message["copy"]), len(plan.operations) > 1)
-    pending = PendingChanges(StoreView(store, _owners(message["owned"])))
+    pending = PendingChanges(StoreView(store, owned))
 
     def derive() -> None:
         derive_update(plan, store, pending, http_fetcher(hosts))

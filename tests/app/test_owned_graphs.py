@@ -44,6 +44,14 @@ def test_the_graph_store_refuses_writes_and_leaves_the_graph_out(start_server: S
     ):
         problem = problem_of(answer, 409)
         assert (problem["code"], problem["graph"]) == ("graph-owned", INTO)
+    for text in (
+        f"LOAD <http://host.example/x> INTO GRAPH <{INTO}>",
+        f"LOAD SILENT <http://host.example/x> INTO GRAPH <{INTO}>",
+        f"INSERT {{ GRAPH <{INTO}> {{ ?s ?p ?o }} }} WHERE {{ SERVICE <http://no.example/> {{ ?s ?p ?o }} }}",
+        f"LOAD <http://host.example/x> ; DROP GRAPH <{INTO}>",
+    ):
+        problem = problem_of(server.update(text), 409)
+        assert (problem["code"], problem["graph"]) == ("graph-owned", INTO)
     (tmp_path / "own.nq").write_text(f"<urn:x> <urn:y> <urn:z> <{INTO}> .\n")
     for engine in ("auto", "oxigraph"):
         answer = client.post("/loads", json={"source": str(tmp_path / "own.nq"), "engine": engine})

@@ -192,6 +192,12 @@ def test_sets_that_would_read_one_another_are_refused(start_server: Start) -> No
     assert put(server, "three", members(into="urn:three", **{"from": ["urn:one"]})).status_code == 201
     used = problem_of(server.client.delete("/rules/one"), 409)
     assert (used["code"], used["used_by"]) == ("in-use", ["the rule set three"])
+    moved = members(into="urn:moved", **{"from": ["urn:two"]})
+    used = problem_of(put(server, "one", moved), 409)
+    assert (used["code"], used["used_by"]) == ("in-use", ["the rule set three"])
+    assert server.client.get("/rules/one").json()["into"] == "urn:one"
+    assert server.client.delete("/rules/three").status_code == 204
+    assert put(server, "one", moved).status_code == 200
 
 
 def test_graph_of_a_rule_set_belongs_to_the_set(start_server: Start) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,9 @@ REFUSED = [
     "LOAD <http://example.org/x> INTO GRAPH ex:h",
     "LOAD SILENT <http://example.org/x> INTO GRAPH ex:h",
     "LOAD <http://example.org/x>",
+    "LOAD <http://refused.example/x> INTO GRAPH ex:h",
+    "LOAD SILENT <http://refused.example/x> INTO GRAPH ex:h",
+    "INSERT { GRAPH ex:h { ?s ?p ?o } } WHERE { SERVICE <http://refused.example/x> { ?s ?p ?o } }",
     "ADD ex:g TO ex:h",
     "ADD DEFAULT TO GRAPH ex:h",
     "ADD SILENT ex:missing TO ex:h",
@@ -123,6 +127,21 @@ def test_an_update_of_a_derived_graph_is_refused_and_changes_nothing(store: Quad
         assert refused.value.details["graph"] == "http://e/h"
         assert "rule set r" in refused.value.message
     assert quads(store) == before and store.reader.version == version
+
+
+def test_nothing_is_fetched_for_an_update_of_a_derived_graph() -> None:
+    text = "LOAD <http://example.org/x> INTO GRAPH ex:new ; DROP GRAPH ex:h"
+    fetched: list[str] = []
+
+    def fetcher(iri: str) -> Fetched:
+        fetched.append(iri)
+        return Fetched(DOCUMENT, "application/trig", iri)
+
+    with QuadStore.open(None, replace(OPTIONS, fetcher=fetcher)) as opened:
+        fill(opened)
+        with pytest.raises(OwnedGraphError):
+            opened.writer.update(PREFIX + text)
+    assert not fetched
 
 
 ALLOWED = [

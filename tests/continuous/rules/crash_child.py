@@ -50,6 +50,7 @@ def replaced(served: Served) -> None:
     served.put("one", definition(BACK))
     served.put("two", READER)
     served.put("one", definition(CHAIN))
+    served.rules.delete("two")
     served.put("one", definition(CHAIN, into=SECOND))
     with suppress(RuleBudgetError):
         served.put("one", definition(PAIRS, max_inferred=1))
@@ -77,6 +78,7 @@ def suspended(served: Served) -> None:
     with suppress(RuleBudgetError):
         served.update(DATA)
     served.update("INSERT DATA { :a :p :b . :b :p :c }")
+    served.rules.delete("two")
     with suppress(RuleBudgetError):
         served.put("one", definition(PAIRS, max_inferred=1, into=SECOND))
     served.put("one", definition(PAIRS, max_inferred=1, into=SECOND, on_budget="suspend"))
