@@ -6,6 +6,8 @@ out.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad, QuerySolutions, Store
 
@@ -49,6 +51,12 @@ def selected() -> list[object]:
         marks = [pytest.mark.xfail(strict=True, reason=FAILURES[name])] if name in FAILURES else []
         marked.append(pytest.param(case, include, id=name, marks=marks))
     return marked
+
+
+def test_the_page_says_how_many_pass() -> None:
+    total = len(selected())
+    page = (Path(__file__).parents[3] / "docs" / "semantics.md").read_text("utf-8")
+    assert f" pass, {total - len(FAILURES)} of {total};" in page
 
 
 @pytest.mark.parametrize(("case", "include"), selected())
