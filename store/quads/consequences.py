@@ -11,13 +11,15 @@ from ..changes.pending import PendingChanges
 
 
 class Consequences(Protocol):
-    """Adds to each change what follows from it. Called under the writer lock, one call at a time.
+    """Adds to each change the quads that follow from it.
+
+    The writer lock is held during each call. The calls for a group of requests are
 
     begin_group -> derive, for each request of the group -> committing, unless all requests failed
     """
 
     def begin_group(self) -> None:
-        """Begin a group of requests; what an earlier group has not committed is void."""
+        """Begin a group of requests; discard notes about earlier groups that were not committed."""
         ...
 
     def derive(
@@ -37,9 +39,10 @@ class Consequences(Protocol):
         ...
 
     def committing(self, owned: Owners) -> AbstractContextManager[None]:
-        """Return the context in which the group is logged and applied; ``owned`` are its owners of graphs.
+        """Return the context in which the group is logged and applied.
 
-        If the log cannot be written, the context undoes what `derive` has noted in addition to the changes.
+        The context makes effects of `derive` outside of the dataset durable, such as suspensions. It undoes
+        them if the log cannot be written. ``owned`` has the owners of graphs for the group.
         """
         ...
 
@@ -47,6 +50,6 @@ class Consequences(Protocol):
         """Make all derived graphs equal to what follows from the dataset, after unknown changes.
 
         Raises:
-            ReportedError: as of `derive`.
+            ReportedError: the changes must not be committed; see `derive`.
         """
         ...

@@ -1,9 +1,9 @@
-"""Bulk loads with their consequences: staged in a temporary database, then applied to the dataset at once.
+"""Bulk loads with their consequences: loaded into a temporary database, then applied to the dataset.
 
     load -> temporary database -> refuse derived graphs -> derive from dataset and load -> one atomic step
 
-Readers therefore never see the loaded quads without what follows from them, not even after a crash; and a
-refused load has changed nothing.
+So readers never see the loaded quads without the quads that follow from them, and a load that is refused
+changes nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Load = Callable[[Store], None]
 
 
 class LoadedView(StoreView):
-    """A view of the dataset as it will be after a staged load."""
+    """A view of the dataset as it will be after the load of a temporary database."""
 
     def __init__(self, store: Store, loaded: Store, owned: Owners) -> None:
         """Make a view of the union of the dataset ``store`` and the quads of ``loaded``."""
@@ -69,20 +69,20 @@ class LoadedView(StoreView):
 
 
 class _NotAppliedError(Exception):
-    """The load was not applied."""
+    """The caller of `staged` did not apply the load, so `Consequences.committing` undoes its effects."""
 
 
 @contextmanager
 def staged(
     load: Load, store: Store, owned: Owners, consequences: Consequences | None, folder: Path | None
 ) -> Iterator[Load]:
-    """Run ``load`` on a temporary database; yield a load of the same quads and of what follows from them.
+    """Run ``load`` on a temporary database; yield a load of the same quads and of their consequences.
 
     Args:
         load: the load.
         store: the dataset, which is only read.
         owned: the owners of graphs.
-        consequences: derives what follows; None if there are no rule sets.
+        consequences: derives the consequences; None if there are no rule sets.
         folder: the data folder, in which the temporary database is made; None to make it in memory.
 
     Raises:

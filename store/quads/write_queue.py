@@ -153,7 +153,7 @@ class WriteQueue:
 
         Raises:
             PreconditionError: the dataset does not have the expected version.
-            OwnedGraphError: the request changes a graph that another view owns.
+            OwnedGraphError: the request changes a graph that has another owner.
             StoreUnwritableError: the change log cannot be written; nothing changed.
             ApplyError: the commit is logged but not yet applied to the quads.
             Exception: ``derive`` of the write request raised this error; nothing changed.
