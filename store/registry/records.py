@@ -123,11 +123,11 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class RuleSetRecord:
-    """A rule set; ``definition`` are the members of its PUT.
+    """The record of a rule set; ``definition`` has the members of its PUT.
 
-    ``state`` is ``materialising`` until the set's graph is complete, then ``ready``, ``suspended`` or
-    ``failed``; ``dropping`` while its graph is removed. ``following`` is the definition that a PUT under way
-    will replace ``definition`` by; None without one.
+    ``state`` is ``materialising`` until the set's graph is complete, and then ``ready``, ``suspended`` or
+    ``failed``. It is ``dropping`` while the set is deleted. ``following`` is the new definition while a PUT
+    replaces the set, else None.
     """
 
     name: str

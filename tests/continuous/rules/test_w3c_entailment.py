@@ -1,7 +1,7 @@
-"""The SPARQL 1.1 entailment tests of W3C under RDFS and OWL RDF-Based semantics, over the built-in sets.
+"""The SPARQL 1.1 entailment tests of the W3C for RDFS and OWL RDF-Based semantics, with the built-in sets.
 
-A query reads the data and the inferred triples. Tests of other regimes (RDF, D, RIF, OWL Direct) are left
-out.
+Each query reads the data and the inferred triples. Tests of other regimes (RDF, D, RIF, OWL Direct) are
+omitted.
 """
 
 from __future__ import annotations
