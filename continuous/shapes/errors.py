@@ -1,4 +1,4 @@
-"""Errors of shapes: ill-formed shapes graphs (HTTP 400), and validations over their budget (HTTP 422)."""
+"""Errors of shapes: ill-formed shapes graphs (HTTP 400), and validations that fail (HTTP 422)."""
 
 from __future__ import annotations
 
@@ -37,4 +37,11 @@ class ShapesBudgetError(ReportedError):
     """A validation takes longer, or has more results, than the budget of its shapes allows: HTTP 422."""
 
     code = "shapes-budget"
+    status = 422
+
+
+class ShapesFailureError(ReportedError):
+    """The query of a SPARQL-based constraint reports that it cannot decide: HTTP 422."""
+
+    code = "shapes-failure"
     status = 422

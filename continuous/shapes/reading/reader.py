@@ -9,23 +9,24 @@ from pyoxigraph import Literal, NamedNode, Quad, Triple
 from quadrill.store.errors import LimitError, UnsupportedError
 from quadrill.store.terms import term_text
 
-from ...algebra.nodes import Link, Term
+from ...algebra.nodes import Link, PathExpr, Term
 from ...rules.paths import PathSteps
 from ...rules.terms import RuleTerms
 from ..errors import ShapesInvalidError
 from ..paths_in_rdf import PATH, read_path
-from ..shape import Shape
+from ..shape import Constraint, Shape
 from ..targets import Target, TargetClass, TargetNode, TargetObjectsOf, TargetSubjectsOf
 from ..vocabulary import CLASS, VIOLATION, sh, short
+from .components import read_components
 from .core import PARAMETERS, CoreReader
 from .graph import NodeValues, ShapesGraph
+from .sparql import SparqlReader
 
 _NODE_SHAPE, _PROPERTY_SHAPE = sh("NodeShape"), sh("PropertyShape")
 _TARGET_NODE, _TARGET_CLASS = sh("targetNode"), sh("targetClass")
 _SUBJECTS_OF, _OBJECTS_OF = sh("targetSubjectsOf"), sh("targetObjectsOf")
 _TARGETS = (_TARGET_NODE, _TARGET_CLASS, _SUBJECTS_OF, _OBJECTS_OF)
 _UNSUPPORTED = {
-    sh("sparql"): "write the constraint with the components of SHACL Core",
     sh("entailment"): "create a rule set with PUT /rules, and name its graph in data",
     sh("js"): "write the constraint in SPARQL, with sh:sparql",
     sh("jsFunctionName"): "write the constraint in SPARQL, with sh:sparql",
@@ -66,6 +67,8 @@ class ShapeReader:
         self._shapes: dict[Term, Shape] = {}
         self._open: list[Term] = []
         self._core = CoreReader(graph, terms, self._referred)
+        self._sparql = SparqlReader(graph, terms)
+        self._components = read_components(graph, self._sparql)
         self._classes = frozenset(graph.instances(CLASS))
         self._node_shapes = frozenset(graph.instances(_NODE_SHAPE))
         self._property_shapes = frozenset(graph.instances(_PROPERTY_SHAPE))
@@ -76,7 +79,8 @@ class ShapeReader:
         found: dict[Term, None] = {}
         for class_iri in (_NODE_SHAPE, _PROPERTY_SHAPE):
             found.update(dict.fromkeys(graph.instances(class_iri)))
-        for predicate in (*_TARGETS, *sorted(PARAMETERS, key=str)):
+        custom = [iri for each in self._components for iri in each.parameters]
+        for predicate in (*_TARGETS, *sorted(PARAMETERS, key=str), *custom):
             found.update(dict.fromkeys(graph.subjects_of(predicate)))
         return list(found)
 
@@ -127,11 +131,17 @@ class ShapeReader:
             tuple(self._targets(values)),
             path,
             None if path is None else PathSteps(path, self._terms),
-            tuple(self._core.constraints(values, has_path=path is not None)),
+            tuple(self._constraints(values, path)),
             values.iri(sh("severity")) or VIOLATION,
             values.messages(sh("message")),
             values.boolean(sh("deactivated")),
         )
+
+    def _constraints(self, values: NodeValues, path: PathExpr | None) -> Iterator[Constraint]:
+        yield from self._core.constraints(values, has_path=path is not None)
+        yield from self._sparql.constraints(values, path)
+        for each in self._components:
+            yield from each.constraints(values, path, self._sparql)
 
     def _targets(self, values: NodeValues) -> Iterator[Target]:
         id_of = self._terms.id_of
