@@ -27,6 +27,7 @@ def page_routes(page: Handler) -> tuple[Route, ...]:
             "/",
             page,
             "the page for browsers, the service description for RDF clients",
+            (200, 302),
             answers=("text/html", *GRAPH_TYPES),
             role="public",
             while_starting=True,
