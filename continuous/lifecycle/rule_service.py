@@ -79,8 +79,8 @@ class QueriesOfSets:
 class RuleService:
     """Registers, removes and describes rule sets; `RuleConsequences` then derives what follows from commits.
 
-    Any thread may call the methods. The service's lock guards its tables of PUTs and DELETEs under way. A
-    thread that holds the writer lock never acquires it, and a thread that holds it makes no commit.
+    Any thread may call the methods. The service's lock guards the tables of PUTs and DELETEs under way. No
+    thread acquires this lock while it holds the writer lock, and no thread commits while it holds this lock.
 
     Attributes:
         queries: the registered queries, which may name rule sets.
@@ -343,7 +343,7 @@ class RuleService:
     # --- reading ------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """Return the names of all sets, oldest first, with those that are not loaded."""
+        """Return the names of all sets, oldest first, including sets that are not loaded."""
         with self._lock:
             names = {*self._sets, *self._under_way, *self._failed}
             return sorted(names, key=lambda name: (self._records.created_ms.get(name, 0), name))
