@@ -1,0 +1,16 @@
+// What a button does: a request, then a word of what was done or the problem in `#problem`.
+
+import { announce, byId } from "./dom.js";
+import { clearProblem, showProblem } from "./problem.js";
+
+/** Do a step, announce `done` (a text, or a function of the answer's data), then call `then`; a problem is shown in `#problem`. */
+export async function act(step, done, then) {
+  clearProblem(byId("problem"));
+  try {
+    const answer = await step();
+    announce(typeof done === "function" ? done(answer.data) : done);
+    await then();
+  } catch (problem) {
+    showProblem(byId("problem"), problem);
+  }
+}
