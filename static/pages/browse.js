@@ -45,18 +45,18 @@ async function show(direction, sets) {
 
 function row(direction, { predicate, other, graph, asserted }, sets) {
   const quad = [...(direction === "from" ? [thing, predicate, other] : [other, predicate, thing]), ...(graph ? [graph] : [])];
-  const place_ = [graph ? termNode(graph, prefixes) : el("span", { class: "muted" }, "default graph"),
+  const where = [graph ? termNode(graph, prefixes) : el("span", { class: "muted" }, "default graph"),
     sets.has(graph?.value) ? [" ", whyMark(quad, prefixes, asserted?.value === "true")] : null];
   const ends = (direction === "from" ? [predicate, other] : [other, predicate]).map((term) => termNode(term, prefixes));
   return linkIris(el("tr", { dataset: { key: quad.map(termText).join(" ") } },
-    [...ends, place_].map((cell, i) => el("td", { "data-name": NAMES[direction][i] }, cell))));
+    [...ends, where].map((cell, i) => el("td", { "data-name": NAMES[direction][i] }, cell))));
 }
 
 async function update() {
   if (!changed) return;
   changed = false;
   try {
-    const sets = await setsByGraph();
+    const { sets } = await setsByGraph();
     await Promise.all([show("from", sets), show("to", sets)]);
     clearProblem(byId("problem"));
   } catch (problem) {
@@ -85,7 +85,7 @@ for (const direction of ["from", "to"]) {
   const move = (by) => {
     clearProblem(byId("problem"));
     place[direction] = Math.max(0, place[direction] + by);
-    setsByGraph().then((sets) => show(direction, sets)).catch((problem) => showProblem(byId("problem"), problem));
+    setsByGraph().then(({ sets }) => show(direction, sets)).catch((problem) => showProblem(byId("problem"), problem));
   };
   byId(direction).querySelector("[data-back]").addEventListener("click", () => move(-PAGE_ROWS));
   byId(direction).querySelector("[data-on]").addEventListener("click", () => move(PAGE_ROWS));

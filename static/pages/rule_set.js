@@ -3,7 +3,7 @@
 import { call, Problem } from "../base/api.js";
 import { triplesPath } from "../base/browse.js";
 import { copyButton, curl } from "../base/curl.js";
-import { append, byId, el, figure, poll, put, serverState, setText } from "../base/dom.js";
+import { append, byId, el, figure, poll, serverState, setText } from "../base/dom.js";
 import { count, counted, instant, rate } from "../base/format.js";
 import { serverPrefixes } from "../base/prefixes.js";
 import { showProblem } from "../base/problem.js";
@@ -21,8 +21,9 @@ import { ruleName, strataNodes } from "../rules/rules.js";
 const COMMITS_AT_FIRST = 1000;
 const RULES_AT_FIRST = 50;
 const MOST_INCONSISTENCIES = 100;
-// The search for inconsistencies may take long in a large store.
-const SHARE = 0.1;
+const SHARE = 0.2;
+// The search for inconsistencies takes a second among half a million triples.
+const SEARCH_SHARE = 0.1;
 const LABELS = ["Added", "Removed"];
 const { set: first, refusal } = serverState();
 const minute = new LastMinute();
@@ -31,6 +32,8 @@ let sets = new Map([[first.into, first]]);
 let prefixes = prefixesOf(first.rules.join("\n"));
 let mostRules = RULES_AT_FIRST;
 let shownRules = "";
+let inconsistencies = null;
+let searchedVersion = null;
 let before = null;
 
 function showState() {
@@ -40,10 +43,10 @@ function showState() {
   byId("error").hidden = set.error === null;
   setText(byId("error"), set.error);
   showProgress();
-  const [put_, delete_] = [putRefusal(set, refusal), deleteRefusal(set, refusal)];
-  showButton("put-again", put_, `Put again: ${put_}`);
+  const [notPut, notDeleted] = [putRefusal(set, refusal), deleteRefusal(set, refusal)];
+  showButton("put-again", notPut, `Put again: ${notPut}`);
   // One reason for both buttons is shown once.
-  showButton("delete", delete_, put_ === delete_ ? "" : `Delete: ${delete_}`);
+  showButton("delete", notDeleted, notPut === notDeleted ? "" : `Delete: ${notDeleted}`);
 }
 
 function showButton(id, reason, text) {
@@ -90,11 +93,11 @@ function showRules() {
 }
 
 function showInconsistencies() {
-  const found = set.inconsistencies ?? [];
-  byId("inconsistencies-panel").hidden = !set.include?.includes("owl2-rl") || set.inconsistencies === undefined;
-  const many = found.length >= MOST_INCONSISTENCIES ? `The first ${MOST_INCONSISTENCIES} are shown.` : `${count(found.length)} found.`;
-  setText(byId("inconsistencies-note"), found.length === 0 ? "None: no rule that concludes false matches." : many);
-  redraw(byId("inconsistencies"), found.map(({ rule, premises }) => el("li", { dataset: { key: `${rule} ${premises.join(" ")}` } },
+  byId("inconsistencies-panel").hidden = inconsistencies === null;
+  if (inconsistencies === null) return;
+  const many = inconsistencies.length >= MOST_INCONSISTENCIES ? `The first ${MOST_INCONSISTENCIES} are shown.` : `${count(inconsistencies.length)} found.`;
+  setText(byId("inconsistencies-note"), inconsistencies.length === 0 ? "None: no rule that concludes false matches." : many);
+  redraw(byId("inconsistencies"), inconsistencies.map(({ rule, premises }) => el("li", { dataset: { key: `${rule} ${premises.join(" ")}` } },
     el("div", {}, "Rule ", ruleName(rule), " concludes false from"), premises.map((line) => markedQuad(line, prefixes, sets)))));
 }
 
@@ -102,22 +105,40 @@ function show() {
   showState();
   showFigures();
   showRules();
-  showInconsistencies();
 }
 
 async function update() {
   try {
-    const { data, headers } = await call("GET", rulesPath(first.name));
+    // One set alone is described with its inconsistencies, which takes a search.
+    const { sets: all, atMs } = await setsByGraph();
+    const found = [...all.values()].find(({ name }) => name === first.name) ?? (await call("GET", rulesPath(first.name))).data;
     // The feed of commits asks for one graph.
-    if (data.into !== set.into) location.reload();
-    minute.moveTo(Date.parse(headers.get("Date")));
-    set = data;
-    if (set.inconsistencies.length > 0) sets = await setsByGraph();
+    if (found.into !== set.into) location.reload();
+    minute.moveTo(atMs);
+    [set, sets] = [found, all];
     show();
   } catch (problem) {
     if (!(problem instanceof Problem) || problem.status !== 404) return;
     stop();
     showProblem(byId("problem"), problem);
+  }
+}
+
+/** Search for inconsistencies if a commit came since the last search; a suspended set is not searched. */
+async function search() {
+  const isSearched = set.include?.includes("owl2-rl") && set.state === "ready";
+  if (isSearched && set.version === searchedVersion) return;
+  try {
+    if (!isSearched) {
+      [inconsistencies, searchedVersion] = [null, null];
+      showInconsistencies();
+      return;
+    }
+    const { data } = await call("GET", rulesPath(first.name));
+    [inconsistencies, searchedVersion] = [data.inconsistencies, data.version];
+    showInconsistencies();
+  } catch {
+    // The other poll says what is wrong.
   }
 }
 
@@ -140,6 +161,7 @@ openFeed((seen) => `/changes?${new URLSearchParams({ graph: set.into, after: see
   onState: showFeedState,
 });
 const stop = poll(update, 1000, SHARE);
+poll(search, 1000, SEARCH_SHARE);
 serverPrefixes().then((known) => {
   prefixes = { ...known, ...prefixes };
   showInconsistencies();

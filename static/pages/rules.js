@@ -1,6 +1,5 @@
 // Rule sets: state, graph, number of inferred triples, changes of the last minute, strata, cost and the last error.
 
-import { call } from "../base/api.js";
 import { triplesPath } from "../base/browse.js";
 import { commandBox, curl } from "../base/curl.js";
 import { breakable, byId, el, poll, put, serverState, setText } from "../base/dom.js";
@@ -11,6 +10,7 @@ import { deleteRefusal, remove } from "../rules/actions.js";
 import { changesNode, costText, stateBadge } from "../rules/figures.js";
 import { LastMinute } from "../rules/minute.js";
 import { rulesView } from "../rules/path.js";
+import { setsByGraph } from "../rules/quads.js";
 
 const COMMITS_AT_FIRST = 200;
 const SHARE = 0.2;
@@ -58,14 +58,13 @@ function row(set) {
 
 async function update() {
   try {
-    const { data: { rules }, headers } = await call("GET", "/rules");
-    const graphs = new Set(rules.map(({ into }) => into));
-    for (const graph of minutes.keys()) if (!graphs.has(graph)) minutes.delete(graph);
-    for (const graph of graphs) minuteOf(graph).moveTo(Date.parse(headers.get("Date")));
-    redraw(body, rules.map(row));
-    byId("no-rules").hidden = rules.length > 0;
-    byId("rules-scroll").hidden = rules.length === 0;
-    setText(byId("summary"), rules.length === 0 ? "" : counted(rules.length, "rule set"));
+    const { sets, atMs } = await setsByGraph();
+    for (const graph of minutes.keys()) if (!sets.has(graph)) minutes.delete(graph);
+    for (const graph of sets.keys()) minuteOf(graph).moveTo(atMs);
+    redraw(body, [...sets.values()].map(row));
+    byId("no-rules").hidden = sets.size > 0;
+    byId("rules-scroll").hidden = sets.size === 0;
+    setText(byId("summary"), sets.size === 0 ? "" : counted(sets.size, "rule set"));
   } catch {
     // The header shows that the connection is lost; the next round tries again.
   }

@@ -35,7 +35,7 @@ function graphRow([iri, many]) {
     iri.startsWith("_:") ? el("td") : el("td", { class: "actions" },
       el("a", { class: "button-link", href: triplesPath(iri) }, "Browse"), " ",
       el("a", { class: "button-link", href: graphPath(iri), download: "graph.ttl" }, "Download"), " ",
-      inferred.has(iri) ? el("span", { class: "muted" }, "inferred")
+      inferred.has(iri) ? el("a", { class: "button-link", href: "/ui/rules" }, "Inferred")
         : el("button", { type: "button", class: "quiet danger", on: { click: () => drop(iri) } }, iri === "" ? "Clear" : "Drop")));
 }
 

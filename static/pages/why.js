@@ -57,7 +57,7 @@ function show(why, sets) {
 
 async function update() {
   try {
-    const [{ data }, sets] = await Promise.all([call("GET", `/why?${new URLSearchParams({ quad: line })}`), setsByGraph()]);
+    const [{ data }, { sets }] = await Promise.all([call("GET", `/why?${new URLSearchParams({ quad: line })}`), setsByGraph()]);
     clearProblem(byId("problem"));
     problemText = "";
     show(data, sets);

@@ -7,17 +7,25 @@ import { shortText, termNode, termText } from "../base/terms.js";
 import { quadsOf } from "../feeds/turtle.js";
 import { whyView } from "./path.js";
 
-/** All rule sets by the IRI of their graph. */
+// Characters of a path; a server takes 65,536 bytes of request line and headers unless a setting says else.
+const LONGEST = 60_000;
+
+/** All rule sets by the IRI of their graph, oldest first, and the time of the server in milliseconds. */
 export async function setsByGraph() {
-  const { rules } = (await call("GET", "/rules")).data;
-  return new Map(rules.map((set) => [set.into, set]));
+  const { data: { rules }, headers } = await call("GET", "/rules");
+  return { sets: new Map(rules.map((set) => [set.into, set])), atMs: Date.parse(headers.get("Date")) };
 }
 
-/** The link from an inferred quad to the reason; with `asserted`, an input graph of the set has the triple as well. */
+/**
+ * The link from an inferred quad to the reason; with `asserted`, an input graph of the set has the triple as well.
+ * A quad that is too long for a request has a mark without a link.
+ */
 export function whyMark(terms, prefixes, asserted = false) {
-  const text = `${asserted ? "asserted and inferred" : "inferred"}: why?`;
+  const text = asserted ? "asserted and inferred" : "inferred";
+  const href = whyView(`${terms.map(termText).join(" ")} .`);
+  if (href.length > LONGEST) return el("span", { class: "chip", title: "The quad is too long to ask for the reason by a link." }, text);
   const triple = terms.slice(0, 3).map((term) => shortText(term, prefixes, true)).join(" ");
-  return el("a", { class: "chip mark-inferred", href: whyView(`${terms.map(termText).join(" ")} .`), "aria-label": `${text} ${triple}` }, text);
+  return el("a", { class: "chip mark-inferred", href, "aria-label": `${text}: why? ${triple}` }, `${text}: why?`);
 }
 
 /** A line of N-Quads with links to what the store knows of its IRIs, and the mark; `sets` are the rule sets by graph. */

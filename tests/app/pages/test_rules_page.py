@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 
 from quadrill.app.security import hash_token
 from quadrill.continuous.lifecycle.rule_service import RuleService
+from quadrill.store.errors import InputError
 from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start
 
@@ -218,3 +220,66 @@ def test_role_read_sees_a_set_and_why_it_cannot_change_it(start_server: Start, d
     page.until_text("#summary", "1 rule set")
     assert not page.one(ROW.format("rooms") + " button").is_enabled()
     page.driver.get("about:blank")
+
+
+def test_put_that_fails_says_why(client: httpx.Client, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    update(client, FILLED)
+    put(client, "rooms", RULE, max_inferred=1, on_budget="suspend")
+
+    def fail(*_arguments: object) -> None:
+        raise InputError("the disk of the rule set is full")
+
+    page.open("/ui/rules/rooms")
+    page.until_text("#state-badge", "suspended")
+    accept_questions(page)
+    monkeypatch.setattr(RuleService, "_materialise", fail)
+    page.click("#put-again")
+    page.until_text("#problem", "The rule set was not put")
+    assert "the disk of the rule set is full" in page.text("#problem")
+
+
+def test_inconsistencies_are_searched_once_per_version(client: httpx.Client, page: Page) -> None:
+    def asked(path: str) -> int:
+        count = """const names = performance.getEntriesByType('resource').map(({ name }) => name);
+            return names.filter((name) => name.endsWith(arguments[0])).length"""
+        return int(page.driver.execute_script(count, path))
+
+    put(client, "owl", include=["owl2-rl"])
+    page.open("/ui/rules/owl")
+    page.until_text("#inconsistencies-note", "None")
+    before = asked("/rules")
+    page.until(lambda: asked("/rules") > before + 2, "further looks")
+    assert asked("/rules/owl") == 1
+    update(client, FILLED)
+    page.until(lambda: asked("/rules/owl") == 2, "a search after the commit")
+
+
+def test_counts_of_a_minute_are_those_of_its_commits(page: Page) -> None:
+    rng = random.Random(7)
+    commits = [(rng.randrange(1_000_000, 1_200_000), rng.randrange(5), rng.randrange(5)) for _ in range(500)]
+    page.open("/")
+    end_s = max(at for at, _, _ in commits) // 1000 + 3
+    found = page.driver.execute_async_script(
+        """const [commits, endMs, done] = arguments;
+        import('/ui/static/rules/minute.js').then(({ LastMinute }) => {
+          const minute = new LastMinute();
+          for (const [atMs, added, removed] of commits) minute.add(atMs, { added, removed });
+          minute.moveTo(endMs);
+          done([minute.total(), minute.samples.map(({ values }) => values), minute.seconds.size]);
+        });""",
+        commits,
+        end_s * 1000,
+    )
+    kept = [each for each in commits if end_s - 60 < each[0] // 1000 <= end_s]
+    total, samples, seconds = found
+    assert total == {
+        "added": sum(added for _, added, _ in kept),
+        "removed": sum(removed for _, _, removed in kept),
+        "commits": sum(added + removed > 0 for _, added, removed in kept),
+    }
+    assert seconds <= 60
+    for number, (added_rate, removed_rate) in enumerate(samples):
+        until = end_s - 60 + 5 * (number + 1)
+        inside = [each for each in kept if until - 5 < each[0] // 1000 <= until]
+        assert added_rate == sum(added for _, added, _ in inside) / 5
+        assert removed_rate == sum(removed for _, _, removed in inside) / 5

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from .browser import NEEDS_BROWSER, Page
 from .conftest import PREFIX, register, update
@@ -116,6 +117,36 @@ def test_triples_of_an_iri_follow_commits(client: httpx.Client, page: Page) -> N
     page.until_text(MARK, "asserted and inferred: why?")
     update(client, PREFIX + "DELETE WHERE { ex:bob ex:parent ?x }")
     page.until(lambda: not page.all(MARK), "the end of the inferred triple")
+    page.open("/ui/store")
+    page.until_text('#graphs tr[data-key="http://example.org/family"]', "Inferred")
+    link = page.one('#graphs tr[data-key="http://example.org/family"] a[href^="/ui/rules"]')
+    assert link.text == "Inferred"
+
+
+def test_focus_stays_on_a_mark_when_a_commit_comes_and_enter_opens_it(
+    client: httpx.Client, page: Page
+) -> None:
+    family(client)
+    page.open(ANN)
+    page.until_text("#feed-state", "live")
+    page.until_text(MARK, "inferred: why?")
+    page.driver.execute_script("arguments[0].focus()", page.one(MARK))
+    update(client, PREFIX + "INSERT DATA { ex:ann ex:parent ex:eve }")
+    page.until_text("#from", "eve")
+    focused = page.driver.switch_to.active_element
+    assert "mark-inferred" in str(focused.get_attribute("class"))
+    focused.send_keys(Keys.ENTER)
+    page.until_text("#derivations", "CONSTRUCT")
+
+
+def test_quad_that_is_too_long_for_a_request_has_a_mark_without_a_link(
+    client: httpx.Client, page: Page
+) -> None:
+    update(client, PREFIX + f'INSERT DATA {{ ex:ann ex:note "{"long " * 20_000}" }}')
+    put(client, "long", PREFIX + "CONSTRUCT { ?x ex:copy ?y } WHERE { ?x ex:note ?y }")
+    page.open(ANN)
+    page.until_text("#from .chip", "inferred")
+    assert not page.all(MARK)
 
 
 def random_data(rng: random.Random) -> str:
