@@ -1,4 +1,4 @@
-// What a button does: a request, then a word of what was done or the problem in `#problem`.
+// Runs the request of a button, then announces that it is done or shows what is wrong.
 
 import { announce, byId } from "./dom.js";
 import { clearProblem, showProblem } from "./problem.js";

@@ -44,16 +44,17 @@ function showState() {
   setText(byId("error"), set.error);
   showProgress();
   const [notPut, notDeleted] = [putRefusal(set, refusal), deleteRefusal(set, refusal)];
-  showButton("put-again", notPut, `Put again: ${notPut}`);
-  // One reason for both buttons is shown once.
-  showButton("delete", notDeleted, notPut === notDeleted ? "" : `Delete: ${notDeleted}`);
+  // One reason for both buttons is shown once; screen readers hear it with each.
+  const isSame = notPut === notDeleted;
+  showButton("put-again", notPut, isSame ? notPut : `Put again: ${notPut}`);
+  showButton("delete", notDeleted, isSame ? notDeleted : `Delete: ${notDeleted}`, !isSame);
 }
 
-function showButton(id, reason, text) {
+function showButton(id, reason, text, isShown = true) {
   byId(id).disabled = reason !== null;
   byId(id).title = reason ?? "";
   setText(byId(`${id}-refusal`), reason === null ? "" : text);
-  byId(`${id}-refusal`).hidden = reason === null || text === "";
+  byId(`${id}-refusal`).hidden = reason === null || !isShown;
 }
 
 function showProgress() {

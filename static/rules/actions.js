@@ -25,7 +25,7 @@ export function deleteRefusal({ state }, refusal) {
   return refusal ?? (state === "materialising" ? BUSY : null);
 }
 
-/** Compute the graph of a suspended or failed set again after a question; `then` follows at once, and at the end. */
+/** Compute the graph of a suspended or failed set again after a question; `then` is called when the computation begins and when it ends. */
 export async function putAgain(set, then) {
   if (!window.confirm(`Put the rule set ${set.name} again? Its graph is computed from all input graphs.`)) return;
   await act(() => put(set, then), `The rule set ${set.name} was put again.`, then);

@@ -10,7 +10,7 @@ export class LastMinute {
     this.seconds = new Map();
   }
 
-  /** Move the end of the minute to a time in milliseconds; an earlier end stays out. */
+  /** Move the end of the minute to a time in milliseconds; times before the end change nothing. */
   moveTo(atMs) {
     if (!Number.isFinite(atMs)) return;
     this.endS = Math.max(this.endS, Math.floor(atMs / 1000));

@@ -7,8 +7,9 @@ import { shortText, termNode, termText } from "../base/terms.js";
 import { quadsOf } from "../feeds/turtle.js";
 import { whyView } from "./path.js";
 
-// Characters of a path; a server takes 65,536 bytes of request line and headers unless a setting says else.
+// Largest number of characters of a link: by default a server accepts 65,536 bytes of request line and headers.
 const LONGEST = 60_000;
+const LONGEST_NAME = 200;
 
 /** All rule sets by the IRI of their graph, oldest first, and the time of the server in milliseconds. */
 export async function setsByGraph() {
@@ -24,7 +25,7 @@ export function whyMark(terms, prefixes, asserted = false) {
   const text = asserted ? "asserted and inferred" : "inferred";
   const href = whyView(`${terms.map(termText).join(" ")} .`);
   if (href.length > LONGEST) return el("span", { class: "chip", title: "The quad is too long to ask for the reason by a link." }, text);
-  const triple = terms.slice(0, 3).map((term) => shortText(term, prefixes, true)).join(" ");
+  const triple = terms.slice(0, 3).map((term) => shortText(term, prefixes, true)).join(" ").slice(0, LONGEST_NAME);
   return el("a", { class: "chip mark-inferred", href, "aria-label": `${text}: why? ${triple}` }, `${text}: why?`);
 }
 

@@ -11,7 +11,7 @@ import pytest
 from quadrill.app.security import hash_token
 from quadrill.continuous.lifecycle.rule_service import RuleService
 from quadrill.store.errors import InputError
-from quadrill.store.registry import TokenRecord
+from quadrill.store.registry import RuleSetRecord, TokenRecord
 from tests.app.conftest import LiveServer, Start
 
 from .browser import NEEDS_BROWSER, Page
@@ -182,7 +182,7 @@ def test_progress_of_a_materialisation_is_shown(
         assert page.text("#state-badge") == "materialising"
         assert "All rules" in page.text("#strata") and RULE in page.text("#strata")
         assert not page.one("#delete").is_enabled() and not page.one("#put-again").is_enabled()
-        assert page.text("#put-again-refusal") == "Put again: Its graph is being computed; wait for the end."
+        assert page.text("#put-again-refusal") == "Its graph is being computed; wait for the end."
     finally:
         going.set()
     page.until_text("#state-badge", "ready")
@@ -215,6 +215,8 @@ def test_role_read_sees_a_set_and_why_it_cannot_change_it(start_server: Start, d
     page.until_text("#put-again-refusal", "This token has the role read; a change needs the role write.")
     assert not page.one("#delete").is_enabled() and not page.one("#put-again").is_enabled()
     assert not page.one("#delete-refusal").is_displayed(), "the same reason is shown once"
+    heard = page.one("#delete-refusal").get_attribute("textContent")
+    assert heard == "This token has the role read; a change needs the role write."
     page.open("/ui/rules")
     page.until_text("#refusal", "the role write")
     page.until_text("#summary", "1 rule set")
@@ -236,6 +238,24 @@ def test_put_that_fails_says_why(client: httpx.Client, page: Page, monkeypatch: 
     page.click("#put-again")
     page.until_text("#problem", "The rule set was not put")
     assert "the disk of the rule set is full" in page.text("#problem")
+
+
+def test_set_that_could_not_be_loaded_shows_the_error_and_is_put_again(
+    start_server: Start, driver: object
+) -> None:
+    server = start_server()
+    members = {"into": INTO, "rules": [RULE], "max_inferred": 10, "max_time": "10s", "on_budget": "reject"}
+    record = RuleSetRecord("rooms", members, None, "failed", "a rule is of a later version")
+    server.services.rules._failed["rooms"] = record
+    page = Page(driver, server.url)  # type: ignore[arg-type]
+    page.open("/ui/rules/rooms")
+    page.until_text("#error", "a rule is of a later version")
+    assert page.text("#state-badge") == "failed"
+    accept_questions(page)
+    page.click("#put-again")
+    page.until_text("#state-badge", "ready")
+    assert not page.one("#error").is_displayed()
+    page.driver.get("about:blank")
 
 
 def test_inconsistencies_are_searched_once_per_version(client: httpx.Client, page: Page) -> None:
