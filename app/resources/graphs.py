@@ -74,7 +74,7 @@ def get_graph(services: Services, request: Request) -> WholeAnswer | StreamedAns
             writer,  # type: ignore[arg-type]  # it only calls write
             chosen.rdf,
             graph=target,
-            without=frozenset() if inferred else store.queue.inferred_graphs(),
+            without=frozenset() if inferred else store.queue.derived_graphs(),
             started=started,
             prefixes=prefixes,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from quadrill.store.changes.commit import Commit, GraphName, NetChange
 from quadrill.store.changes.owners import Owners
 from quadrill.store.changes.pending import PendingChanges
-from quadrill.store.errors import ReportedError
 from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
@@ -59,7 +57,6 @@ class RuleConsequences:
     def _use(self, sets: dict[str, RuleSet]) -> None:
         self.sets = sets
         self.ordered = tuple(in_order(list(sets.values())))
-        self._store.queue.consequences = self if sets else None
 
     def count(self, graph: GraphName) -> int:
         """Return the number of quads in a graph."""
@@ -112,14 +109,29 @@ class RuleConsequences:
 
     # --- consequences (store.quads.consequences) ----------------------------------------------
 
+    @property
+    def active(self) -> bool:
+        """True if there are rule sets."""
+        return bool(self.sets)
+
+    @contextmanager
+    def undone_by_errors(self) -> Iterator[None]:
+        """Undo what `derive` has noted of a request if the block raises an error."""
+        noted = self._suspending, self._counts
+        try:
+            yield
+        except BaseException:
+            self._suspending, self._counts = noted
+            raise
+
     def begin_group(self) -> None:
         """Begin a group of requests; see `Consequences.begin_group`."""
         self._suspending, self._counts = {}, {}
 
     def derive(
         self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
-    ) -> None:
-        """Add the consequences of a change, set by set; see `Consequences.derive`.
+    ) -> int:
+        """Add the consequences of a change, set by set, and return 0; see `Consequences.derive`.
 
         A set that the change replaces or removes derives nothing: its rules would bring its old quads back.
         """
@@ -142,8 +154,9 @@ class RuleConsequences:
                 change = pending.net()
         # Assigned last, so that a request that fails suspends no set.
         self._suspending, self._counts = suspending, counts
+        return 0
 
-    def derive_all(self, pending: PendingChanges) -> None:
+    def derive_all(self, pending: PendingChanges) -> int:
         """Compute every set that is not suspended from its input alone; see `Consequences.derive_all`."""
         suspending = dict(self._suspending)
         for rule_set in self.ordered:
@@ -153,6 +166,7 @@ class RuleConsequences:
                 except RuleBudgetError as error:
                     suspending[rule_set.name] = _suspended(rule_set, pending, error)
         self._suspending = suspending
+        return 0
 
     @contextmanager
     def committing(self, owned: Owners) -> Iterator[None]:
@@ -167,45 +181,32 @@ class RuleConsequences:
                 self._records.note(rule_set, "suspended", self._suspending[name])
             yield
         except ApplyError:  # the commit is durable
-            self._note_owners(owned)
+            self._take(owned)
             raise
         except BaseException:
             for rule_set in sets.values():
                 self._records.restore(rule_set)
             raise
-        self._note_owners(owned)
+        self._take(owned)
 
-    def _note_owners(self, owned: Owners) -> None:
+    def _take(self, owned: Owners) -> None:
         for name, error in self._suspending.items():
             rule_set = self.sets[name]
             rule_set.suspended, rule_set.error = True, error
             log.warning("the rule set %s is suspended: %s", name, error)
-        for rule_set in self.ordered:
-            rule_set.note_owners(owned)
+        self.note_owners(owned)
 
     # --- owners -------------------------------------------------------------------------------
 
-    def follow_owners(self) -> None:
-        """Start to update the sets without ``from`` when a graph joins or leaves their input.
+    @property
+    def follows_owners(self) -> bool:
+        """True if a set reads all graphs without an owner."""
+        return any(rule_set.definition.sources is None for rule_set in self.ordered)
 
-        A graph joins or leaves it when its owner changes.
-        """
+    def note_owners(self, owned: Owners) -> None:
+        """Note the owners of graphs that the graphs of the sets reflect."""
         for rule_set in self.ordered:
-            rule_set.note_owners(self._store.queue.owned)
-        self._store.queue.owners_changed = self._owners_changed
-
-    def _owners_changed(self, graph: GraphName) -> None:
-        if graph in self._store.committer.counts and any(
-            rule_set.definition.sources is None for rule_set in self.ordered
-        ):
-            threading.Thread(target=self._regroup, name="quadrill-rules", daemon=True).start()
-
-    def _regroup(self) -> None:
-        request = WriteRequest(lambda _: None, "rules", alone=True, timed=False, rederive=True)
-        try:
-            self._store.queue.submit(request)
-        except ReportedError as error:  # the next commit tries again
-            log.warning("rule sets could not be updated after a graph changed its owner: %s", error.message)
+            rule_set.note_owners(owned)
 
 
 def _suspended(rule_set: RuleSet, pending: PendingChanges, error: RuleBudgetError) -> str:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pyoxigraph import NamedNode, Quad
 
-from quadrill.store.changes.commit import GraphName, NetChange, graph_key
+from quadrill.store.changes.commit import GraphName
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
-from quadrill.store.errors import ConflictError, GoneError, NotFoundError
+from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
@@ -25,10 +25,14 @@ from ..rules.definition import RuleSetDefinition, read_definition
 from ..rules.order import flows_of, require_no_cycle, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.why import RuleDerivation
+from .commit_consequences import CommitConsequences
+from .derived_graphs import claim, missed_changes
 from .rule_consequences import RuleConsequences
 from .rule_inconsistencies import inconsistencies
 from .rule_records import RuleRecords
 from .rule_start import RuleStart, empty, exceeds_own_budget
+from .shape_consequences import ShapeConsequences
+from .shape_records import ShapeRecords
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -84,6 +88,7 @@ class RuleService:
 
     Attributes:
         queries: the registered queries, which may name rule sets.
+        all_consequences: what follows from each commit, in rule sets and in shapes.
     """
 
     def __init__(
@@ -94,11 +99,24 @@ class RuleService:
         base_iri: str,
         limits: LanguageLimits | None = None,
         clock_ms: Callable[[], int],
+        shapes: ShapeConsequences | None = None,
     ) -> None:
+        """Create the service; `start` loads the rule sets.
+
+        Args:
+            store: the store.
+            registry: keeps the rule sets; None keeps them in memory.
+            base_iri: the base of relative IRIs in rules.
+            limits: the limits of the text of a rule.
+            clock_ms: the wall clock in milliseconds.
+            shapes: the shapes that check commits; None for none.
+        """
         self.queries = QueriesOfSets()
         self._store = store
         self._records = RuleRecords(registry)
         self._consequences = RuleConsequences(store, self._records)
+        self._shapes = shapes or ShapeConsequences(store, ShapeRecords(None))
+        self.all_consequences = CommitConsequences(store, self._consequences, self._shapes)
         self._base_iri = base_iri
         self._limits = limits
         self._clock_ms = clock_ms
@@ -127,7 +145,7 @@ class RuleService:
         start = RuleStart(self._store, self._records, self._consequences, self._parse, self._drop)
         start.run()
         self._failed = start.failed
-        self._consequences.follow_owners()
+        self.all_consequences.follow_owners()
 
     # --- registration -------------------------------------------------------------------------
 
@@ -154,7 +172,7 @@ class RuleService:
             require_no_view_cycle(candidate, [*self.flows(name), *self.queries.flows()])
             if old is not None and old.into != candidate.into and (readers := self.readers_of(old)):
                 raise _in_use(name, readers)
-            _claim(self._store, candidate)
+            claim(self._store, candidate.into, candidate.owner)
             put = RulePut(
                 name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition
             )
@@ -255,7 +273,7 @@ class RuleService:
         def derive(pending: PendingChanges) -> None:
             if old is not None and old.into != candidate.into:
                 pending.drop(old.into)
-            missed = _missed(store, version)
+            missed = missed_changes(store, version)
             if missed is None or candidate.regrouped(pending, pending) or _reads_former(candidate, old):
                 candidate.derive_all(pending, budget)
             elif missed:
@@ -338,6 +356,7 @@ class RuleService:
             if other.name != rule_set.name and rule_set.into in (other.definition.sources or ())
         ]
         sets = [f"the rule set {name}" for name in dict.fromkeys(readers)]
+        sets += [f"the shapes {name}" for name in self._shapes.names_reading(rule_set.into)]
         return sets + [f"the query {query}" for query in self.queries.names(rule_set.name)]
 
     # --- reading ------------------------------------------------------------------------------
@@ -490,38 +509,6 @@ def _in_progress(name: str) -> ConflictError:
     )
 
 
-def _claim(store: QuadStore, candidate: RuleSet) -> None:
-    """Reserve the graph of a set.
-
-    Raises:
-        ConflictError: the graph has quads, or belongs to another owner.
-    """
-    into = candidate.into
-    with store.committer.lock:
-        owner = store.queue.owned.get(into)
-        if owner is not None and owner != candidate.owner:
-            raise owner.refusal(into)
-        if owner is None and store.committer.counts.get(into, 0):
-            raise ConflictError(
-                f"the graph {into} has quads already; a rule set needs a graph of its own",
-                code="graph-not-empty",
-                hint="drop the graph first, or choose another one for into",
-                graph=graph_key(into),
-            )
-        store.queue.own(into, candidate.owner)
-
-
 def _unclaim(store: QuadStore, candidate: RuleSet, old: RuleSet | None) -> None:
     if old is None or old.into != candidate.into:
         store.queue.disown(candidate.into, candidate.owner)
-
-
-def _missed(store: QuadStore, version: int) -> list[NetChange] | None:
-    """Return the changes of the commits after a version, oldest first; None if they are not known."""
-    if version == store.committer.version:
-        return []
-    try:
-        commits = list(store.commits_after(version))
-    except GoneError:
-        return None
-    return [commit.net() for commit in commits] if all(commit.exact for commit in commits) else None

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
 from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
 from ..changes.apply import apply_change
-from ..changes.commit import GraphName, NetChange
+from ..changes.commit import GraphName
 from ..changes.owners import Owners, refuse_targets
 from ..changes.pending import PendingChanges, StoreView
 from ..terms import Term
@@ -74,15 +74,17 @@ class _NotAppliedError(Exception):
 
 @contextmanager
 def staged(
-    load: Load, store: Store, owned: Owners, consequences: Consequences | None, folder: Path | None
-) -> Iterator[Load]:
+    load: Load, store: Store, owned: Owners, consequences: Consequences, folder: Path | None
+) -> Iterator[tuple[Load, int]]:
     """Run ``load`` on a temporary database; yield a load of the same quads and of their consequences.
+
+    The second value is the number of violations that the load adds (`Commit.violations`).
 
     Args:
         load: the load.
         store: the dataset, which is only read.
         owned: the owners of graphs.
-        consequences: derives the consequences; None if there are no rule sets.
+        consequences: derives the consequences.
         folder: the data folder, in which the temporary database is made; None to make it in memory.
 
     Raises:
@@ -98,15 +100,11 @@ def staged(
             loaded = Store(str(place))
         load(loaded)
         refuse_targets(owned, loaded.named_graphs())
-        change = NetChange()
         applied = False
-        committing: AbstractContextManager[None] = nullcontext()
-        if consequences is not None:
-            consequences.begin_group()
-            pending = PendingChanges(LoadedView(store, loaded, owned))
-            consequences.derive_all(pending)
-            change = pending.net()
-            committing = consequences.committing(owned)
+        consequences.begin_group()
+        pending = PendingChanges(LoadedView(store, loaded, owned))
+        violations = consequences.derive_all(pending)
+        change = pending.net()
 
         def apply(target: Store) -> None:
             nonlocal applied
@@ -119,8 +117,8 @@ def staged(
                 target.add_graph(name)
             applied = True
 
-        with suppress(_NotAppliedError), committing:
-            yield apply
+        with suppress(_NotAppliedError), consequences.committing(owned):
+            yield apply, violations
             if not applied:
                 raise _NotAppliedError
     finally:

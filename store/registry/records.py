@@ -16,6 +16,7 @@ Stamping: TypeAlias = Literal["event", "arrival"]
 StreamClock: TypeAlias = Literal["event", "wall-when-idle"]
 ConnectorRole: TypeAlias = Literal["source", "sink"]
 RuleSetState: TypeAlias = Literal["materialising", "ready", "suspended", "failed", "dropping"]
+ShapesState: TypeAlias = Literal["ready", "failed", "dropping"]
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
@@ -134,5 +135,21 @@ class RuleSetRecord:
     definition: Mapping[str, Any] = field(default_factory=dict)
     following: Mapping[str, Any] | None = None
     state: RuleSetState = "materialising"
+    error: str | None = None
+    created_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesRecord:
+    """Shapes that check the data; ``definition`` are the parameters of their PUT and the shapes graph.
+
+    ``state`` is ``ready`` or ``failed``, and ``dropping`` while the graph of the report is removed.
+    ``former`` is the graph of the report that a PUT under way removes; None without one.
+    """
+
+    name: str
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    former: str | None = None
+    state: ShapesState = "ready"
     error: str | None = None
     created_ms: int = 0
