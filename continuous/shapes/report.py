@@ -23,6 +23,7 @@ def report_triples(
     *,
     report: Node | None = None,
     name: Callable[[Result], Node] = lambda _: BlankNode(),
+    more: bool = False,
 ) -> Iterator[Statement]:
     """Yield the triples of an sh:ValidationReport (SHACL section 3.6).
 
@@ -30,9 +31,10 @@ def report_triples(
         results: the results; sh:conforms is true if there are none.
         report: the node of the report; a new blank node by default.
         name: gives the node of a result; a new blank node by default.
+        more: True if there are results that the report leaves out, so that sh:conforms is false.
     """
     node = report or BlankNode()
-    conforms = True
+    conforms = not more
     yield node, TYPE, sh("ValidationReport")
     for result in results:
         conforms = False
