@@ -30,13 +30,13 @@ _JSON = "application/json"
 def list_shapes(services: Services, request: Request) -> WholeAnswer:
     """Return all shapes, oldest first."""
     request.arguments.check()
-    return json_answer({"shapes": services.shapes.describe_all()})
+    return json_answer({"shapes": services.shapes.reports.describe_all()})
 
 
 def get_shapes(services: Services, request: Request) -> WholeAnswer:
     """Return the parameters, the state and the number of results of shapes."""
     request.arguments.check()
-    return json_answer(services.shapes.describe(_name(request)))
+    return json_answer(services.shapes.reports.describe(_name(request)))
 
 
 def put_shapes(services: Services, request: Request) -> WholeAnswer:
@@ -48,7 +48,7 @@ def put_shapes(services: Services, request: Request) -> WholeAnswer:
         return json_answer({"change": services.shapes.compare(name, definition)})
     put = services.shapes.put(name, definition)
     headers = {"Location": f"{base_url(services, request)}shapes/{name}"} if put.created else None
-    return json_answer(services.shapes.describe(name), 201 if put.created else 200, headers)
+    return json_answer(services.shapes.reports.describe(name), 201 if put.created else 200, headers)
 
 
 def remove_shapes(services: Services, request: Request) -> WholeAnswer:
@@ -62,7 +62,7 @@ def get_report(services: Services, request: Request) -> WholeAnswer:
     """Return the validation report of the store's version as a graph."""
     request.arguments.check({"limit"})
     limit = whole_number("limit", request.arguments.get("limit", str(_LIMIT)) or "")
-    report = services.shapes.report(_name(request), limit)
+    report = services.shapes.reports.report(_name(request), limit)
     return graph_answer(
         request, _triples(report.results, more=report.count > limit), PREFIXES, version=report.version
     )
@@ -83,7 +83,7 @@ def validate(services: Services, request: Request) -> WholeAnswer:
     if beside not in (None, "data"):
         raise HttpError(400, f"the parameter with must be data, it is {beside!r}", code="parameter")
     quads = quads_of_body(services, request, None)
-    shapes = services.shapes
+    shapes = services.shapes.reports
     results = shapes.validate(name, quads) if beside is None else shapes.added_by(name, quads)
     return graph_answer(request, _triples(results), PREFIXES)
 

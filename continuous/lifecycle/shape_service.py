@@ -1,37 +1,33 @@
-"""The shapes of one store: registration, reports, and validation without storing."""
+"""The shapes of one store: registration, replacement and removal."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode
 
-from quadrill.store.changes.commit import Commit, GraphName
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
-from quadrill.store.errors import ConflictError, NotFoundError, ReportedError
+from quadrill.store.errors import ConflictError, InputError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, ShapesRecord
 
 from ..algebra.flows import FlowEdge, find_cycle
 from ..shapes.definition import ShapesDefinition, from_members
-from ..shapes.errors import ShapesBudgetError, ShapesFailedError
+from ..shapes.errors import ShapesBudgetError
 from ..shapes.kept_results import KeptResults
-from ..shapes.report_graph import report_quads
-from ..shapes.result import Result
 from ..shapes.shape_order import require_no_cycle
 from ..shapes.shape_set import ShapeSet
 from .derived_graphs import claim, missed_changes
+from .shape_commits import ShapeCommits, former_graph
 from .shape_consequences import ShapeConsequences
 from .shape_records import ShapeRecords
+from .shape_reports import ShapeReports, unknown_shapes
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -49,21 +45,6 @@ class ShapesPut:
     changed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The results of shapes at one version.
-
-    Attributes:
-        version: the version of the dataset.
-        count: number of all results.
-        results: the results, up to the limit that was asked for.
-    """
-
-    version: int
-    count: int
-    results: list[Result]
-
-
 class ShapeService:
     """Registers shapes. Any thread may call the methods.
 
@@ -71,6 +52,7 @@ class ShapeService:
 
     Attributes:
         consequences: the shapes at work.
+        reports: reads the shapes and their results.
         flows_of_others: returns what rule sets and queries read and make.
     """
 
@@ -81,12 +63,12 @@ class ShapeService:
         self._store = store
         self._records = ShapeRecords(registry)
         self.consequences = ShapeConsequences(store, self._records)
+        self.reports = ShapeReports(store, self._records, self.consequences)
+        self._commits = ShapeCommits(store, self._records, self.consequences)
         self._base_iri = base_iri
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
         self._under_way: dict[str, ShapeSet | None] = {}
-
-    # --- start --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Load the shapes, and compute their reports; called before any client can read.
@@ -100,32 +82,29 @@ class ShapeService:
                 log.error("the shapes %s cannot be loaded: %s", record.name, error.message)
                 self._records.put(replace(record, state="failed", error=error.message))
                 continue
-            graphs = [each for each in (candidate.definition.into, _former(record)) if each is not None]
+            graphs = [each for each in (candidate.definition.into, former_graph(record)) if each is not None]
             for graph in graphs:
                 self._store.queue.own(graph, candidate.owner)
             if record.state == "dropping":
-                self._remove(candidate.name, candidate.owner, graphs)
+                self._commits.remove(candidate.name, candidate.owner, graphs)
                 continue
             if record.state == "failed":
                 candidate.error = record.error
-            # Shapes whose reports others read may come later; `_load` of those updates the readers.
+            # Shapes whose report others read may come later; their commit updates the readers.
             self._load(candidate, record)
 
     def _load(self, candidate: ShapeSet, record: ShapesRecord) -> None:
-        former = _former(record)
+        def results(pending: PendingChanges) -> KeptResults:
+            if candidate.error is not None:
+                return KeptResults()
+            inputs = self.consequences.inputs(candidate, pending.owned)
+            try:
+                return candidate.complete(pending, inputs, candidate.budget(timed=False))
+            except ShapesBudgetError as error:
+                candidate.error = error.message
+                return KeptResults()
 
-        def derive(pending: PendingChanges) -> None:
-            kept = KeptResults()
-            if candidate.error is None:
-                inputs = self.consequences.inputs(candidate, pending.owned)
-                try:
-                    kept = candidate.complete(pending, inputs, candidate.budget(timed=False))
-                except ShapesBudgetError as error:
-                    candidate.error = error.message
-            self._write(pending, candidate, kept, former)
-
-        self._commit(candidate, derive, lambda: self.consequences.install(candidate))
-        self._finish(candidate, record, former)
+        self._commits.replace(candidate, record, results)
 
     # --- registration -------------------------------------------------------------------------
 
@@ -203,20 +182,21 @@ class ShapeService:
         )
         self._records.put(record)
 
-        def derive(pending: PendingChanges) -> None:
+        def results(pending: PendingChanges) -> KeptResults:
             candidate.error = error
             new = KeptResults(kept)
-            if error is None:
-                try:
-                    self._catch_up(candidate, new, pending, version)
-                except ShapesBudgetError as refused:
-                    if candidate.definition.mode == "reject":
-                        raise refused.of_shapes(name) from None
-                    candidate.error, new = refused.message, KeptResults()
-            self._write(pending, candidate, new, former)
+            if error is not None:
+                return new
+            try:
+                self._catch_up(candidate, new, pending, version)
+            except ShapesBudgetError as refused:
+                if candidate.definition.mode == "reject":
+                    raise refused.of_shapes(name) from None
+                candidate.error = refused.message
+                return KeptResults()
+            return new
 
-        self._commit(candidate, derive, lambda: self.consequences.install(candidate))
-        self._finish(candidate, record, former)
+        self._commits.replace(candidate, record, results)
 
     def _catch_up(
         self, candidate: ShapeSet, kept: KeptResults, pending: PendingChanges, version: int
@@ -234,49 +214,6 @@ class ShapeService:
             kept.apply(
                 candidate.update(kept, below, pending, below.net().inverse(), inputs, budget, size=lambda: 0)
             )
-
-    def _write(
-        self, pending: PendingChanges, candidate: ShapeSet, kept: KeptResults, former: NamedNode | None
-    ) -> None:
-        """Note the results of shapes, and write their report into its graph."""
-        if former is not None:
-            pending.drop(former)
-        candidate.kept = KeptResults()
-        candidate.kept.apply(candidate.kept.replacing(kept.by_focus()))
-        into = candidate.definition.into
-        if into is not None:
-            pending.replace(into, () if candidate.error is not None else report_quads(kept, into))
-
-    def _commit(
-        self, shapes: ShapeSet, make: Callable[[PendingChanges], None], committed: Callable[[], None]
-    ) -> Commit:
-        """Commit the replacement or the removal of shapes, which are not checked by the commit."""
-
-        def derive(pending: PendingChanges) -> None:
-            self.consequences.leaving = pending, shapes.name
-            make(pending)
-
-        request = WriteRequest(
-            derive,
-            f"shapes {shapes.name}",
-            owner=shapes.owner,
-            alone=True,
-            committed=lambda _: committed(),
-            timed=False,
-        )
-        try:
-            return self._store.queue.submit(request)
-        finally:
-            self.consequences.leaving = None
-
-    def _finish(self, candidate: ShapeSet, record: ShapesRecord, former: NamedNode | None) -> None:
-        """Note the state of shapes after their commit, and give up the graph of the former report."""
-        state: Literal["ready", "failed"] = "ready" if candidate.error is None else "failed"
-        finished = replace(record, former=None, state=state, error=candidate.error)
-        if finished != self._records.get(candidate.name):
-            self._records.put(finished)
-        if former is not None:
-            self._store.queue.disown(former, candidate.owner)
 
     def _restore(self, name: str, record: ShapesRecord | None) -> None:
         try:
@@ -299,7 +236,7 @@ class ShapeService:
             record = self._records.get(name)
             shapes = self.consequences.sets.get(name)
             if record is None:
-                raise _unknown(name)
+                raise unknown_shapes(name)
             into = None if shapes is None else shapes.definition.into
             if into is not None and (readers := self._readers(into, without=name)):
                 raise _in_use(name, readers)
@@ -309,7 +246,7 @@ class ShapeService:
             owner = Owner("shapes", name)
             graphs = [graph for graph, other in self._store.queue.owned.items() if other == owner]
             try:
-                self._remove(name, owner, graphs)
+                self._commits.remove(name, owner, graphs)
             except BaseException:
                 if name in self.consequences.sets:
                     self._restore(name, record)
@@ -318,29 +255,6 @@ class ShapeService:
             self._under_way.pop(name, None)
         if shapes is not None and shapes.definition.graph is not None:
             self._regroup()
-
-    def _remove(self, name: str, owner: Owner, graphs: Iterable[GraphName]) -> None:
-        def derive(pending: PendingChanges) -> None:
-            self.consequences.leaving = pending, name
-            for graph in graphs:
-                if isinstance(graph, NamedNode):
-                    pending.drop(graph)
-
-        request = WriteRequest(
-            derive,
-            f"shapes {name}",
-            owner=owner,
-            alone=True,
-            committed=lambda _: self.consequences.remove(name),
-            timed=False,
-        )
-        try:
-            self._store.queue.submit(request)
-        finally:
-            self.consequences.leaving = None
-        self._records.remove(name)
-        for graph in graphs:
-            self._store.queue.disown(graph, owner)
 
     def _regroup(self) -> None:
         """Update the reports of shapes without ``data`` after a graph began or ceased to hold shapes."""
@@ -377,7 +291,7 @@ class ShapeService:
         reads, makes = _flow(candidate)
         cycle = find_cycle(makes, reads, [*self.flows(candidate.name), *self.flows_of_others()])
         if cycle is not None:
-            raise ConflictError(
+            raise InputError(
                 f"the shapes {candidate.name} would check their own report: "
                 f"{cycle[0][1]} leads to {cycle[1][1]}",
                 code="cycle",
@@ -389,103 +303,11 @@ class ShapeService:
         """Return the graphs that shapes name as their data, and those of their reports."""
         return [_flow(each) for each in self.consequences.ordered if each.name != without]
 
-    # --- reading ------------------------------------------------------------------------------
-
-    def get(self, name: str) -> ShapeSet:
-        """Return shapes. Raises: NotFoundError."""
-        found = self.consequences.sets.get(name)
-        if found is None:
-            raise _unknown(name)
-        return found
-
-    def describe(self, name: str) -> dict[str, Any]:
-        """Return shapes as JSON members.
-
-        Raises:
-            NotFoundError: there are no such shapes.
-        """
-        record, shapes = self._records.get(name), self.consequences.sets.get(name)
-        if record is None:
-            raise _unknown(name)
-        with self.consequences.lock:
-            version = self._store.reader.version
-            counts = Counter[str]()
-            if shapes is not None:
-                counts.update(result.severity.value for result in shapes.kept.results())
-        error = record.error if shapes is None else shapes.error
-        return {
-            "name": name,
-            **{key: value for key, value in record.definition.items() if key != "text"},
-            "state": "ready" if error is None else "failed",
-            "version": version,
-            "results": sum(counts.values()),
-            "severities": dict(counts),
-            "cost_ms": 0.0 if shapes is None else round(shapes.cost_ms, 3),
-            "error": error,
-            "created": record.created_ms,
-        }
-
-    def describe_all(self) -> list[dict[str, Any]]:
-        """Return all shapes as JSON members, oldest first."""
-        found = []
-        for record in self._records.current():
-            with suppress(NotFoundError):  # removed in the meantime
-                found.append(self.describe(record.name))
-        return found
-
-    def report(self, name: str, limit: int) -> Report:
-        """Return the results of shapes, ``limit`` at most.
-
-        Raises:
-            NotFoundError: there are no such shapes.
-            ShapesFailedError: the shapes are over a budget, so that they have no report.
-        """
-        shapes = self._working(name)
-        with self.consequences.lock:
-            results = list(islice(shapes.kept.results(), limit))
-            return Report(self._store.reader.version, shapes.kept.count, results)
-
-    def _working(self, name: str) -> ShapeSet:
-        shapes = self.get(name)
-        if shapes.error is not None:
-            raise ShapesFailedError(
-                f"the shapes {name} have failed: {shapes.error}", hint="put the shapes again", shapes=name
-            )
-        return shapes
-
-    def validate(self, name: str, triples: Iterable[Quad]) -> list[Result]:
-        """Return the results of a graph alone, which is not stored; see `ShapeSet.complete_snapshot`."""
-        shapes = self.get(name)
-        return list(shapes.complete_snapshot([triples], shapes.budget(timed=True)).results())
-
-    def added_by(self, name: str, triples: Iterable[Quad]) -> list[Result]:
-        """Return the results that an insertion of triples into the data would add; nothing is stored.
-
-        Raises:
-            NotFoundError: there are no such shapes.
-            ShapesFailedError: the shapes are over a budget.
-            ShapesBudgetError: the validation takes too long.
-        """
-        shapes = self._working(name)
-        with self._store.reader.snapshot_read() as snapshot:
-            owned = self._store.queue.owned
-            view = StoreView(snapshot.database(), owned)
-            inputs = self.consequences.inputs(shapes, owned)
-            return shapes.added_by(view, triples, inputs, shapes.budget(timed=True))
-
-
-def _former(record: ShapesRecord) -> NamedNode | None:
-    return None if record.former is None else NamedNode(record.former)
-
 
 def _flow(shapes: ShapeSet) -> FlowEdge:
     data, into = shapes.definition.data or (), shapes.definition.into
     reads = {("graph", each.value) for each in data if isinstance(each, NamedNode)}
     return reads, [] if into is None else [("graph", into.value)]
-
-
-def _unknown(name: str) -> NotFoundError:
-    return NotFoundError(f"there are no shapes {name}", code="unknown-shapes")
 
 
 def _in_use(name: str, readers: list[str]) -> ConflictError:
