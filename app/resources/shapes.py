@@ -79,12 +79,12 @@ def validate(services: Services, request: Request) -> WholeAnswer:
         raise HttpError(
             400, "the parameter shapes is missing", code="parameter", hint="Name registered shapes."
         )
-    beside = request.arguments.get("with")
-    if beside not in (None, "data"):
-        raise HttpError(400, f"the parameter with must be data, it is {beside!r}", code="parameter")
+    base = request.arguments.get("with")
+    if base not in (None, "data"):
+        raise HttpError(400, f"the parameter with must be data, it is {base!r}", code="parameter")
     quads = quads_of_body(services, request, None)
     shapes = services.shapes.reports
-    results = shapes.validate(name, quads) if beside is None else shapes.added_by(name, quads)
+    results = shapes.validate(name, quads) if base is None else shapes.added_by(name, quads)
     return graph_answer(request, _triples(results), PREFIXES)
 
 

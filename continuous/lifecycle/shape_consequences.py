@@ -16,7 +16,7 @@ from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..rules.store_facts import InputGraphs
-from ..shapes.errors import ShapesBudgetError
+from ..shapes.errors import ValidationStoppedError
 from ..shapes.kept_results import KeptResults, ResultChange
 from ..shapes.report_graph import write_changes
 from ..shapes.result import Result
@@ -173,7 +173,7 @@ class ShapeConsequences:
 
         Raises:
             ViolationError: the change adds violations to shapes with mode reject.
-            ShapesBudgetError: the validation of shapes with mode reject exceeds a budget.
+            ValidationStoppedError: the validation of shapes with mode reject exceeds a budget.
         """
         group = _Group(dict(self._group.kept), dict(self._group.failed))
         warned = 0
@@ -185,7 +185,7 @@ class ShapeConsequences:
             started = time.perf_counter()
             try:
                 changed = update(shapes, kept, change)
-            except ShapesBudgetError as error:
+            except ValidationStoppedError as error:
                 if mode == "reject":
                     raise error.of_shapes(name) from None
                 group.failed[name] = error.message

@@ -118,7 +118,7 @@ class ShapeReports:
         Raises:
             NotFoundError: there are no such shapes.
             ShapesFailedError: the shapes are over a budget.
-            ShapesBudgetError: the validation takes too long.
+            ValidationStoppedError: the validation takes too long.
         """
         shapes = self._working(name)
         with self._store.reader.snapshot_read() as snapshot:

@@ -19,7 +19,7 @@ from quadrill.store.registry import Registry, ShapesRecord
 
 from ..algebra.flows import FlowEdge, find_cycle
 from ..shapes.definition import ShapesDefinition, from_members
-from ..shapes.errors import ShapesBudgetError
+from ..shapes.errors import ValidationStoppedError
 from ..shapes.kept_results import KeptResults
 from ..shapes.shape_order import require_no_cycle
 from ..shapes.shape_set import ShapeSet
@@ -100,7 +100,7 @@ class ShapeService:
             inputs = self.consequences.inputs(candidate, pending.owned)
             try:
                 return candidate.complete(pending, inputs, candidate.budget(timed=False))
-            except ShapesBudgetError as error:
+            except ValidationStoppedError as error:
                 candidate.error = error.message
                 return KeptResults()
 
@@ -115,7 +115,7 @@ class ShapeService:
             ShapesInvalidError, UnsupportedError, LimitError: the shapes are refused.
             ConflictError: the graph of the report is not empty or belongs to another owner, or a change of
                 the shapes is under way.
-            ShapesBudgetError: the shapes have mode reject, and their report has too many results.
+            ValidationStoppedError: the shapes have mode reject, and their report has too many results.
         """
         candidate = self._parse(name, definition)
         with self._lock:
@@ -167,7 +167,7 @@ class ShapeService:
         kept = KeptResults()
         try:
             kept = candidate.complete_snapshot(graphs, budget)
-        except ShapesBudgetError as refused:
+        except ValidationStoppedError as refused:
             if candidate.definition.mode == "reject":
                 raise refused.of_shapes(name) from None
             error = refused.message
@@ -189,7 +189,7 @@ class ShapeService:
                 return new
             try:
                 self._catch_up(candidate, new, pending, version)
-            except ShapesBudgetError as refused:
+            except ValidationStoppedError as refused:
                 if candidate.definition.mode == "reject":
                     raise refused.of_shapes(name) from None
                 candidate.error = refused.message
