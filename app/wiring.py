@@ -16,7 +16,6 @@ from quadrill.continuous.language import warm_up
 from quadrill.continuous.language.context import LanguageLimits
 from quadrill.continuous.language.mapping.limits import RecordLimits
 from quadrill.continuous.lifecycle.rule_service import QueriesOfSets, RuleService
-from quadrill.continuous.lifecycle.shape_service import ShapeService
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.settings import EngineSettings
@@ -61,7 +60,6 @@ class Services:
     store: QuadStore
     registry: Registry
     rules: RuleService
-    shapes: ShapeService
     engine: Engine
     security: Security
     fanout: Fanout
@@ -160,7 +158,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         undo.callback(store.close)
         registry = open_registry(settings)
         undo.callback(registry.close)
-        rules, shapes = open_rules(store, registry, settings, clock.now_ms)
+        rules = open_rules(store, registry, settings, clock.now_ms)
         security = Security(settings, registry.tokens)
         journal = open_journal(settings)
         if journal is not None:
@@ -171,11 +169,10 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             store,
             registry,
             clock=clock,
-            settings=engine_settings(settings, engines, rules, shapes, threaded=threaded),
+            settings=engine_settings(settings, engines, rules, threaded=threaded),
             journal=journal,
         )
         rules.queries = QueriesOfSets(engine.parts.admin, engine.queries.entailed_by, engine.queries.flows)
-        shapes.flows_of_others = lambda: [*rules.flows(), *engine.queries.flows()]
         fanout = Fanout(
             heartbeat=settings.sse_heartbeat,
             buffer_bytes=settings.sse_buffer_bytes,
@@ -191,7 +188,6 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             store,
             registry,
             rules,
-            shapes,
             engine,
             security,
             fanout,
@@ -214,25 +210,16 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
 
 def open_rules(
     store: QuadStore, registry: Registry, settings: Settings, clock_ms: Callable[[], int]
-) -> tuple[RuleService, ShapeService]:
-    """Load the rule sets and the shapes of the registry; afterwards they derive from and check each commit.
+) -> RuleService:
+    """Load the rule sets of the registry; afterwards each commit has their consequences.
 
     A PUT or DELETE that a crash has interrupted is completed. Called before the engine recovers and before
     requests are served, so that nobody reads a version without its consequences.
     """
-    limits, base_iri = LanguageLimits(characters=settings.max_query_bytes), settings.base_iri
-    shapes = ShapeService(store, registry, base_iri=base_iri, clock_ms=clock_ms)
-    rules = RuleService(
-        store,
-        registry,
-        base_iri=base_iri,
-        limits=limits,
-        clock_ms=clock_ms,
-        shapes=shapes.consequences,
-    )
+    limits = LanguageLimits(characters=settings.max_query_bytes)
+    rules = RuleService(store, registry, base_iri=settings.base_iri, limits=limits, clock_ms=clock_ms)
     rules.start()
-    shapes.start()
-    return rules, shapes
+    return rules
 
 
 def open_journal(settings: Settings) -> Journal | None:
@@ -277,7 +264,6 @@ def engine_settings(
     settings: Settings,
     engines: StaticEngines,
     rules: RuleService,
-    shapes: ShapeService,
     *,
     threaded: bool = True,
 ) -> EngineSettings:
@@ -287,7 +273,6 @@ def engine_settings(
         settings: the settings of the server.
         engines: evaluate static parts that are too large for the store.
         rules: the rule sets that queries name and read.
-        shapes: the shapes whose reports queries read.
         threaded: False executes tasks in the calling thread.
     """
     return EngineSettings(
@@ -337,7 +322,7 @@ def engine_settings(
         ),
         engines=engines,
         graph_of_set=rules.graph_of,
-        flows_of_sets=lambda: [*rules.flows(), *shapes.flows()],
+        flows_of_sets=rules.flows,
         threaded=threaded,
     )
 

@@ -1,4 +1,4 @@
-"""Loads the registered rule sets at a start, and completes what a crash has interrupted."""
+"""The start of rule sets: loads the registered sets, and completes what a crash has interrupted."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class RuleStart:
     """Loads the rule sets of a registry.
 
     Attributes:
-        failed: by name, the records of sets that could not be loaded or completed; their graphs stay reserved
-            until a PUT or DELETE of the set.
+        failed: the records of sets that cannot work; their graphs stay reserved until a PUT or DELETE.
     """
 
     def __init__(
@@ -40,14 +39,14 @@ class RuleStart:
         parse_set: Callable[[str, Mapping[str, Any]], RuleSet],
         drop: Callable[[RuleSet], None],
     ) -> None:
-        """Prepare the load; `run` does it.
+        """Make a start.
 
         Args:
             store: the store.
             records: the records of the sets.
-            consequences: the active sets, to which `run` adds the loaded ones.
-            parse_set: returns a set, given its name and the members of its PUT.
-            drop: completes the DELETE of a set.
+            consequences: gets the sets.
+            parse_set: makes a set from its name and the members of its PUT.
+            drop: removes a set.
         """
         self.failed: dict[str, RuleSetRecord] = {}
         self._store = store
@@ -57,7 +56,7 @@ class RuleStart:
         self._drop = drop
 
     def run(self) -> None:
-        """Load all sets, and complete those that a crash or an interrupted bulk load has left incomplete."""
+        """Load and complete all sets."""
         records = self._records.all()
         if records and self._records.registry is not None:
             self._own_views(self._records.registry)
@@ -76,14 +75,14 @@ class RuleStart:
             loaded.append((record, rule_set))
         for _, rule_set in loaded:
             self._consequences.install(rule_set)
-        # After a bulk load that a crash has interrupted, consequences of its quads may be missing.
+        # A bulk load that a crash has interrupted may lack its consequences.
         again = self._store.committer.recovered_bulk
         for record, rule_set in loaded:
             if again or record.state != "ready" or record.following is not None:
                 self._complete(record, rule_set)
 
     def _own_views(self, registry: Registry) -> None:
-        """Make queries the owners of the graphs of their views, before the engine restores the queries."""
+        """Give graphs of views to their queries before the engine restores these."""
         for record in registry.queries.all():
             graph: object = record.options.get("into_graph")
             with suppress(ReportedError, ValueError):
@@ -99,7 +98,7 @@ class RuleStart:
                 self._store.queue.own(NamedNode(members["into"]), Owner("rules", record.name))
 
     def _complete(self, record: RuleSetRecord, rule_set: RuleSet) -> None:
-        """Complete an interrupted PUT, DELETE or suspension, or compute a set from its input alone."""
+        """Complete a PUT, a DELETE or a suspension."""
         into = rule_set.into
         if record.state == "dropping":
             self._drop(rule_set)
@@ -124,11 +123,7 @@ class RuleStart:
     def _give_up(
         self, record: RuleSetRecord, rule_set: RuleSet, former: NamedNode, error: RuleBudgetError
     ) -> None:
-        """Handle a set that exceeds a budget while it is completed.
-
-        The set is suspended if its definition says so. Otherwise a set that the PUT replaced is restored,
-        and any other set is marked as failed, with an empty graph.
-        """
+        """End a PUT that exceeds a budget as it would have ended without the crash."""
         into = rule_set.into
         if exceeds_own_budget(rule_set, error):
             rule_set.suspended, rule_set.error = True, error.message
@@ -152,12 +147,12 @@ class RuleStart:
 
 
 def exceeds_own_budget(rule_set: RuleSet, error: RuleBudgetError) -> bool:
-    """Return True if an error is about the budget of this set, and its definition says to suspend it."""
+    """Return True if a set must be suspended because of its own budget, not of that of another set."""
     return rule_set.definition.suspend and error.details.get("rules") == rule_set.name
 
 
 def empty(pending: PendingChanges, into: NamedNode, former: NamedNode) -> None:
-    """Empty the graph ``into`` of a suspended set, and drop the graph ``former`` if it is another one."""
+    """Empty the graph of a suspended set, and remove the graph that the set had before."""
     if former != into:
         pending.drop(former)
     pending.create(into)

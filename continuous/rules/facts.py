@@ -7,13 +7,15 @@ with the named input graphs instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import Protocol, TypeAlias
 
 Fact: TypeAlias = tuple[int, int, int]
 """The term ids of a triple's subject, predicate and object."""
 Pattern: TypeAlias = int | None
 """A term id, or None for any term."""
+Row: TypeAlias = tuple[Pattern, ...]
+"""The values of some variables in a solution."""
 
 
 class Facts(Protocol):
@@ -36,6 +38,18 @@ class Facts(Protocol):
 
     def count(self, p: Pattern) -> int:
         """Return an estimate of the number of facts with the predicate ``p``; of all facts for None."""
+        ...
+
+    def kept(
+        self, predicates: frozenset[int], key: Hashable, find: Callable[[], Iterable[Row]]
+    ) -> Iterable[Row]:
+        """Return the rows of ``find``, or equal rows that an earlier call with the same key has found.
+
+        Args:
+            predicates: the predicates of the facts on which the rows depend.
+            key: identifies the rows.
+            find: computes the rows from these facts.
+        """
         ...
 
 
@@ -81,6 +95,12 @@ class RememberedFacts:
     def count(self, p: Pattern) -> int:
         """Return an estimate of the number of facts with a predicate; see `Facts.count`."""
         return self._facts.count(p)
+
+    def kept(
+        self, predicates: frozenset[int], key: Hashable, find: Callable[[], Iterable[Row]]
+    ) -> Iterable[Row]:
+        """Return rows that only facts with some predicates affect; see `Facts.kept`."""
+        return self._facts.kept(predicates, key, find)
 
 
 _MOST_REMEMBERED = 50_000
@@ -178,6 +198,12 @@ class MemoryFacts:
     def count(self, p: Pattern) -> int:
         """Return the exact number of facts with the predicate ``p``; of all facts for None."""
         return self._size if p is None else self._counts.get(p, 0)
+
+    def kept(
+        self, predicates: frozenset[int], key: Hashable, find: Callable[[], Iterable[Row]]
+    ) -> Iterable[Row]:
+        """Return the rows of ``find``: nothing is kept. See `Facts.kept`."""
+        return find()
 
 
 _NOTHING: dict[int, set[int]] = {}

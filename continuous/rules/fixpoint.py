@@ -114,6 +114,8 @@ class _Update:
         self._lost: dict[Fact, None] = dict.fromkeys(change.removed)
         # Triples that have been retracted, and that no stratum has derived again so far.
         self._retracted: dict[Fact, None] = {}
+        # Triples that this update has inferred, and not retracted since.
+        self._inferred: set[Fact] = set()
         # The rules of this stratum and of lower ones, any of which may derive a retracted triple again.
         self._rules: list[Evaluable] = []
         # The rules among them without a negation, an aggregate or an OPTIONAL: new facts remove no solutions.
@@ -138,7 +140,7 @@ class _Update:
     def _stratum(self, index: BodyTriggers, first: Sequence[Fact]) -> None:
         state = self._state
         self._overdelete(index, first)
-        queue = [fact for fact in self._gained if state.known(fact)]
+        queue = [fact for fact in self._gained if fact not in self._retracted or state.known(fact)]
         for fact in list(self._retracted):
             self._count()
             if any(rule.derives(fact, self._now) for rule in self._rules):
@@ -156,11 +158,12 @@ class _Update:
 
     def _infer(self, fact: Fact, queue: list[Fact]) -> None:
         state = self._state
-        if state.inferred(fact):
+        if fact in self._inferred or state.inferred(fact):
             return
         self._count()
         new = not state.known(fact)
         state.infer(fact)
+        self._inferred.add(fact)
         self._now.changed(fact)
         self._retracted.pop(fact, None)
         if new:
@@ -176,16 +179,19 @@ class _Update:
         state = self._state
         queue = [fact for fact in self._lost if not state.known(fact)]
         queued = set(queue)
-        kept: set[Fact] = set()
+        checked: set[Fact] = set()  # many derivations have the same head
 
         def retract(fact: Fact) -> None:
-            if fact in kept or not state.inferred(fact):
+            if fact in checked:
+                return
+            checked.add(fact)
+            if not state.inferred(fact):
                 return
             self._count()
             if any(rule.derives(fact, self._given) for rule in self._monotone):
-                kept.add(fact)
                 return
             state.retract(fact)
+            self._inferred.discard(fact)
             self._now.changed(fact)
             self._retracted[fact] = None
             if not state.asserted(fact) and fact not in queued:
@@ -213,7 +219,7 @@ class _Update:
         for graph, fact in self._change.quads:
             for trigger in index.in_graph(graph, fact):
                 found.update(dict.fromkeys(trigger.heads((fact,), graph, facts, states)))
-        for trigger, changed in index.of(chain(self._gained, self._lost)):
+        for trigger, changed in index.of(chain(self._gained, self._lost)) if index.closed else ():
             if trigger.closed:
                 found.update(dict.fromkeys(trigger.heads(changed, None, facts, states)))
         return found

@@ -10,6 +10,7 @@ from .facts import Fact, Facts
 from .graph_names import lists_graphs
 from .heads import Bindings, HeadTemplate
 from .interfaces import Evaluable, Premise
+from .join_split import conjunction
 from .layout import Frame, Layout, Matcher
 from .lists import FIRST, ListCells
 from .matching import BodyCompiler
@@ -17,7 +18,7 @@ from .rule import Rule
 from .strata import strata
 from .terms import RuleTerms
 from .trace import Trace
-from .trigger_index import BodyTrigger, BodyTriggers, conjunction
+from .trigger_index import BodyTrigger, BodyTriggers
 
 _NO_VALUES: Bindings = {}
 
@@ -31,6 +32,7 @@ class Program:
         triggers: for each stratum, the index from changed facts to the triggers of its rules.
         reads_graphs: True if a rule has a GRAPH pattern.
         predicates: the predicates that the patterns of all rules match; None if a pattern matches any one.
+        schema: the predicates of the facts that `idle` looks up.
         lists_graphs: True if a solution may depend on a graph in which it matches no triple, as GRAPH ?g {}.
     """
 
@@ -49,7 +51,12 @@ class Program:
         read = [index.predicates() for index in self.triggers]
         ids = frozenset().union(*(found for found in read if found is not None))
         self.predicates = None if None in read else frozenset(map(terms.term, ids))
+        self.schema = frozenset().union(*(index.schema for index in self.triggers))
         self.lists_graphs = any(lists_graphs(rule.body) for rule in rules)
+
+    def idle(self, predicate: int, facts: Facts) -> bool:
+        """Return True if facts with a predicate affect nothing while the schema does not change."""
+        return all(index.idle(predicate, facts) for index in self.triggers)
 
 
 class CompiledRule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
@@ -19,9 +19,10 @@ from .definition import RuleSetDefinition
 from .facts import Fact, MemoryFacts
 from .fixpoint import materialise, update
 from .inconsistencies import InconsistencyFinder
+from .match_cache import MatchCache
 from .program import Program
 from .rule import Rule, parse_rules
-from .store_facts import InputGraphs, MatchCache, StoreFacts, StoreState
+from .store_facts import InputGraphs, StoreFacts, StoreState
 from .terms import RuleTerms
 from .why import RuleDerivation, derivations
 
@@ -120,8 +121,8 @@ class RuleSet:
 
     def _compile(self) -> None:
         self._terms = RuleTerms(self._base_iri)
-        self._cache = MatchCache()
         self.program = Program(self.rules, self._terms)
+        self._cache = MatchCache(self.program.schema)
 
     @property
     def into(self) -> NamedNode:
@@ -172,6 +173,14 @@ class RuleSet:
 
     # --- changes ------------------------------------------------------------------------------
 
+    def affected(self, below: PendingChanges, pending: PendingChanges, change: NetChange) -> bool:
+        """Return False if a change certainly affects no inferred triple; see `derive` for the arguments."""
+        return (
+            self._may_match(change)
+            or self.regrouped(below, pending)
+            or self._lists_other_graphs(self.inputs(pending.owned), change)
+        )
+
     def derive(
         self,
         below: PendingChanges,
@@ -180,7 +189,7 @@ class RuleSet:
         budget: RuleBudget,
         size: Callable[[], int],
     ) -> None:
-        """Update the inferred triples in ``pending`` after a change.
+        """Update the inferred triples in ``pending`` after a change that may affect them.
 
         Args:
             below: the dataset before the change, whose inferred triples are complete.
@@ -194,14 +203,12 @@ class RuleSet:
         """
         changed = len(change.added) + len(change.removed)
         if self.regrouped(below, pending):
-            budget.until = None  # a change of owners causes this work, not the client's commit
+            budget.until = None  # not the change, but an owner of a graph causes this work
             self.derive_all(pending, budget)
             return
         inputs = self.inputs(pending.owned)
         if (changed > _FEW_CHANGES and changed > size() // 4) or self._lists_other_graphs(inputs, change):
             self.derive_all(pending, budget)
-            return
-        if not self._may_match(change):
             return
         # The cache must reflect committed quads only. Changes in ``below`` belong to earlier requests of the
         # same group, which may still fail.
@@ -217,11 +224,11 @@ class RuleSet:
             self._compile()
 
     def _may_match(self, change: NetChange) -> bool:
-        """Return True if a rule has a pattern for the predicate of a changed quad."""
-        read = self.program.predicates
-        return read is None or any(
-            quad.predicate in read for quads in (change.added, change.removed) for quad in quads
-        )
+        """Return True if a pattern of a rule, and the schema that it needs, may match a changed quad."""
+        quads = (*change.added, *change.removed)
+        if self.program.predicates is not None:
+            return any(quad.predicate in self.program.predicates for quad in quads)
+        return not all(quad.predicate in self._cache.idle for quad in quads)
 
     def _lists_other_graphs(self, inputs: InputGraphs, change: NetChange) -> bool:
         """Return True if a rule enumerates the input graphs, and the change creates or drops one of them."""
@@ -229,10 +236,28 @@ class RuleSet:
             name in inputs and name != self.into for name in (*change.created, *change.dropped)
         )
 
+    def _idle(self, change: NetChange, state: StoreState) -> Set[NamedNode]:
+        """Return the predicates of quads that affect nothing, because the schema has no match for them.
+
+        Later commits of such quads only are skipped; see `affected`.
+        """
+        cache, ids = self._cache, self._terms.dictionary.ids
+        if not cache.usable or self.program.predicates is not None:
+            return frozenset()
+        predicates = {quad.predicate for quads in (change.added, change.removed) for quad in quads}
+        cache.changed.update(ids[predicate] for predicate in predicates)
+        if not self.program.schema.isdisjoint(cache.changed):
+            return frozenset()
+        for predicate in predicates - cache.idle:
+            if self.program.idle(ids[predicate], state.now):
+                cache.add_idle(predicate, ids[predicate])
+        return cache.idle
+
     def _update(
         self, state: StoreState, change: NetChange, budget: RuleBudget, size: Callable[[], int]
     ) -> None:
-        facts = state.input_change(change, quads=self.program.reads_graphs)
+        idle = self._idle(change, state)
+        facts = state.input_change(change, quads=self.program.reads_graphs, idle=idle)
         if not facts:
             return
         before = budget.inferred

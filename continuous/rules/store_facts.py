@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Container, Hashable, Iterable
 from dataclasses import dataclass
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
@@ -10,16 +10,15 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.pending import PendingChanges, StoreView
 
-from .facts import Fact, Pattern
+from .facts import Fact, Pattern, Row
 from .fixpoint import InputChange
+from .match_cache import MatchCache
 from .terms import RuleTerms
 
 _FEW_GRAPHS = 2
+_FEW_QUADS = 64
+"""Maximum number of quads of a subject that are read at once to answer questions about several of them."""
 """Number of listed input graphs from which one look-up in all graphs replaces a look-up in each of them."""
-_MOST_MATCHES = 20_000
-"""Maximum number of cached matches of one rule set; about 10 MB if most of them have few facts."""
-_MOST_FACTS = 100
-"""Maximum number of facts of a cached match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,57 +35,6 @@ class InputGraphs:
 
     def __contains__(self, graph: GraphName) -> bool:
         return graph not in self.excluded if self.listed is None else graph in self.listed
-
-
-class MatchCache:
-    """A cache of matches in the committed dataset, for patterns with a predicate.
-
-    A commit removes the matches of the predicates that it changes. So matches of schema triples, which a
-    commit of data looks up most often, come from the cache instead of the store.
-
-    Attributes:
-        changed: the ids of the predicates of quads that the current change adds or removes.
-        usable: True if the dataset before the current change is the committed one.
-    """
-
-    def __init__(self) -> None:
-        self.changed: set[int] = set()
-        self.usable = False
-        self._matches: dict[int, dict[tuple[Pattern, Pattern], Collection[Fact]]] = {}
-        self._size = 0
-
-    def begin(self, *, usable: bool) -> None:
-        """Begin a change; ``usable`` is True if the dataset before it is the committed one."""
-        self.changed.clear()
-        self.usable = usable
-
-    def end(self) -> None:
-        """End a change: remove the matches of the predicates that it has changed."""
-        for predicate in self.changed:
-            forgotten = self._matches.pop(predicate, None)
-            if forgotten is not None:
-                self._size -= len(forgotten)
-        self.usable = False
-
-    def clear(self) -> None:
-        """Remove all matches."""
-        self._matches.clear()
-        self._size = 0
-
-    def table(self, predicate: int) -> dict[tuple[Pattern, Pattern], Collection[Fact]] | None:
-        """Return the cached matches of a predicate by subject and object; None if the cache is not usable."""
-        if not self.usable or predicate in self.changed:
-            return None
-        table = self._matches.get(predicate)
-        if table is None:
-            table = self._matches[predicate] = {}
-        return table
-
-    def added(self) -> None:
-        """Count a match that the caller has added, and remove all matches if there are too many."""
-        self._size += 1
-        if self._size > _MOST_MATCHES:
-            self.clear()
 
 
 class StoreFacts:
@@ -127,16 +75,21 @@ class StoreFacts:
         """Return the facts that match; see `Facts.match`."""
         table = None if p is None else self._cache.table(p)
         if table is None:
-            return self._read(s, p, o)
+            return self.read(s, p, o)
         found = table.get((s, o))
         if found is None:
-            found = self._read(s, p, o)
-            if len(found) <= _MOST_FACTS:
-                table[s, o] = found
-                self._cache.added()
+            found = self.read(s, p, o)
+            self._cache.add(table, (s, o), found)
         return found
 
-    def _read(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
+    def kept(
+        self, predicates: frozenset[int], key: Hashable, find: Callable[[], Iterable[Row]]
+    ) -> Iterable[Row]:
+        """Return rows that only facts with some predicates affect; see `Facts.kept`."""
+        return self._cache.kept(predicates, key, find)
+
+    def read(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
+        """Return the facts that match without the cache; see `Facts.match`."""
         quads = self._quads(s, p, o)
         ids = self._terms.dictionary.ids
         if s is not None and p is not None:
@@ -216,16 +169,35 @@ class StoreFacts:
 
     def asserted(self, fact: Fact) -> bool:
         """Return True if an input graph has the triple."""
+        return self.found(fact)[1]
+
+    def found(self, fact: Fact) -> tuple[bool, bool]:
+        """Return whether the set's own graph has the triple, and whether an input graph has it."""
         pattern = self._pattern(*fact)
         if pattern is None:
+            return False, False
+        view, inputs, into = self.view, self._inputs, self._into
+        if inputs.listed is not None:
+            return (
+                view.contains(Quad(*pattern, into)),  # type: ignore[arg-type]
+                any(view.contains(Quad(*pattern, graph)) for graph in inputs.listed),  # type: ignore[arg-type]
+            )
+        graphs = [quad.graph_name for quad in view.match(*pattern, None)]
+        return into in graphs, any(graph != into and graph in inputs for graph in graphs)
+
+    def found_about(self, s: int, found: dict[tuple[int, int], tuple[bool, bool]]) -> bool:
+        """Add the answers of `found` for all triples with a subject; return False if they are too many."""
+        pattern = self._pattern(s, None, None)
+        quads = None if pattern is None or pattern[0] is None else self.view.about(pattern[0], _FEW_QUADS)
+        if quads is None:
             return False
-        listed = self._inputs.listed
-        if listed is not None:
-            return any(self.view.contains(Quad(*pattern, graph)) for graph in listed)  # type: ignore[arg-type]
-        return any(
-            quad.graph_name != self._into and quad.graph_name in self._inputs
-            for quad in self.view.match(*pattern, None)
-        )
+        ids, into = self._terms.dictionary.ids, self._into
+        for quad in quads:
+            key = ids[quad.predicate], ids[quad.object]
+            inferred, asserted = found.get(key, (False, False))
+            own = quad.graph_name == into
+            found[key] = inferred or own, asserted or (not own and quad.graph_name in self._inputs)
+        return True
 
     def quad(self, fact: Fact) -> Quad:
         """Return the fact as a quad of the rule set's own graph."""
@@ -262,21 +234,28 @@ class StoreState:
         self.given = StoreFacts(pending, terms, inputs, into, own=False)
         self._changed = cache.changed
         self.added = self.changes = 0
+        # The last subject, and whether its triples are inferred and asserted; complete if other ones are not.
+        self._subject: int | None = None
+        self._answers: dict[tuple[int, int], tuple[bool, bool]] = {}
+        self._complete = False
         self._pending = pending
         self._inputs = inputs
         self._into = into
         self._terms = terms
 
-    def input_change(self, change: NetChange, *, quads: bool) -> InputChange:
+    def input_change(
+        self, change: NetChange, *, quads: bool, idle: Container[NamedNode] = frozenset()
+    ) -> InputChange:
         """Return how a change of quads changes the facts.
 
-        With ``quads``, the result also has the changed triples of named input graphs, for GRAPH patterns.
+        With ``quads``, the result also has the changed triples of named input graphs, for GRAPH patterns. It
+        leaves out quads with predicates of ``idle``.
         """
         result = InputChange()
         for lost, changed in ((False, change.added), (True, change.removed)):
             for quad in changed:
                 graph = quad.graph_name
-                if graph == self._into or graph not in self._inputs:
+                if quad.predicate in idle or graph == self._into or graph not in self._inputs:
                     continue
                 fact = self._fact(quad)
                 self._changed.add(fact[1])
@@ -294,20 +273,23 @@ class StoreState:
 
     def asserted(self, fact: Fact) -> bool:
         """Return True if an input graph has the triple after the change."""
-        return self.now.asserted(fact)
+        return self._found(fact)[1]
 
     def known(self, fact: Fact) -> bool:
         """Return True if the triple is a fact in the state ``now``."""
-        return bool(self.now.match(*fact))
+        return any(self._found(fact))
 
     def inferred(self, fact: Fact) -> bool:
         """Return True if the set's own graph has the triple in the state ``now``."""
-        return self._pending.contains(self.now.quad(fact))
+        return self._found(fact)[0]
 
     def infer(self, fact: Fact) -> None:
-        """Add an inferred triple."""
+        """Add an inferred triple, which must not be inferred already."""
         self._changed.add(fact[1])
-        self._pending.add(self.now.quad(fact))
+        if not self.changes:
+            self._pending.create(self._into)
+        self._pending.add_missing(self.now.quad(fact))
+        self._answer(fact, True)
         self.added += 1
         self.changes += 1
 
@@ -315,5 +297,28 @@ class StoreState:
         """Remove an inferred triple; it stays a fact if an input graph asserts it."""
         self._changed.add(fact[1])
         self._pending.remove(self.now.quad(fact))
+        self._answer(fact, False)
         self.added -= 1
         self.changes += 1
+
+    def _answer(self, fact: Fact, inferred: bool) -> None:
+        """Note that a triple is now inferred or not."""
+        _, asserted = self._found(fact)
+        self._answers[fact[1:]] = inferred, asserted
+
+    def _found(self, fact: Fact) -> tuple[bool, bool]:
+        """Return whether the set's own graph has a triple, and whether an input graph has it.
+
+        From the second question about a subject on, the quads of the subject are read once for all questions,
+        because the consequences of a quad mostly have its subject.
+        """
+        s, key = fact[0], fact[1:]
+        if s != self._subject:
+            self._subject, self._complete, self._answers = s, False, {}
+        answers = self._answers
+        if len(answers) == 1 and not self._complete and key not in answers:
+            self._complete = self.now.found_about(s, answers)
+        found = answers.get(key)
+        if found is None:
+            found = answers[key] = (False, False) if self._complete else self.now.found(fact)
+        return found

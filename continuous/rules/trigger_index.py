@@ -1,61 +1,18 @@
-"""Compiled triggers, which find the heads that changed facts can affect, and the index of triggers by fact.
-
-In a rule about schema, such as ``?c rdfs:subClassOf ?d . ?x a ?c``, facts with the same predicate, or
-``rdf:type`` facts with the same class, share the schema part of the body. The schema part is matched once for
-all of them.
-"""
+"""Compiled triggers, which find the heads that changed facts can affect, and their index by fact."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Protocol, TypeAlias
 
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
-from ..algebra.build import conjuncts
-from ..algebra.variables import in_scope
 from .facts import Fact, Facts
-from .heads import Bindings, HeadTemplate
 from .interfaces import Evaluable, TriggerLike
-from .layout import Layout, Matcher
-from .matching import BodyCompiler
+from .join_split import BodyRule, Conjunct, JoinSplit
 from .paths import FactReader, PathSteps
-from .rule import Rule
-from .terms import RuleTerms
 from .triggers import Occurrence, predicates_of
-
-_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
-Conjunct: TypeAlias = "n.TriplePattern | n.Path"
-
-
-def conjunction(body: n.Algebra) -> list[Conjunct] | None:
-    """Return the triple patterns and paths of a body that joins nothing else; None for other bodies."""
-    found: list[Conjunct] = []
-    for part in conjuncts(body):
-        if isinstance(part, n.Bgp):
-            found += part.patterns
-        elif isinstance(part, n.Path):
-            found.append(part)
-        else:
-            return None
-    return found
-
-
-class BodyRule(Protocol):
-    """A compiled rule with a body; see `program.CompiledRule`."""
-
-    rule: Rule
-    terms: RuleTerms
-    layout: Layout
-    compiler: BodyCompiler
-    scope: dict[str, int]
-    templates: list[HeadTemplate]
-
-    def heads(self, facts: Facts, bound: frozenset[str], values: Bindings) -> Iterator[Fact]:
-        """Yield the head triples of the solutions that are compatible with bound values."""
-        ...
 
 
 class BodyTrigger:
@@ -74,7 +31,7 @@ class BodyTrigger:
         self._path: PathSteps | None = None
         self._path_slot: int | None = None
         self._graph_slot: int | None = None
-        self._split: _Split | None = None
+        self._split: JoinSplit | None = None
         names: set[str] = set()
         match occurrence.graph:
             case None:
@@ -116,7 +73,7 @@ class BodyTrigger:
                         self._constants.append((place, terms.id_of(term)))
             if parts is not None and not _nested(pattern):
                 others = [each for each in parts if each is not pattern]
-                self._split = _Split(rule, pattern, others, frozenset(names))
+                self._split = JoinSplit(rule, pattern, others, frozenset(names))
                 self.key = self._split.key
         self.together = self._path is not None
         needed = self._path is None and self._split is None
@@ -140,11 +97,15 @@ class BodyTrigger:
 
     def heads(
         self, changed: Sequence[Fact], graph: int | None, facts: Facts, states: Sequence[Facts]
-    ) -> Iterator[Fact]:
-        """Yield the heads of all solutions that changed facts can affect; see `TriggerLike.heads`."""
+    ) -> Iterable[Fact]:
+        """Return the heads of all solutions that changed facts can affect; see `TriggerLike.heads`."""
         if self._split is not None:
-            yield from self._split.heads(changed, facts, self._binds)
-            return
+            return self._split.heads(changed, facts, self._binds)
+        return self._matched_heads(changed, graph, facts, states)
+
+    def _matched_heads(
+        self, changed: Sequence[Fact], graph: int | None, facts: Facts, states: Sequence[Facts]
+    ) -> Iterator[Fact]:
         values: dict[int, int] = {}
         if self._graph_slot is not None and graph is not None:
             values[self._graph_slot] = graph
@@ -164,6 +125,15 @@ class BodyTrigger:
             for start in starts:
                 values[self._path_slot] = start
                 yield from heads(facts, bound, values)
+
+    @property
+    def schema(self) -> frozenset[int] | None:
+        """The predicates of the facts that `idle` looks up; None if it looks up nothing."""
+        return None if self._split is None else self._split.schema
+
+    def idle(self, predicate: int, facts: Facts) -> bool:
+        """Return True if the schema has no match for a predicate, so that its facts have no heads."""
+        return self._split is not None and self._split.idle(predicate, facts)
 
     def _may_match(self, fact: Fact, facts: Facts) -> bool:
         return all(
@@ -222,110 +192,23 @@ def _required(node: n.Algebra) -> Iterator[n.TriplePattern]:
             yield from _required(inner)
 
 
-class _Split:
-    """The other patterns of a join, divided for one pattern that changed facts match.
-
-    The schema part is matched once for all facts of a call of `heads`, the rest for each of the facts.
-
-    Attributes:
-        key: the position of the fact's term that the schema part reads: 1 for the predicate, 2 for the class
-            of an ``rdf:type`` fact; None if there is no schema part.
-    """
-
-    def __init__(
-        self, rule: BodyRule, pattern: n.TriplePattern, others: list[Conjunct], bound: frozenset[str]
-    ) -> None:
-        self._rule = rule
-        self._bound = bound
-        name = _key_name(pattern)
-        self._schema_parts = [] if name is None else _connected(name, others, bound)
-        self._rest_parts = [each for each in others if each not in self._schema_parts]
-        self.key: int | None = None
-        self._key_name = name if self._schema_parts else None
-        if self._schema_parts:
-            self.key = 1 if isinstance(pattern.predicate, n.Var) else 2
-        self._matchers: tuple[Matcher | None, Matcher | None] | None = None
-
-    def heads(self, changed: Sequence[Fact], facts: Facts, binds: list[tuple[int, int]]) -> Iterator[Fact]:
-        """Yield the head triples of the solutions with a changed fact; all facts agree in ``key``."""
-        schema, rest = self._matchers or self._compiled()
-        frame = self._rule.layout.frame()
-        templates = self._rule.templates
-        first = changed[0]
-        for place, slot in binds:
-            if place == self.key:
-                frame[slot] = first[place]
-        for _ in schema(frame, facts) if schema else (None,):
-            for fact in changed:
-                for place, slot in binds:
-                    frame[slot] = fact[place]
-                if rest is None:
-                    for template in templates:
-                        head = template.fact(frame)
-                        if head is not None:
-                            yield head
-                else:
-                    for _ in rest(frame, facts):
-                        for template in templates:
-                            head = template.fact(frame)
-                            if head is not None:
-                                yield head
-
-    def _compiled(self) -> tuple[Matcher | None, Matcher | None]:
-        compile, scope = self._rule.compiler.compile, self._rule.scope
-        schema = rest = None
-        bound = self._bound
-        if self._schema_parts:
-            assert self._key_name is not None
-            schema = compile(_join(self._schema_parts), scope, frozenset((self._key_name,)))
-            bound |= in_scope(_join(self._schema_parts))
-        if self._rest_parts:
-            rest = compile(_join(self._rest_parts), scope, bound)
-        self._matchers = schema, rest
-        return self._matchers
-
-
-def _key_name(pattern: n.TriplePattern) -> str | None:
-    if isinstance(pattern.predicate, n.Var):
-        return pattern.predicate.name
-    if pattern.predicate == _TYPE and isinstance(pattern.object, n.Var):
-        return pattern.object.name
-    return None
-
-
-def _connected(key: str, others: Sequence[Conjunct], bound: frozenset[str]) -> list[Conjunct]:
-    """Return the patterns that variables connect with ``key``, without variables that the fact binds."""
-    found: list[Conjunct] = []
-    names = {key}
-    new = True
-    while new:
-        new = False
-        for each in others:
-            its = in_scope(_join([each]))
-            if each not in found and its & names and not its & (bound - {key}):
-                found.append(each)
-                names |= its
-                new = True
-    return found
-
-
-def _join(parts: Sequence[Conjunct]) -> n.Algebra:
-    node: n.Algebra = n.Bgp(tuple(each for each in parts if isinstance(each, n.TriplePattern)))
-    for each in parts:
-        if isinstance(each, n.Path):
-            node = n.Join(node, each)
-    return node
-
-
 def _nested(pattern: n.TriplePattern) -> bool:
     return isinstance(pattern.subject, n.TripleTerm) or isinstance(pattern.object, n.TripleTerm)
 
 
 class BodyTriggers:
-    """An index of the triggers of one stratum by the predicates and objects of matching facts."""
+    """An index of the triggers of one stratum by the predicates and objects of matching facts.
+
+    Attributes:
+        rules: the rules of the stratum.
+        closed: True if a pattern outside of GRAPH stands below a negation, an aggregate or an OPTIONAL.
+        schema: the predicates of the facts that `idle` looks up.
+    """
 
     def __init__(self, rules: Iterable[Evaluable]) -> None:
         self.rules = list(rules)
+        self.closed = False
+        self.schema: frozenset[int] = frozenset()
         self._any: list[TriggerLike] = []
         self._by_predicate: dict[int, list[TriggerLike]] = {}
         self._by_class: dict[int, list[TriggerLike]] = {}
@@ -340,8 +223,11 @@ class BodyTriggers:
                     self._add(trigger)
 
     def _add(self, trigger: TriggerLike) -> None:
+        self.closed = self.closed or trigger.closed
         if trigger.predicates is None:
             self._any.append(trigger)
+            if isinstance(trigger, BodyTrigger):
+                self.schema |= trigger.schema or frozenset()
             return
         for predicate in trigger.predicates:
             if trigger.value is not None:
@@ -366,6 +252,12 @@ class BodyTriggers:
                 return None
             found |= trigger.predicates
         return found.union(self._by_predicate, self._by_class, (predicate for predicate, _ in self._by_value))
+
+    def idle(self, predicate: int, facts: Facts) -> bool:
+        """Return True if facts with a predicate can affect no head while the schema in ``facts`` stays."""
+        if self._in_graphs or predicate in self._by_predicate or predicate in self._grouped:
+            return False
+        return all(isinstance(each, BodyTrigger) and each.idle(predicate, facts) for each in self._any)
 
     def of(self, changed: Iterable[Fact]) -> Iterator[tuple[TriggerLike, list[Fact]]]:
         """Yield each trigger outside of GRAPH that changed facts match, with a group of these facts.

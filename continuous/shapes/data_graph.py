@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 
 from pyoxigraph import Literal
 
 from ..algebra import nodes as n
-from ..rules.facts import Fact, Facts, Pattern
+from ..rules.facts import Fact, Facts, Pattern, Row
 from ..rules.paths import FactReader, PathSteps
 from ..rules.terms import RuleTerms
 from .errors import ShapesBudgetError
@@ -81,6 +81,12 @@ class TimedFacts:
     def count(self, p: Pattern) -> int:
         """Return an estimate of the number of facts; see `Facts.count`."""
         return self._facts.count(p)
+
+    def kept(
+        self, predicates: frozenset[int], key: Hashable, find: Callable[[], Iterable[Row]]
+    ) -> Iterable[Row]:
+        """Return rows that only facts with some predicates affect; see `Facts.kept`."""
+        return self._facts.kept(predicates, key, find)
 
     def _count(self) -> None:
         self._reads += 1

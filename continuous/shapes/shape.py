@@ -32,11 +32,12 @@ class Constraint(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Shape:
     """A node shape, or with a path a property shape.
 
-    Shapes are equal only if they are the same object.
+    Shapes are equal only if they are the same object. While a shapes graph is read, ``constraints`` is empty
+    until the constraints of the shape are read, because shapes refer to one another.
 
     Attributes:
         node: the node of the shape in the shapes graph.

@@ -10,6 +10,7 @@ that is deleted and inserted again is therefore no change, whatever the number o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
@@ -60,6 +61,11 @@ class StoreView:
     ) -> list[Quad]:
         """Return the quads that match a pattern; None is a wildcard, also for the graph."""
         return list(self._store.quads_for_pattern(subject, predicate, object, graph))
+
+    def about(self, subject: NamedNode | BlankNode, most: int) -> list[Quad] | None:
+        """Return the quads with a subject; None if there are more than ``most``."""
+        found = list(islice(self._store.quads_for_pattern(subject, None, None, None), most + 1))
+        return found if len(found) <= most else None
 
 
 class PendingChanges:
@@ -128,6 +134,17 @@ class PendingChanges:
             ]
         return found
 
+    def about(self, subject: NamedNode | BlankNode, most: int) -> list[Quad] | None:
+        """Return the quads with a subject after this layer's changes; None if there may be too many."""
+        found = self._below.about(subject, most)
+        if found is None:
+            return None
+        if self._removed and found:
+            found = [quad for quad in found if quad not in self._removed]
+        if self._added:
+            found += [quad for quad in self._candidates(subject, None, None) if quad.subject == subject]
+        return found
+
     def _candidates(
         self, subject: NamedNode | BlankNode | None, predicate: NamedNode | None, object: Term | None
     ) -> Iterable[Quad]:
@@ -174,6 +191,15 @@ class PendingChanges:
         if not isinstance(name, DefaultGraph):
             self.create(name)
 
+    def add_missing(self, quad: Quad) -> None:
+        """Add a quad that this layer's dataset lacks, of a graph that it has; otherwise like `add`."""
+        if quad in self._removed:
+            del self._removed[quad]
+            return
+        self._added[quad] = None
+        if self._index is not None:
+            self._enter(self._index, quad)
+
     def remove(self, quad: Quad) -> None:
         """Remove a quad in the pending changes; its graph stays in the list of graphs, even if empty."""
         if quad in self._added:
@@ -202,18 +228,6 @@ class PendingChanges:
             del self._created[name]
         elif name not in self._dropped and self._below.has_graph(name):
             self._dropped[name] = None
-
-    def replace(self, name: NamedNode, quads: Iterable[Quad]) -> None:
-        """Create a graph if it is missing, and make ``quads`` its quads."""
-        wanted = set(quads)
-        self.create(name)
-        for quad in list(self.quads_of(name)):
-            if quad in wanted:
-                wanted.discard(quad)
-            else:
-                self.remove(quad)
-        for quad in wanted:
-            self.add(quad)
 
     def replay(self, change: NetChange) -> None:
         """Apply a net change of another layer or of the change log to this layer of pending changes."""

@@ -16,7 +16,6 @@ from .models import (
     PREFIXES,
     QUERIES,
     RULE_SETS,
-    SHAPES,
     STORED_QUERIES,
     STREAMS,
     TOKENS,
@@ -27,7 +26,6 @@ from .records import (
     PrefixRecord,
     QueryRecord,
     RuleSetRecord,
-    ShapesRecord,
     StoredQueryRecord,
     StreamRecord,
     TokenRecord,
@@ -36,8 +34,8 @@ from .session import Database, with_digest
 
 RecordType = TypeVar(
     "RecordType",
-    ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, RuleSetRecord, ShapesRecord, StoredQueryRecord,
-    StreamRecord, TokenRecord,
+    ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, RuleSetRecord, StoredQueryRecord, StreamRecord,
+    TokenRecord,
 )  # fmt: skip
 
 
@@ -248,13 +246,6 @@ class RuleSetRecords(RecordTable[RuleSetRecord]):
 
     table, record = RULE_SETS, RuleSetRecord
     unknown = KeyFault("there is no rule set {}", code="unknown-rules")
-
-
-class ShapesRecords(RecordTable[ShapesRecord]):
-    """Shapes in the order of their first PUT."""
-
-    table, record = SHAPES, ShapesRecord
-    unknown = KeyFault("there are no shapes {}", code="unknown-shapes")
 
 
 class TokenRecords(RecordTable[TokenRecord]):

@@ -1,4 +1,4 @@
-"""Clients write to the graph of a rule set: the write is refused, or the graph still has the fixpoint."""
+"""The graph of a rule set under writes of clients: refused, or the graph is what the rules say."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Compares the triples that ``owl2-rl`` infers with those of other reasoners, without literals.
+"""The conclusions of ``owl2-rl`` beside those of other reasoners, over small ontologies without literals.
 
-The reasoners ``owlrl`` and ``reasonable`` infer triples that the built-in set does not, about ``owl:Thing``
-and datatypes. They also omit some: ``owlrl`` omits that a class is a subclass of itself, ``reasonable`` omits
-most schema triples, ``owl:oneOf`` and property chains.
+Both reasoners know more than the built-in set (``owl:Thing``, datatypes) and less: ``owlrl`` leaves out that
+a class is a subclass of itself, ``reasonable`` most of the schema, ``owl:oneOf`` and property chains.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _W3C = "<http://www.w3.org/"
 
 
 def ontology(seed: int) -> list[Quad]:
-    """Return a random ontology in which all lists are well-formed."""
+    """Return a random ontology with whole lists."""
     rng = random.Random(seed)
     quads = [Quad(each, rdf("type"), owl("Class")) for each in (THING, NOTHING)]
     cells: set[Any] = set()
@@ -79,10 +78,9 @@ def text(term: object) -> str:
 
 
 def compared(facts: set[Fact]) -> set[Fact]:
-    """Return the triples without those that the reasoners treat differently.
+    """Leave out what the reasoners treat differently: a term and itself, literals, and W3C's own terms.
 
-    These are W3C predicates between a term and itself, triples with literals, triples about terms of the W3C,
-    and triples with terms of ``daml.org``, with which ``owlrl`` describes inconsistencies.
+    ``owlrl`` adds a description of each inconsistency in a vocabulary of ``daml.org``.
     """
     return {
         (s, p, o)

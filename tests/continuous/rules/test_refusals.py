@@ -1,4 +1,4 @@
-"""The rules that a rule set refuses, and the details of the errors."""
+"""What rule sets refuse, with the details that clients read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ CYCLES: list[tuple[list[str], str | None, list[int]]] = [
     ),
     ([rule("?x :r ?y", "?x :p ?y MINUS { ?x :r ?z }")], "rule-negation-cycle", [0]),
     ([rule("?x :r ?y", "?x :p ?y OPTIONAL { ?x :r ?z }")], "rule-negation-cycle", [0]),
-    # A path depends on its predicates; a negated or zero-length path depends on every predicate.
+    # Paths count as their predicates, negated and zero-length ones as any.
     ([rule("?x :r ?y", "?x :p ?y MINUS { ?x :q+/^:s ?z }")], None, []),
     ([rule("?x :s ?y", "?x :p ?y MINUS { ?x :q+/^:s ?z }")], "rule-negation-cycle", [0]),
     ([rule("?x :r ?y", "?x :p ?y MINUS { ?x !:r ?z }")], "rule-negation-cycle", [0]),
@@ -90,7 +90,7 @@ CYCLES: list[tuple[list[str], str | None, list[int]]] = [
         [0],
     ),
     ([rule("?x :r <<( ?x :p :a )>>", "?x :p ?y MINUS { ?x :r :b }")], None, []),
-    # A GRAPH pattern never matches the graph of the set, so it causes no dependency.
+    # GRAPH never matches the graph of the set.
     ([rule("?x :r ?y", "?x :p ?y FILTER NOT EXISTS { GRAPH ?g { ?x :r ?y } }")], None, []),
 ]
 

@@ -1,4 +1,4 @@
-"""After a crash at any step of a commit, PUT, DELETE or suspension, the restart completes all rule sets."""
+"""Killed at every step of a commit, a PUT, a DELETE and a suspension: the law holds after the restart."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""SPARQL-based constraints and constraint components (SHACL sections 5 and 6)."""
