@@ -16,6 +16,7 @@ from quadrill.continuous.language import warm_up
 from quadrill.continuous.language.context import LanguageLimits
 from quadrill.continuous.language.mapping.limits import RecordLimits
 from quadrill.continuous.lifecycle.rule_service import QueriesOfSets, RuleService
+from quadrill.continuous.lifecycle.shape_service import ShapeService
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.settings import EngineSettings
@@ -60,6 +61,7 @@ class Services:
     store: QuadStore
     registry: Registry
     rules: RuleService
+    shapes: ShapeService
     engine: Engine
     security: Security
     fanout: Fanout
@@ -158,7 +160,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         undo.callback(store.close)
         registry = open_registry(settings)
         undo.callback(registry.close)
-        rules = open_rules(store, registry, settings, clock.now_ms)
+        rules, shapes = open_rules(store, registry, settings, clock.now_ms)
         security = Security(settings, registry.tokens)
         journal = open_journal(settings)
         if journal is not None:
@@ -169,10 +171,11 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             store,
             registry,
             clock=clock,
-            settings=engine_settings(settings, engines, rules, threaded=threaded),
+            settings=engine_settings(settings, engines, rules, shapes, threaded=threaded),
             journal=journal,
         )
         rules.queries = QueriesOfSets(engine.parts.admin, engine.queries.entailed_by, engine.queries.flows)
+        shapes.flows_of_others = lambda: [*rules.flows(), *engine.queries.flows()]
         fanout = Fanout(
             heartbeat=settings.sse_heartbeat,
             buffer_bytes=settings.sse_buffer_bytes,
@@ -188,6 +191,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             store,
             registry,
             rules,
+            shapes,
             engine,
             security,
             fanout,
@@ -210,16 +214,25 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
 
 def open_rules(
     store: QuadStore, registry: Registry, settings: Settings, clock_ms: Callable[[], int]
-) -> RuleService:
-    """Load the rule sets of the registry; afterwards each commit has their consequences.
+) -> tuple[RuleService, ShapeService]:
+    """Load the rule sets and the shapes of the registry; afterwards they derive from and check each commit.
 
     A PUT or DELETE that a crash has interrupted is completed. Called before the engine recovers and before
     requests are served, so that nobody reads a version without its consequences.
     """
-    limits = LanguageLimits(characters=settings.max_query_bytes)
-    rules = RuleService(store, registry, base_iri=settings.base_iri, limits=limits, clock_ms=clock_ms)
+    limits, base_iri = LanguageLimits(characters=settings.max_query_bytes), settings.base_iri
+    shapes = ShapeService(store, registry, base_iri=base_iri, clock_ms=clock_ms)
+    rules = RuleService(
+        store,
+        registry,
+        base_iri=base_iri,
+        limits=limits,
+        clock_ms=clock_ms,
+        shapes=shapes.consequences,
+    )
     rules.start()
-    return rules
+    shapes.start()
+    return rules, shapes
 
 
 def open_journal(settings: Settings) -> Journal | None:
@@ -264,6 +277,7 @@ def engine_settings(
     settings: Settings,
     engines: StaticEngines,
     rules: RuleService,
+    shapes: ShapeService,
     *,
     threaded: bool = True,
 ) -> EngineSettings:
@@ -273,6 +287,7 @@ def engine_settings(
         settings: the settings of the server.
         engines: evaluate static parts that are too large for the store.
         rules: the rule sets that queries name and read.
+        shapes: the shapes whose reports queries read.
         threaded: False executes tasks in the calling thread.
     """
     return EngineSettings(
@@ -322,7 +337,7 @@ def engine_settings(
         ),
         engines=engines,
         graph_of_set=rules.graph_of,
-        flows_of_sets=rules.flows,
+        flows_of_sets=lambda: [*rules.flows(), *shapes.flows()],
         threaded=threaded,
     )
 

@@ -1,8 +1,7 @@
-"""CPU time of a first materialisation of OWL 2 RL, compared with the package ``reasonable``.
+"""CPU time to compute all triples that RDFS and OWL 2 RL infer from a graph about universities.
 
-The data is a university graph.
-
-``python -m benchmarks.reasoning [TRIPLES]`` prints CPU seconds; ``reasonable`` is left out if it is missing.
+``python -m benchmarks.reasoning [TRIPLES]`` prints CPU seconds, and for OWL 2 RL those of the package
+``reasonable`` if it is installed.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from .university import instances, ontology
 
 
 def graph(triples: int) -> list[Triple]:
-    """Return the ontology and about ``triples`` triples of instances."""
+    """Return the ontology of `university`, and about ``triples`` triples about instances of its classes."""
     return [*ontology(), *instances(triples)]
 
 
 def materialised(triples: list[Triple], include: str) -> tuple[float, int]:
-    """Return the CPU seconds of a materialisation and the number of inferred triples."""
+    """Return the CPU seconds in which a built-in set is computed, and the number of inferred triples."""
     terms = RuleTerms()
     rules = built_in_rules([include])
     facts = MemoryFacts()

@@ -1,7 +1,7 @@
 """CPU time and memory of rule sets: commits with and without rules, deletions, first materialisations.
 
 ``python -m benchmarks.rules`` prints one line for each row of the table in docs/performance.md. Times are CPU
-seconds of this process, best of several rounds; both sides of a ratio are measured in turn in one run.
+seconds of this process, best of several rounds; both sides of a ratio are measured alternately in one run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def name(text: str) -> NamedNode:
 
 
 class Side:
-    """A store on disk with the quads of one row, and a rule set or none."""
+    """A store on disk with the quads of one row of the table, and at most one rule set."""
 
     def __init__(self, quads: list[Quad], **definition: object) -> None:
         self.folder = tempfile.TemporaryDirectory()
@@ -68,7 +68,7 @@ class Side:
         return process_time() - start
 
     def commits(self, text: Callable[[int], str], first: int) -> float:
-        """Return the mean CPU seconds of an update; each update has a number of its own."""
+        """Return the mean CPU seconds of 300 updates; ``text`` returns an update, given its number."""
         return sum(self.seconds(text(first + number)) for number in range(COMMITS)) / COMMITS
 
 
@@ -79,13 +79,13 @@ def classes() -> list[Quad]:
 
 
 def chain(length: int, others: int) -> list[Quad]:
-    """Return a chain of edges among other quads."""
+    """Return a chain of ``length`` edges, and ``others`` quads that no rule matches."""
     links = [Quad(name(f"n{each}"), NEXT, name(f"n{each + 1}")) for each in range(length)]
     return links + [Quad(name(f"x{each}"), name("other"), name(f"y{each % 997}")) for each in range(others)]
 
 
 def compared(with_rules: Side, without: Side, text: Callable[[int], str]) -> float:
-    """Return the ratio of the best means of the two sides, measured in turn."""
+    """Return the best mean CPU time with rules, divided by the best one without; measured alternately."""
     best = [1e9, 1e9]
     for number in range(ROUNDS):
         for place, side in enumerate((with_rules, without)):
@@ -94,7 +94,7 @@ def compared(with_rules: Side, without: Side, text: Callable[[int], str]) -> flo
 
 
 def edge(side: Side, number: int) -> tuple[float, float, int]:
-    """Return the CPU seconds of deleting and inserting an edge, and the number of quads that this changes."""
+    """Return the CPU seconds to delete and to insert an edge, and the number of inferred quads it affects."""
     data = f"{{ <{EXAMPLE}n{number}> <{EXAMPLE}next> <{EXAMPLE}n{number + 1}> }}"
     deleted = inserted = 1e9
     before, changed = side.inferred, 0
@@ -123,7 +123,7 @@ def rows() -> Iterator[str]:
     def reading(number: int) -> str:
         return f"INSERT DATA {{ <{EXAMPLE}sensor> <{EXAMPLE}reads> {number} }}"
 
-    def other_reading(number: int) -> str:  # the plain side has the readings of the row before
+    def other_reading(number: int) -> str:  # the plain side has the readings of the row before already
         return f"INSERT DATA {{ <{EXAMPLE}gauge> <{EXAMPLE}shows> {number} }}"
 
     yield f"RDFS, one instance / without rules: {compared(rdfs, plain, instance):.2f}"

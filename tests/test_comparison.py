@@ -1,16 +1,26 @@
-"""The figures of docs/comparison.md are those of docs/performance.md."""
+"""The figures of docs/comparison.md are those of docs/performance.md; statements about rules have sources.
+
+No test can see whether another store does what its documentation says. What the table says of rule sets is
+tested elsewhere: cycles in tests/continuous/rules/test_refusals.py, versions in test_service_law.py,
+explanations in test_why.py, emitted changes in tests/app/test_entailment.py.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
+
+from quadrill.continuous.rules.definition import BUILT_IN
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-def rows(page: str) -> list[tuple[str, ...]]:
-    """The rows of a page's tables, as cells."""
-    lines = re.findall(r"^\| (.*) \|$", (DOCS / page).read_text("utf-8"), re.MULTILINE)
+def rows(page: str, heading: str = "") -> list[tuple[str, ...]]:
+    """The rows of the tables of a page, or of its section with a heading, as cells."""
+    text = (DOCS / page).read_text("utf-8")
+    section = text.partition(heading)[2].partition("\n## ")[0] if heading else text
+    lines = re.findall(r"^\| (.*) \|$", section, re.MULTILINE)
     return [tuple(cell.strip() for cell in line.split("|")) for line in lines]
 
 
@@ -25,3 +35,18 @@ def test_every_figure_was_measured() -> None:
         known = measured.get((name, cells[0])) or by_name[name]
         missing = [cell for cell in cells if cell and not any(own.startswith(cell) for own in known[1:])]
         assert missing == [], name
+
+
+def test_every_statement_about_the_rules_of_others_has_a_source() -> None:
+    table = [each for each in rows("comparison.md", "## Rules\n") if len(each) == 6]
+    assert len(table) > 8
+    for _, _, *others in table[1:]:
+        for cell in others:
+            assert not cell or cell == "as after an insertion" or "](https://" in cell, cell
+
+
+def test_what_the_page_says_of_rule_sets_is_so() -> None:
+    cells = {each[0]: each[1] for each in rows("comparison.md", "## Rules\n")}
+    assert tuple(re.findall(r"`([\w-]+)`", cells["built-in sets"])) == BUILT_IN
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    assert cells["licence"] == project["license"]

@@ -65,8 +65,8 @@ def _rules_at_work(store: QuadStore, settings: Settings) -> Iterator[None]:
         yield
         return
     with open_registry(settings) as registry:
-        if registry.rule_sets.all():
-            # The import is slow, and most data folders have no rule sets.
+        if registry.rule_sets.all() or registry.shapes.all():
+            # The import is slow, and most data folders have neither rule sets nor shapes.
             from ..wiring import open_rules
 
             open_rules(store, registry, settings, system_clock_ms)

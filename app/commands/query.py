@@ -62,7 +62,7 @@ def add_commands(commands: Any) -> None:
     query.add_argument(
         "--entailment",
         metavar="NAME",
-        help="add the graph of this rule set; none hides those of all sets",
+        help="add the graph of this rule set to the default graph; none hides the graphs of all rule sets",
     )
     query.add_argument("--timeout", type=float, metavar="SECONDS", help="cancel the query after this time")
     update = add_client_command(

@@ -51,8 +51,8 @@ def add_commands(commands: Any) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="a CONSTRUCT query, which is one rule; or, by its ending .json, an object with members of the "
-        "rule set; - for a CONSTRUCT query on standard input",
+        help="a file with a CONSTRUCT query, which is one rule; a file with the ending .json has an object "
+        "with members of the rule set; - reads a CONSTRUCT query from standard input",
     )
     put.add_argument(
         "--include",
@@ -71,14 +71,14 @@ def add_commands(commands: Any) -> None:
     )
     put.add_argument("--max-inferred", type=int, metavar="N", help="maximum number of inferred triples")
     put.add_argument(
-        "--max-time", metavar="TIME", help="maximum time that the consequences of one commit may take, as 10s"
+        "--max-time", metavar="TIME", help="maximum time for the consequences of one commit, for example 10s"
     )
     put.add_argument(
         "--on-budget",
         choices=("reject", "suspend"),
-        help="what a commit over one of these limits does: fail, or suspend the rule set",
+        help="what a commit over one of these two limits does: it fails, or it suspends the rule set",
     )
-    put.add_argument("--no-wait", action="store_true", help="print the job, and do not wait for its end")
+    put.add_argument("--no-wait", action="store_true", help="print the job without waiting for its end")
     delete = add_action(
         actions, "delete", _delete, "delete a rule set and its inferred triples", "rules delete family"
     )
@@ -142,7 +142,7 @@ def _wait(server: ServerConnection, name: str, job: dict[str, Any]) -> None:
 
 
 def _members(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the members of a rule set from the files and the options; options override members of files."""
+    """Return the members of a rule set from files and options; an option overrides a member of a file."""
     members: dict[str, Any] = {}
     rules: list[str] = []
     for file in options.files:

@@ -1,4 +1,4 @@
-"""The dataset of a query with the parameter ``entailment``: with the graph of a rule set, or without all.
+"""The dataset of a query with the parameter ``entailment``: with the graph of one rule set, or of none.
 
 entailment=family   default graph  =  default graph, or FROM graphs  ∪  graph of the set family
 entailment=none     default graph and named graphs without the graphs of rule sets

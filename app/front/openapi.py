@@ -72,7 +72,7 @@ def _operation(operation: Route) -> dict[str, Any]:
             described["requestBody"]["content"]["application/json"] = registration
     for status in operation.statuses:
         answer: dict[str, Any] = {"description": operation.summary}
-        if operation.answers and status not in (204, 303):
+        if operation.answers and status not in (204, 302, 303):
             answer["content"] = {media_type: {} for media_type in _spelt_out(operation.answers)}
         described["responses"][str(status)] = answer
     described["responses"]["default"] = {

@@ -14,6 +14,8 @@ RESULT_TYPES = ("solutions", "graphs")
 READ_TYPES = tuple(kind.media_type for kind in READABLE)
 RDF_TYPES = (*READ_TYPES, *CONVERTED)
 JSON = ("application/json",)
+# With ``?ack=true``, the answer to a push is one line for each acknowledgement.
+ACKNOWLEDGED = (*JSON, "application/x-ndjson")
 RECORD_TYPES = (*JSON, "application/x-ndjson", "text/csv")
 PUSH_TYPES = (
     *(each for each in READ_TYPES if each != "application/rdf+xml"),
@@ -37,7 +39,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "union-default-graph": ("boolean", "the default graph is the union of all graphs"),
     "entailment": (
         "string",
-        "rule set whose graph is added to the default graph; none hides all",
+        "rule set whose graph is added to the default graph; `none` hides the graphs of all rule sets",
     ),
     "timeout": ("number", "seconds that the evaluation may take"),
     "graph": ("string", "IRI of the graph"),
@@ -54,25 +56,35 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "wait": ("boolean", "answer once all results are in the feeds, or once the rule set is complete"),
     "id": ("string", "name of a dead letter"),
     "reason": ("string", "late, failed, budget or unreadable"),
-    "limit": ("integer", "at most so many"),
-    "offset": ("integer", "so many are passed over first"),
-    "contains": ("string", "names with this text in them, in any case of letters"),
-    "state": ("string", "those of this state: running, materialising, paused, failed"),
-    "ack": ("boolean", "acknowledge the lines of a chunked body while it comes"),
+    "limit": ("integer", "maximum number of entries in the answer"),
+    "offset": ("integer", "number of entries to skip"),
+    "contains": ("string", "only queries whose name contains this text, in upper or lower case"),
+    "state": ("string", "only queries in this state: running, materialising, paused or failed"),
+    "ack": ("boolean", "acknowledge the lines of a chunked body while it arrives"),
     "durable": ("boolean", "`false` answers without waiting for the input log"),
     "name": ("string", "name of the query"),
     "quad": ("string", "a quad as a line of N-Quads"),
+    "mode": ("string", "what a violation does to its commit: watch, warn or reject"),
+    "data": ("array", "graphs whose union the shapes check; default for the default graph"),
+    "into": ("string", "IRI of the graph that holds the report"),
+    "max_time": ("string", "maximum time of the validation of one commit, `10s` for instance"),
+    "max_results": ("integer", "maximum number of results of the whole report"),
+    "shapes": ("string", "name of shapes"),
+    "with": ("string", "`data`: the results that an insertion into the data would add"),
     "replace": ("boolean", "drop the query that has the name"),
-    "dry_run": ("boolean", "tell what it would do, and do nothing"),
-    "compact": ("boolean", "take commits into the files that are there, where that can be"),
-    "drop_graph": ("boolean", "drop the graph of the query's view, too"),
+    "dry_run": ("boolean", "return what the request would change, without changing anything"),
+    "compact": ("boolean", "apply later commits to the existing files of the mirror, if that is possible"),
+    "drop_graph": ("boolean", "also drop the graph of the query's view"),
     "analyze": ("boolean", "JSON with live figures per operator"),
     "code": ("boolean", "the generated source of the plan; as JSON in the member code"),
-    "from": ("string", "event id after which to begin, 0 is the oldest kept; of a replay the event time"),
-    "last": ("string", "how much of the streams' event time, `5m` for instance"),
-    "follow": ("boolean", "go on with the feed in the form of Accept, as CSV for instance"),
+    "from": (
+        "string",
+        "event id after which the feed begins, 0 for the oldest event; of a replay, its first event time",
+    ),
+    "last": ("string", "duration of the newest event time of the streams, for instance `5m`"),
+    "follow": ("boolean", "return the feed in the format that Accept names, for instance CSV"),
     "snapshot": ("boolean", "begin with the current answer"),
-    "format": ("string", "short name of a format, in place of Accept"),
+    "format": ("string", "short name of a format, instead of the header Accept"),
 }
 
 DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "entailment", "timeout")

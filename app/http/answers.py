@@ -104,17 +104,23 @@ def _counts(graphs: Mapping[str, GraphChange]) -> dict[str, int]:
     return {"added": sum(each.added for each in changes), "removed": sum(each.removed for each in changes)}
 
 
+def violations_header(violations: int) -> dict[str, str]:
+    """Return the header with the number of violations that a write adds; no header for none."""
+    return {"Quadrill-Violations": str(violations)} if violations else {}
+
+
 def commit_answer(request: Request, commit: Commit, status: int = 204) -> WholeAnswer:
     """Return the answer to a write: the store version, and counts of quads if the header Prefer asks.
 
     RFC 7240, section 4.2, defines the header Prefer with ``return=representation``.
     """
+    headers = violations_header(commit.violations)
     if "return=representation" not in request.headers.get("Prefer", "").replace(" ", ""):
-        return WholeAnswer(status, version=commit.version)
+        return WholeAnswer(status, headers, version=commit.version)
     document: dict[str, Any] = {"version": commit.version, **_counts(commit.asserted_graphs)}
     if commit.inferred:
         document["inferred"] = _counts(commit.inferred_graphs)
-    answer = json_answer(document, 200 if status == 204 else status)
+    answer = json_answer(document, 200 if status == 204 else status, headers)
     answer.headers["Preference-Applied"] = "return=representation"
     answer.version = commit.version
     return answer

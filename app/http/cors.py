@@ -15,7 +15,7 @@ _HEADERS = (
     "Accept, Authorization, Content-Encoding, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
     "Last-Event-ID, Prefer"
 )
-_EXPOSED = "ETag, Location, Retry-After, Content-Encoding, Preference-Applied"
+_EXPOSED = "ETag, Location, Retry-After, Content-Encoding, Preference-Applied, Quadrill-Violations"
 _MAX_AGE = "3600"
 
 

@@ -60,6 +60,8 @@ STATUS_OF_CODE: dict[str, int] = {
     "idempotency-key-reused": 422,
     "idempotency-conflict": 422,
     "rule-budget": 422,
+    "shacl-violation": 422,
+    "shapes-budget": 422,
     "precondition-failed": 412,
     "gone": 410,
     "timeout": 503,

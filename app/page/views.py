@@ -141,14 +141,34 @@ def store() -> AnyResponse:
     """Return the view of graphs, sizes and live commits; with ``?iri=``, the quads that contain the IRI."""
     iri = request.args.get("iri")
     if iri is not None:
-        return _page("store", "browse.html", iri=iri)
+        return _page("store", "browse.html", lambda: {"owned": _owned_graphs()}, iri=iri)
     return _page("store", "store.html", _store_state)
+
+
+@blueprint.get("/ui/why")
+def why() -> AnyResponse:
+    """Return the view of the quad ``?quad=``: whether it is asserted, and how rules derive it."""
+    return _page("store", "why.html", quad=request.args.get("quad", ""))
 
 
 @blueprint.get("/ui/rules")
 def rules() -> AnyResponse:
     """Return the view of rule sets: state, graph, number of inferred triples, strata, cost and last error."""
-    return _page("rules", "rules.html")
+    return _page("rules", "rules.html", lambda: {"refusal": _write_refusal()})
+
+
+@blueprint.get("/ui/rules/<name>")
+def rule_set(name: str) -> AnyResponse:
+    """Return the view of one rule set: rules by stratum, figures, rates, inconsistencies and last error."""
+    try:
+        return _page(
+            "rules",
+            "rule_set.html",
+            lambda: {"set": services().rules.describe(name, listed=True), "refusal": _write_refusal()},
+            name=name,
+        )
+    except NotFoundError as error:
+        return _message(404, "No such rule set", error.message, error.hint)
 
 
 @blueprint.get("/ui/jobs")
@@ -293,6 +313,21 @@ def _pages() -> list[dict[str, str]]:
     if current_app.config[DEMO]:
         listed.insert(0, ("demo", "Demo", "/ui/demo"))
     return [{"key": key, "title": title, "path": path} for key, title, path in listed]
+
+
+def _write_refusal() -> str | None:
+    """Return why the sender may not change the store; None if it may."""
+    caller = received().caller or NOBODY
+    if services().settings.read_only:
+        return "This server is read-only."
+    if not caller.may("write"):
+        return f"This token has the role {caller.role}; a change needs the role write."
+    return None
+
+
+def _owned_graphs() -> list[str]:
+    """Return the graphs of views, rule sets and shapes."""
+    return sorted(graph_key(graph) for graph in services().store.queue.owned)
 
 
 def _store_state() -> dict[str, Any]:

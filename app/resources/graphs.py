@@ -74,7 +74,7 @@ def get_graph(services: Services, request: Request) -> WholeAnswer | StreamedAns
             writer,  # type: ignore[arg-type]  # it only calls write
             chosen.rdf,
             graph=target,
-            without=frozenset() if inferred else store.queue.inferred_graphs(),
+            without=frozenset() if inferred else store.queue.derived_graphs(),
             started=started,
             prefixes=prefixes,
         )
@@ -95,11 +95,13 @@ def put_graph(services: Services, request: Request) -> WholeAnswer:
         commit = _commit(
             services,
             request,
-            lambda expected: store.writer.replace_dataset(_quads(services, request, None), expected=expected),
+            lambda expected: store.writer.replace_dataset(
+                quads_of_body(services, request, None), expected=expected
+            ),
         )
         return _done(services, request, commit, created=False)
     graph: GraphName = target
-    quads = list(_quads(services, request, graph))
+    quads = list(quads_of_body(services, request, graph))
     commit = _commit(
         services, request, lambda expected: store.writer.put_graph(graph, quads, expected=expected), graph
     )
@@ -118,7 +120,7 @@ def post_graph(services: Services, request: Request) -> WholeAnswer:
                 services,
                 request,
                 lambda expected: store.writer.apply(
-                    add=_quads(services, request, None), cause="post", expected=expected
+                    add=quads_of_body(services, request, None), cause="post", expected=expected
                 ),
             ),
         )
@@ -127,7 +129,7 @@ def post_graph(services: Services, request: Request) -> WholeAnswer:
         location = f"{base_url(services, request)}store/{secrets.token_hex(16)}"
         target = NamedNode(location)
     graph: GraphName = target
-    quads = list(_quads(services, request, graph))
+    quads = list(quads_of_body(services, request, graph))
     commit = _commit(
         services, request, lambda expected: store.writer.post_graph(graph, quads, expected=expected), graph
     )
@@ -213,7 +215,7 @@ class _Document:
     kind: RdfType
 
 
-def _quads(services: Services, request: Request, graph: GraphName | None) -> Iterator[Quad]:
+def quads_of_body(services: Services, request: Request, graph: GraphName | None) -> Iterator[Quad]:
     """Parse the quads of the request body; if ``graph`` is given, put default-graph quads into ``graph``.
 
     Raises:

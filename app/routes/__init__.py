@@ -15,6 +15,7 @@ from .operating import OPERATING
 from .page import page_routes
 from .queries import QUERIES
 from .rules import RULES
+from .shapes import SHAPES
 from .store import STORE
 from .streams import STREAMS
 
@@ -29,5 +30,5 @@ def all_routes(page: Handler) -> tuple[Route, ...]:
     described = Route(
         "GET", "/openapi.json", openapi, "this document", answers=JSON, role="public", while_starting=True
     )
-    table = (*STORE, *RULES, *STREAMS, *QUERIES, *OPERATING, described, *page_routes(page))
+    table = (*STORE, *RULES, *SHAPES, *STREAMS, *QUERIES, *OPERATING, described, *page_routes(page))
     return table

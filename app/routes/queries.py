@@ -135,7 +135,7 @@ QUERIES: tuple[Route, ...] = (
         "the feed of a query as events, or its current answer; 204 after a drop",
         (200, 204),
         ("from", "snapshot", "format", "follow"),
-        answers=(*EVENTS, *RESULT_TYPES),
+        answers=(*EVENTS, *JSON, *RESULT_TYPES),
     ),
     Route("GET", "/queries/{name}/results", feeds.open_results, websocket=True),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..front.route import Route
-from ..front.vocabulary import DECLARE, EVENTS, JSON, PUSH, PUSH_TYPES, RECORD_TYPES
+from ..front.vocabulary import ACKNOWLEDGED, DECLARE, EVENTS, JSON, PUSH, PUSH_TYPES, RECORD_TYPES
 from ..resources import connectors, dead_letters, streams
 
 STREAMS: tuple[Route, ...] = (
@@ -35,7 +35,7 @@ STREAMS: tuple[Route, ...] = (
         (200,),
         ("iri", *PUSH),
         PUSH_TYPES,
-        JSON,
+        ACKNOWLEDGED,
         "push",
         short=True,
     ),
@@ -99,7 +99,7 @@ STREAMS: tuple[Route, ...] = (
         (200,),
         PUSH,
         PUSH_TYPES,
-        JSON,
+        ACKNOWLEDGED,
         "push",
         short=True,
     ),

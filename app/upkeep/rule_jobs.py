@@ -19,7 +19,7 @@ class UpdateJob(Protocol):
     """Stores the state and the progress of a job."""
 
     def __call__(self, *, state: str, progress: dict[str, Any]) -> None:
-        """Store them."""
+        """Store the state and the progress of the job."""
 
 
 def rules_request(put: RulePut) -> dict[str, Any]:
@@ -28,10 +28,10 @@ def rules_request(put: RulePut) -> dict[str, Any]:
 
 
 def run_put(put: RulePut, update: UpdateJob) -> None:
-    """Materialise a rule set, and report the number of inferred triples twice a second.
+    """Run the PUT of a rule set, and store the number of inferred triples in its job twice a second.
 
     Raises:
-        ReportedError: the set is refused, for instance because of a budget.
+        ReportedError: the PUT failed, for instance because the set exceeds a budget.
     """
     started, ended = time.monotonic(), threading.Event()
 
@@ -54,6 +54,6 @@ def run_put(put: RulePut, update: UpdateJob) -> None:
 
 
 def is_complete(registry: Registry, record: JobRecord) -> bool:
-    """Return True if the start of the server has completed the PUT of an unfinished job."""
+    """Return True if the PUT of an unfinished job is complete, because the server's start completed it."""
     found = registry.rule_sets.get(record.request["rules"])
     return found is not None and found.state in ("ready", "suspended")

@@ -208,7 +208,10 @@ class Evaluator(ABC):
         self.statics.close()
 
     def _referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the id rows that the query still needs; an id moves only to later rows (`store.sweep`)."""
+        """Yield the id rows that the query still needs, so that a sweep does not delete their term ids.
+
+        A term id is copied only to rows that are yielded later, so the sweep misses no id (`store.sweep`).
+        """
         yield from self.statics.steps.waiting()
         yield from self._answer_rows()
         if self.quads is not None:

@@ -1,9 +1,8 @@
-"""The rule sets at work: they derive the consequences of every commit under the writer lock."""
+"""Derives the consequences of every commit with the registered rule sets, under the writer lock."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from quadrill.store.changes.commit import Commit, GraphName, NetChange
 from quadrill.store.changes.owners import Owners
 from quadrill.store.changes.pending import PendingChanges
-from quadrill.store.errors import ReportedError
 from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
@@ -24,14 +22,14 @@ log = logging.getLogger("quadrill.continuous")
 
 
 class RuleConsequences:
-    """The rule sets of one store at work; see `quadrill.store.quads.consequences`.
+    """The rule sets of one store, which derive consequences; see `quadrill.store.quads.consequences`.
 
-    The sets are replaced as a whole under the writer lock, so that a commit sees either the sets before a PUT
-    or those after it.
+    The mapping of sets is replaced as a whole under the writer lock, so a commit sees either the sets before
+    a PUT or those after it.
 
     Attributes:
         sets: the sets by name.
-        ordered: the sets, each after the sets whose graphs it reads.
+        ordered: the sets in an order in which each comes after the sets whose graphs it reads.
     """
 
     def __init__(self, store: QuadStore, records: RuleRecords) -> None:
@@ -39,17 +37,17 @@ class RuleConsequences:
         self.ordered: tuple[RuleSet, ...] = ()
         self._store = store
         self._records = records
-        # The pending changes of the request that replaces or removes a set, with its name.
+        # While a request replaces or removes a set: its pending changes, and the name of the set.
         self._leaving: tuple[PendingChanges, str] | None = None
-        # Of the group of requests that is being committed: suspended sets with the reason, and numbers of
-        # inferred triples.
+        # Of the current group of requests, by name of a set: the reason why a request suspends the set, and
+        # the number of its inferred triples.
         self._suspending: dict[str, str] = {}
         self._counts: dict[str, int] = {}
 
     # --- the sets -----------------------------------------------------------------------------
 
     def install(self, rule_set: RuleSet) -> None:
-        """Add or replace a set."""
+        """Add a set, or replace the set with its name."""
         self._use({**self.sets, rule_set.name: rule_set})
 
     def remove(self, name: str) -> None:
@@ -59,7 +57,6 @@ class RuleConsequences:
     def _use(self, sets: dict[str, RuleSet]) -> None:
         self.sets = sets
         self.ordered = tuple(in_order(list(sets.values())))
-        self._store.queue.consequences = self if sets else None
 
     def count(self, graph: GraphName) -> int:
         """Return the number of quads in a graph."""
@@ -68,7 +65,7 @@ class RuleConsequences:
     # --- commits of sets ----------------------------------------------------------------------
 
     def submit(self, rule_set: RuleSet, derive: Callable[[PendingChanges], None]) -> Commit:
-        """Commit a change of a set's graph, and make the set visible with the commit."""
+        """Commit the change that ``derive`` makes to a set's graph, and install the set with this commit."""
         owners: list[Owners] = []
 
         def make(pending: PendingChanges) -> None:
@@ -90,7 +87,11 @@ class RuleConsequences:
         make: Callable[[PendingChanges], None],
         committed: Callable[[Commit], None] | None = None,
     ) -> Commit:
-        """Commit the replacement or the removal of a set, whose own consequences are left out."""
+        """Commit the change that ``make`` makes, which replaces or removes a set.
+
+        The other sets derive consequences of the change, the set with the name of ``rule_set`` does not.
+        ``committed`` is called under the writer lock after the commit.
+        """
         name = rule_set.name
 
         def derive(pending: PendingChanges) -> None:
@@ -108,16 +109,31 @@ class RuleConsequences:
 
     # --- consequences (store.quads.consequences) ----------------------------------------------
 
+    @property
+    def active(self) -> bool:
+        """True if there are rule sets."""
+        return bool(self.sets)
+
+    @contextmanager
+    def undone_by_errors(self) -> Iterator[None]:
+        """Undo what `derive` has noted of a request if the block raises an error."""
+        noted = self._suspending, self._counts
+        try:
+            yield
+        except BaseException:
+            self._suspending, self._counts = noted
+            raise
+
     def begin_group(self) -> None:
         """Begin a group of requests; see `Consequences.begin_group`."""
         self._suspending, self._counts = {}, {}
 
     def derive(
         self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
-    ) -> None:
-        """Add the consequences of a change, set by set; see `Consequences.derive`.
+    ) -> int:
+        """Add the consequences of a change, set by set, and return 0; see `Consequences.derive`.
 
-        A set that the change itself replaces or removes is left out: it would derive its quads again.
+        A set that the change replaces or removes derives nothing: its rules would bring its old quads back.
         """
         leaving = self._leaving[1] if self._leaving is not None and self._leaving[0] is pending else None
         suspending, counts = dict(self._suspending), dict(self._counts)
@@ -138,11 +154,12 @@ class RuleConsequences:
             rule_set.cost_ms = (time.perf_counter() - started) * 1000
             if len(self.ordered) > 1:
                 change = pending.net()
-        # A request that fails suspends nothing.
+        # Assigned last, so that a request that fails suspends no set.
         self._suspending, self._counts = suspending, counts
+        return 0
 
-    def derive_all(self, pending: PendingChanges) -> None:
-        """Compute every set again; see `Consequences.derive_all`."""
+    def derive_all(self, pending: PendingChanges) -> int:
+        """Compute every set that is not suspended from its input alone; see `Consequences.derive_all`."""
         suspending = dict(self._suspending)
         for rule_set in self.ordered:
             if not rule_set.suspended and rule_set.name not in suspending:
@@ -151,13 +168,14 @@ class RuleConsequences:
                 except RuleBudgetError as error:
                     suspending[rule_set.name] = _suspended(rule_set, pending, error)
         self._suspending = suspending
+        return 0
 
     @contextmanager
     def committing(self, owned: Owners) -> Iterator[None]:
         """Suspend sets together with the commit; see `Consequences.committing`.
 
-        The registry knows of a suspension before the commit, so that a crash between them leaves a suspended
-        set, whose graph the next start empties.
+        The registry stores a suspension before the commit. After a crash between the two, the next start
+        finds the set suspended, and empties its graph.
         """
         sets = {name: self.sets[name] for name in self._suspending}
         try:
@@ -165,46 +183,40 @@ class RuleConsequences:
                 self._records.note(rule_set, "suspended", self._suspending[name])
             yield
         except ApplyError:  # the commit is durable
-            self._note_owners(owned)
+            self._take(owned)
             raise
         except BaseException:
             for rule_set in sets.values():
                 self._records.restore(rule_set)
             raise
-        self._note_owners(owned)
+        self._take(owned)
 
-    def _note_owners(self, owned: Owners) -> None:
+    def _take(self, owned: Owners) -> None:
         for name, error in self._suspending.items():
             rule_set = self.sets[name]
             rule_set.suspended, rule_set.error = True, error
             log.warning("the rule set %s is suspended: %s", name, error)
-        for rule_set in self.ordered:
-            rule_set.note_owners(owned)
+        self.note_owners(owned)
 
     # --- owners -------------------------------------------------------------------------------
 
-    def follow_owners(self) -> None:
-        """From now on, update sets with a default input when a graph joins or leaves this input."""
+    @property
+    def follows_owners(self) -> bool:
+        """True if a set reads all graphs without an owner."""
+        return any(rule_set.definition.sources is None for rule_set in self.ordered)
+
+    def note_owners(self, owned: Owners) -> None:
+        """Note the owners of graphs that the graphs of the sets reflect."""
         for rule_set in self.ordered:
-            rule_set.note_owners(self._store.queue.owned)
-        self._store.queue.owners_changed = self._owners_changed
-
-    def _owners_changed(self, graph: GraphName) -> None:
-        if graph in self._store.committer.counts and any(
-            rule_set.definition.sources is None for rule_set in self.ordered
-        ):
-            threading.Thread(target=self._regroup, name="quadrill-rules", daemon=True).start()
-
-    def _regroup(self) -> None:
-        request = WriteRequest(lambda _: None, "rules", alone=True, timed=False, rederive=True)
-        try:
-            self._store.queue.submit(request)
-        except ReportedError as error:  # the next commit tries again
-            log.warning("rule sets could not be updated after a graph changed its owner: %s", error.message)
+            rule_set.note_owners(owned)
 
 
 def _suspended(rule_set: RuleSet, pending: PendingChanges, error: RuleBudgetError) -> str:
-    """Empty the graph of a set that exceeds a budget; return the reason. Raise ``error`` if it must not."""
+    """Empty the graph of a set that exceeds a budget, and return the reason of its suspension.
+
+    Raises:
+        RuleBudgetError: ``error``, if the definition of the set refuses such commits instead.
+    """
     if not rule_set.definition.suspend:
         raise error
     pending.clear(rule_set.into)

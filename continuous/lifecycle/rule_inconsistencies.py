@@ -1,4 +1,4 @@
-"""The inconsistencies of a rule set over the store: matches of rules that conclude ``false``."""
+"""The inconsistencies of a rule set in the store: matches of OWL 2 RL rules that conclude ``false``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from quadrill.store.quads.quad_store import QuadStore
 from ..rules.rule_set import RuleSet
 
 _MOST = 100
-"""Maximum number of inconsistencies in one description."""
+"""Maximum number of inconsistencies in one description of a rule set."""
 _ATTEMPTS = 3
-"""Number of searches without a snapshot, which a commit may disturb; a snapshot would delay commits."""
+"""Number of searches without a snapshot, which delays commits; a commit makes a running search useless."""
 
 
 def inconsistencies(store: QuadStore, rule_set: RuleSet | None) -> list[dict[str, Any]]:
-    """Return up to a hundred inconsistencies as JSON members: the rule's name and the matched quads."""
+    """Return up to 100 inconsistencies as JSON members: the rule's name and the matched quads.
+
+    A set without the built-in rules ``owl2-rl``, and a suspended set, has none.
+    """
     if rule_set is None or rule_set.suspended or "owl2-rl" not in rule_set.definition.include:
         return []
     owned = store.queue.owned

@@ -12,11 +12,11 @@ log = logging.getLogger("quadrill.continuous")
 
 
 class RuleRecords:
-    """The records of rule sets; without a registry nothing is stored.
+    """The records of rule sets in the registry; without a registry, nothing is stored.
 
     Attributes:
-        registry: the registry; None without one.
-        created_ms: the time of the first PUT of each set.
+        registry: the registry, or None.
+        created_ms: the time of the first PUT of each set, by name, in milliseconds since 1970.
     """
 
     def __init__(self, registry: Registry | None) -> None:
@@ -28,12 +28,12 @@ class RuleRecords:
         return [] if self.registry is None else list(self.registry.rule_sets.all())
 
     def note(self, rule_set: RuleSet, state: RuleSetState, error: str | None) -> None:
-        """Store the state of a set."""
+        """Store a set's definition, its state, and the reason of a suspension or failure."""
         created_ms = self.created_ms.get(rule_set.name, 0)
         self.put(RuleSetRecord(rule_set.name, rule_set.definition.members(), None, state, error, created_ms))
 
     def restore(self, rule_set: RuleSet) -> bool:
-        """Store the state of a set again after a change that failed; return False if this fails, too."""
+        """Store the state that a set had before a failed change; return False if this fails, too."""
         try:
             self.note(rule_set, "suspended" if rule_set.suspended else "ready", rule_set.error)
         except Exception:

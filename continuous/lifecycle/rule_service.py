@@ -1,4 +1,4 @@
-"""The rule sets of one store: registration, and the consequences of every commit."""
+"""Registers, removes and describes the rule sets of one store."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pyoxigraph import NamedNode, Quad
 
-from quadrill.store.changes.commit import GraphName, NetChange, graph_key
+from quadrill.store.changes.commit import GraphName
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
-from quadrill.store.errors import ConflictError, GoneError, NotFoundError
+from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
@@ -25,17 +25,21 @@ from ..rules.definition import RuleSetDefinition, read_definition
 from ..rules.order import flows_of, require_no_cycle, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.why import RuleDerivation
+from .commit_consequences import CommitConsequences
+from .derived_graphs import claim, missed_changes
 from .rule_consequences import RuleConsequences
 from .rule_inconsistencies import inconsistencies
 from .rule_records import RuleRecords
 from .rule_start import RuleStart, empty, exceeds_own_budget
+from .shape_consequences import ShapeConsequences
+from .shape_records import ShapeRecords
 
 log = logging.getLogger("quadrill.continuous")
 
 
 @dataclass(slots=True)
 class PutProgress:
-    """The progress of a materialisation; ``inferred`` is the number of triples so far."""
+    """The progress of a PUT; ``inferred`` is the number of triples that it has inferred so far."""
 
     inferred: int = 0
 
@@ -48,9 +52,9 @@ class RulePut:
         name: the name of the set.
         created: True if the set is new.
         changed: False if the set is registered with the same definition; `run` then does nothing.
-        run: materialises the set and makes it visible; raises the errors of `RuleService.put`.
+        run: computes the inferred triples and makes the set visible; raises the errors of `RuleService.put`.
         definition: the definition of the set.
-        progress: shows how far `run` is.
+        progress: the progress of `run`.
     """
 
     name: str
@@ -63,12 +67,12 @@ class RulePut:
 
 @dataclass(frozen=True, slots=True)
 class QueriesOfSets:
-    """The registered queries that name rule sets.
+    """The registered queries, as far as rule sets depend on them.
 
     Attributes:
-        lock: held while queries are registered and dropped, one at a time.
-        names: returns the names of the queries whose registration names a rule set.
-        flows: returns what each query reads and makes.
+        lock: held while a query is registered or dropped.
+        names: returns the names of the queries whose registration names the given rule set.
+        flows: returns the inputs and outputs of each query.
     """
 
     lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
@@ -77,13 +81,14 @@ class QueriesOfSets:
 
 
 class RuleService:
-    """Registers rule sets, and derives the consequences of each change under the writer lock.
+    """Registers, removes and describes rule sets; `RuleConsequences` then derives what follows from commits.
 
-    Any thread may call the methods. The service's lock guards its tables of changes under way; it is acquired
-    before the writer lock, never under it, and no commit is made while it is held.
+    Any thread may call the methods. The service's lock guards the tables of PUTs and DELETEs under way. No
+    thread acquires this lock while it holds the writer lock, and no thread commits while it holds this lock.
 
     Attributes:
-        queries: the queries that name rule sets.
+        queries: the registered queries, which may name rule sets.
+        all_consequences: what follows from each commit, in rule sets and in shapes.
     """
 
     def __init__(
@@ -94,11 +99,24 @@ class RuleService:
         base_iri: str,
         limits: LanguageLimits | None = None,
         clock_ms: Callable[[], int],
+        shapes: ShapeConsequences | None = None,
     ) -> None:
+        """Create the service; `start` loads the rule sets.
+
+        Args:
+            store: the store.
+            registry: keeps the rule sets; None keeps them in memory.
+            base_iri: the base of relative IRIs in rules.
+            limits: the limits of the text of a rule.
+            clock_ms: the wall clock in milliseconds.
+            shapes: the shapes that check commits; None for none.
+        """
         self.queries = QueriesOfSets()
         self._store = store
         self._records = RuleRecords(registry)
         self._consequences = RuleConsequences(store, self._records)
+        self._shapes = shapes or ShapeConsequences(store, ShapeRecords(None))
+        self.all_consequences = CommitConsequences(store, self._consequences, self._shapes)
         self._base_iri = base_iri
         self._limits = limits
         self._clock_ms = clock_ms
@@ -119,14 +137,15 @@ class RuleService:
     # --- start --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Load the registered sets, and complete what a crash has interrupted.
+        """Load the registered sets, and complete the PUTs and DELETEs that a crash has interrupted.
 
-        Called before any client can read, so that no reader sees a version without its consequences.
+        The caller must call it before any client can read, so that no reader sees a version without its
+        consequences.
         """
         start = RuleStart(self._store, self._records, self._consequences, self._parse, self._drop)
         start.run()
         self._failed = start.failed
-        self._consequences.follow_owners()
+        self.all_consequences.follow_owners()
 
     # --- registration -------------------------------------------------------------------------
 
@@ -135,14 +154,15 @@ class RuleService:
 
         Raises:
             InputError, QueryTextError, UnsupportedError: the definition is refused.
-            ConflictError: the graph is not empty or belongs to another owner, a PUT is under way, or the set
-                would leave a graph that others read.
-            RuleBudgetError: raised by ``run``: the set infers more than its maximum.
+            ConflictError: the graph is not empty or belongs to another owner, a PUT or DELETE of the set is
+                under way, or the set would get another graph while a set reads its graph or a query names it.
+            RuleBudgetError: raised by ``run``: this set, or a set that reads its graph, exceeds a budget.
         """
         candidate = self._parse(name, members)
         with self._lock, ExitStack() as stack:
             if candidate.definition.sources:
-                # No view that would close a cycle is registered until the set is among the candidates.
+                # Until the set is among the candidates, no query may be registered: its view could close a
+                # cycle that neither check would see.
                 stack.enter_context(self.queries.lock)
             self._require_idle(name)
             old = self._sets.get(name)
@@ -152,7 +172,7 @@ class RuleService:
             require_no_view_cycle(candidate, [*self.flows(name), *self.queries.flows()])
             if old is not None and old.into != candidate.into and (readers := self.readers_of(old)):
                 raise _in_use(name, readers)
-            _claim(self._store, candidate)
+            claim(self._store, candidate.into, candidate.owner)
             put = RulePut(
                 name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition
             )
@@ -178,7 +198,7 @@ class RuleService:
             return put
 
     def flows(self, without: str | None = None) -> list[FlowEdge]:
-        """Return the graphs that each set names as its input, and its graph; ``without`` is left out."""
+        """Return the graphs of ``from`` and the own graph of each set, except of the set ``without``."""
         sets = (*self._sets.copy().values(), *self._candidates.copy().values())
         return [flows_of(each) for each in sets if each.name != without]
 
@@ -187,13 +207,13 @@ class RuleService:
             raise _in_progress(name)
 
     def _end(self, name: str) -> None:
-        """End a PUT; other changes of the set are allowed again."""
+        """End a PUT, so that the next PUT or DELETE of the set is accepted."""
         with self._lock:
             self._under_way.pop(name, None)
             self._candidates.pop(name, None)
 
     def compare(self, name: str, members: Mapping[str, Any]) -> Literal["create", "change", "same"]:
-        """Return what a PUT would do, and do nothing; raises the errors of `put` about the definition."""
+        """Return what a PUT would do, without doing it; raise the errors of `put` about the definition."""
         candidate = self._parse(name, members)
         with self._lock:
             old = self._sets.get(name)
@@ -215,7 +235,7 @@ class RuleService:
                 former = candidate.into if old is None else old.into
                 self._consequences.submit(candidate, lambda pending: empty(pending, candidate.into, former))
         except BaseException:
-            # After an ApplyError the commit of the set is durable.
+            # After an ApplyError, the commit of the set is durable, and the set is installed.
             if self._sets.get(candidate.name) is candidate:
                 self._finish(candidate, old, state, error)
             else:
@@ -229,13 +249,14 @@ class RuleService:
         try:
             self._records.note(candidate, state, error)
             if old is not None and old.into != candidate.into:
-                # From here on the next start leaves the former graph alone, so clients may write it.
+                # The stored record no longer has the former graph, so the next start does not change it:
+                # clients may write it.
                 self._store.queue.disown(old.into, candidate.owner)
         finally:
             self._end(candidate.name)
 
     def _materialise(self, put: RulePut, candidate: RuleSet, old: RuleSet | None) -> None:
-        """Compute the fixpoint of a version without the writer lock, then what later commits change."""
+        """Compute the fixpoint of a version without the writer lock, then update it for later commits."""
         store = self._store
         with store.reader.snapshot_read() as snapshot:
             version = snapshot.version
@@ -252,7 +273,7 @@ class RuleService:
         def derive(pending: PendingChanges) -> None:
             if old is not None and old.into != candidate.into:
                 pending.drop(old.into)
-            missed = _missed(store, version)
+            missed = missed_changes(store, version)
             if missed is None or candidate.regrouped(pending, pending) or _reads_former(candidate, old):
                 candidate.derive_all(pending, budget)
             elif missed:
@@ -267,7 +288,8 @@ class RuleService:
 
         Raises:
             NotFoundError: there is no such set.
-            ConflictError: another set or a query reads the graph of this one, or a PUT is under way.
+            ConflictError: another set reads the graph of this one, a query names the set, or a PUT or DELETE
+                of the set is under way.
         """
         with ExitStack() as stack:
             with self._lock:
@@ -286,7 +308,8 @@ class RuleService:
                 elif failed is not None:
                     self._drop_failed(failed)
             finally:
-                # Without the lock, which another thread may hold while it waits for the lock of the queries.
+                # The service's lock is not acquired here: another thread may hold it while it waits for the
+                # lock of the queries, which this thread still holds.
                 self._dropping.discard(name)
 
     def _drop(self, rule_set: RuleSet) -> None:
@@ -321,24 +344,25 @@ class RuleService:
         self._failed.pop(record.name, None)
 
     def _forget(self, name: str, into: GraphName, owner: Owner) -> None:
-        """Remove the record of a removed set, and then let clients write its former graph."""
+        """Remove the record of a deleted set, and then allow clients to write its former graph."""
         self._records.remove(name)
         self._store.queue.disown(into, owner)
 
     def readers_of(self, rule_set: RuleSet) -> list[str]:
-        """Return the rule sets that read the graph of a set, and the queries that name the set."""
+        """Return the sets whose ``from`` has the graph of a set, and the queries that name it, as phrases."""
         readers = [
             other.name
             for other in (*self._sets.values(), *self._candidates.values())
             if other.name != rule_set.name and rule_set.into in (other.definition.sources or ())
         ]
         sets = [f"the rule set {name}" for name in dict.fromkeys(readers)]
+        sets += [f"the shapes {name}" for name in self._shapes.names_reading(rule_set.into)]
         return sets + [f"the query {query}" for query in self.queries.names(rule_set.name)]
 
     # --- reading ------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """Return the names of all sets, oldest first."""
+        """Return the names of all sets, oldest first, including sets that are not loaded."""
         with self._lock:
             names = {*self._sets, *self._under_way, *self._failed}
             return sorted(names, key=lambda name: (self._records.created_ms.get(name, 0), name))
@@ -352,10 +376,10 @@ class RuleService:
         return found
 
     def graph_of(self, name: str) -> NamedNode:
-        """Return the graph of a set; during its first PUT, the graph is not there yet.
+        """Return the name of the graph of a set; during the first PUT, the graph may not exist yet.
 
         Raises:
-            NotFoundError: there is no such set.
+            NotFoundError: there is no such set, or it could not be loaded.
         """
         rule_set, put = self._sets.get(name), self._under_way.get(name)
         if rule_set is None and put is not None:
@@ -365,11 +389,11 @@ class RuleService:
         return rule_set.into
 
     def graphs(self) -> tuple[NamedNode, ...]:
-        """Return the graphs of all sets."""
+        """Return the graphs of all loaded sets."""
         return tuple(rule_set.into for rule_set in self._ordered)
 
     def describe(self, name: str, *, listed: bool = False) -> dict[str, Any]:
-        """Return a set as JSON members; ``listed`` leaves out its inconsistencies, which take a search.
+        """Return a set as JSON members; ``listed`` leaves out its inconsistencies, which need a search.
 
         Raises:
             NotFoundError: there is no such set.
@@ -409,7 +433,7 @@ class RuleService:
         }
 
     def why(self, quad: Quad) -> dict[str, Any]:
-        """Return why a quad is in the store, as JSON members: whether it is asserted, and its derivations.
+        """Return why a quad is in the store, as JSON members: whether it is asserted, and derivations.
 
         Raises:
             NotFoundError: the store does not have the quad.
@@ -443,7 +467,7 @@ class RuleService:
         return RuleSet(name, read_definition(members), self._base_iri, self._limits)
 
     def _abandon(self, candidate: RuleSet, old: RuleSet | None) -> None:
-        """Undo a PUT that failed: the set is as it was before."""
+        """Undo a PUT that failed, so that the set is as it was before."""
         name = candidate.name
         try:
             if old is not None:
@@ -457,7 +481,7 @@ class RuleService:
         if restored:
             _unclaim(self._store, candidate, old)
         elif old is None:
-            # The next start would fill the graph, so that nobody else may have it.
+            # The record remains, so the next start would write to the graph: it stays reserved.
             members = candidate.definition.members()
             with self._lock:
                 self._failed[name] = RuleSetRecord(name, members, None, "failed", "the PUT failed")
@@ -485,38 +509,6 @@ def _in_progress(name: str) -> ConflictError:
     )
 
 
-def _claim(store: QuadStore, candidate: RuleSet) -> None:
-    """Reserve the graph of a set.
-
-    Raises:
-        ConflictError: the graph has quads, or belongs to another owner.
-    """
-    into = candidate.into
-    with store.committer.lock:
-        owner = store.queue.owned.get(into)
-        if owner is not None and owner != candidate.owner:
-            raise owner.refusal(into)
-        if owner is None and store.committer.counts.get(into, 0):
-            raise ConflictError(
-                f"the graph {into} has quads already; a rule set needs a graph of its own",
-                code="graph-not-empty",
-                hint="drop the graph first, or choose another one for into",
-                graph=graph_key(into),
-            )
-        store.queue.own(into, candidate.owner)
-
-
 def _unclaim(store: QuadStore, candidate: RuleSet, old: RuleSet | None) -> None:
     if old is None or old.into != candidate.into:
         store.queue.disown(candidate.into, candidate.owner)
-
-
-def _missed(store: QuadStore, version: int) -> list[NetChange] | None:
-    """Return the changes since a version; None if they are unknown."""
-    if version == store.committer.version:
-        return []
-    try:
-        commits = list(store.commits_after(version))
-    except GoneError:
-        return None
-    return [commit.net() for commit in commits] if all(commit.exact for commit in commits) else None

@@ -1,4 +1,4 @@
-"""The start of rule sets: loads the registered sets, and completes what a crash has interrupted."""
+"""Loads the registered rule sets at a start, and completes what a crash has interrupted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class RuleStart:
     """Loads the rule sets of a registry.
 
     Attributes:
-        failed: the records of sets that cannot work; their graphs stay reserved until a PUT or DELETE.
+        failed: by name, the records of sets that could not be loaded or completed; their graphs stay reserved
+            until a PUT or DELETE of the set.
     """
 
     def __init__(
@@ -39,14 +40,14 @@ class RuleStart:
         parse_set: Callable[[str, Mapping[str, Any]], RuleSet],
         drop: Callable[[RuleSet], None],
     ) -> None:
-        """Make a start.
+        """Prepare the load; `run` does it.
 
         Args:
             store: the store.
             records: the records of the sets.
-            consequences: gets the sets.
-            parse_set: makes a set from its name and the members of its PUT.
-            drop: removes a set.
+            consequences: the active sets, to which `run` adds the loaded ones.
+            parse_set: returns a set, given its name and the members of its PUT.
+            drop: completes the DELETE of a set.
         """
         self.failed: dict[str, RuleSetRecord] = {}
         self._store = store
@@ -56,7 +57,7 @@ class RuleStart:
         self._drop = drop
 
     def run(self) -> None:
-        """Load and complete all sets."""
+        """Load all sets, and complete those that a crash or an interrupted bulk load has left incomplete."""
         records = self._records.all()
         if records and self._records.registry is not None:
             self._own_views(self._records.registry)
@@ -75,14 +76,14 @@ class RuleStart:
             loaded.append((record, rule_set))
         for _, rule_set in loaded:
             self._consequences.install(rule_set)
-        # A bulk load that a crash has interrupted may lack its consequences.
+        # After a bulk load that a crash has interrupted, consequences of its quads may be missing.
         again = self._store.committer.recovered_bulk
         for record, rule_set in loaded:
             if again or record.state != "ready" or record.following is not None:
                 self._complete(record, rule_set)
 
     def _own_views(self, registry: Registry) -> None:
-        """Give graphs of views to their queries before the engine restores these."""
+        """Make queries the owners of the graphs of their views, before the engine restores the queries."""
         for record in registry.queries.all():
             graph: object = record.options.get("into_graph")
             with suppress(ReportedError, ValueError):
@@ -98,7 +99,7 @@ class RuleStart:
                 self._store.queue.own(NamedNode(members["into"]), Owner("rules", record.name))
 
     def _complete(self, record: RuleSetRecord, rule_set: RuleSet) -> None:
-        """Complete a PUT, a DELETE or a suspension."""
+        """Complete an interrupted PUT, DELETE or suspension, or compute a set from its input alone."""
         into = rule_set.into
         if record.state == "dropping":
             self._drop(rule_set)
@@ -123,7 +124,11 @@ class RuleStart:
     def _give_up(
         self, record: RuleSetRecord, rule_set: RuleSet, former: NamedNode, error: RuleBudgetError
     ) -> None:
-        """End a PUT that exceeds a budget as it would have ended without the crash."""
+        """Handle a set that exceeds a budget while it is completed.
+
+        The set is suspended if its definition says so. Otherwise a set that the PUT replaced is restored,
+        and any other set is marked as failed, with an empty graph.
+        """
         into = rule_set.into
         if exceeds_own_budget(rule_set, error):
             rule_set.suspended, rule_set.error = True, error.message
@@ -147,12 +152,12 @@ class RuleStart:
 
 
 def exceeds_own_budget(rule_set: RuleSet, error: RuleBudgetError) -> bool:
-    """Return True if a set must be suspended because of its own budget, not of that of another set."""
+    """Return True if an error is about the budget of this set, and its definition says to suspend it."""
     return rule_set.definition.suspend and error.details.get("rules") == rule_set.name
 
 
 def empty(pending: PendingChanges, into: NamedNode, former: NamedNode) -> None:
-    """Empty the graph of a suspended set, and remove the graph that the set had before."""
+    """Empty the graph ``into`` of a suspended set, and drop the graph ``former`` if it is another one."""
     if former != into:
         pending.drop(former)
     pending.create(into)

@@ -233,7 +233,11 @@ class PlanState:
             error.message += f", in {self.plan.explain(error.where)}"
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield the rows whose term ids the next steps need; an id moves only to later rows of this order."""
+        """Yield the rows whose term ids the next steps need, so that a sweep does not delete the ids.
+
+        The plan may run while a sweep iterates. A step copies a term id only to rows that are yielded later,
+        so the sweep misses no id (`quadrill.store.sweep`).
+        """
         yield (self._now,)
         for _, stream in list(self._streams_met):
             yield (self.terms.dictionary.encode(stream),)

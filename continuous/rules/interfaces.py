@@ -89,7 +89,7 @@ class TriggerLike(Protocol):
 
     @property
     def together(self) -> bool:
-        """True if one call of ``heads`` gets all matching facts; False for a call for each predicate."""
+        """True if one call of ``heads`` gets all matching facts; False if each call gets one predicate's."""
         ...
 
     @property

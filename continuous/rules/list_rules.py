@@ -146,8 +146,8 @@ class IntersectionRule(CompiledListRule):
     def _candidates(self, facts: Facts, head: int, cells: Cells) -> set[int]:
         """Return a superset of the instances of the intersection.
 
-        It has the instances of the member with the fewest, or those of all classes in the first cell if more
-        than one list starts there.
+        If one list starts at ``head``, these are the instances of its class with the fewest instances. If
+        there are more lists, these are the instances of all classes in the first cell.
         """
         if cells.plain:
             found = [facts.match(None, self._type, value) for (value,) in cells.values.values()]
@@ -204,7 +204,7 @@ class IntersectionRule(CompiledListRule):
 
 
 class ChainRule(CompiledListRule):
-    """prp-spo2: the ends of a path along the properties of a list are linked by the axiom's subject."""
+    """prp-spo2: the axiom's subject is a property that links the ends of paths along a list of properties."""
 
     axiom = "propertyChainAxiom"
 

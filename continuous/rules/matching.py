@@ -123,7 +123,7 @@ class _Place:
             case n.Group():
                 return self._group(node, bound)
             case n.Project(inner, _):
-                hidden = in_scope(inner) - in_scope(node)
+                hidden = in_scope(inner) - in_scope(node) - self._row.keys()
                 inside = self._with({**self._scope, **self._compiler.scope(hidden)})
                 return inside.matcher(inner, bound & in_scope(node))
             case n.Distinct(inner):
@@ -416,9 +416,10 @@ class _Place:
         inner = node.input
         keys = [var.name for var in node.keys]
         shared = frozenset(keys) & certain(inner)
-        scope = {**self._scope, **self._compiler.scope(in_scope(inner) - shared)}
+        given = shared | self._row.keys()
+        scope = {**self._scope, **self._compiler.scope(in_scope(inner) - given)}
         inside = self._with(scope)
-        matcher = inside.matcher(inner, bound & shared)
+        matcher = inside.matcher(inner, bound & given & in_scope(inner))
         key_slots = [scope.get(name, -1) for name in keys]
         folds = [_fold(inside, aggregate, in_scope(inner)) for _, aggregate in node.aggregates]
         outer = [self._scope[name] for name in keys] + [self._scope[var.name] for var, _ in node.aggregates]

@@ -203,7 +203,7 @@ class RuleSet:
         """
         changed = len(change.added) + len(change.removed)
         if self.regrouped(below, pending):
-            budget.until = None  # not the change, but an owner of a graph causes this work
+            budget.until = None  # a change of owners causes this work, not the client's commit
             self.derive_all(pending, budget)
             return
         inputs = self.inputs(pending.owned)

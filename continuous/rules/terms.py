@@ -1,4 +1,4 @@
-"""The terms of a rule set: term ids, for terms in the form in which the store keeps them."""
+"""Ids of terms, in the form in which the store keeps them or as they were written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from ..expressions.values import ValueTable
 
 
 class RuleTerms:
-    """The term dictionary of a rule set, and the context in which its expressions are evaluated."""
+    """The term dictionary of a rule set or of shapes, and the context in which expressions are evaluated.
 
-    def __init__(self, base_iri: str | None = None) -> None:
+    Attributes:
+        in_store_form: True if literals have ids in the form in which the store keeps them, for instance the
+            xsd:byte 07 that of the xsd:integer 7; False if each literal has an id as it was written.
+    """
+
+    def __init__(self, base_iri: str | None = None, *, in_store_form: bool = True) -> None:
+        self.in_store_form = in_store_form
         self.dictionary = TermDictionary()
         self.context = ExpressionContext(ValueTable(self.dictionary), base_iri)
 
     def id_of(self, term: n.Term) -> int:
-        """Return the id of a term, which is first brought into the form in which the store keeps it."""
-        return self.dictionary.ids[store_form(term) if isinstance(term, Literal | Triple) else term]
+        """Return the id of a term."""
+        if self.in_store_form and isinstance(term, Literal | Triple):
+            term = store_form(term)
+        return self.dictionary.ids[term]
 
     def term(self, term_id: int) -> n.Term:
         """Return the term of an id."""

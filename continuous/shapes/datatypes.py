@@ -8,6 +8,7 @@ from typing import Final
 from pyoxigraph import Literal, NamedNode
 
 from ..expressions.oxigraph import ask
+from ..expressions.values import Maybe
 from .vocabulary import XSD
 
 _INTEGER_RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
@@ -68,6 +69,11 @@ def has_datatype(literal: Literal, datatype: NamedNode, *, stored: bool) -> bool
     if name == "dateTimeStamp":
         return _ZONED(literal.value) is not None and _casts(literal.value, "dateTime")
     return name not in _CAST or _casts(literal.value, name)
+
+
+def is_well_formed(value: Maybe) -> bool:
+    """Return False for a literal such as the xsd:byte 300, whose comparisons are errors."""
+    return not isinstance(value, Literal) or has_datatype(value, value.datatype, stored=False)
 
 
 def _in_range(text: str, low: int | None, high: int | None) -> bool:

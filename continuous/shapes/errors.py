@@ -1,10 +1,10 @@
-"""Errors of shapes: ill-formed shapes graphs (HTTP 400), and validations over their budget (HTTP 422)."""
+"""Errors of shapes: ill-formed shapes graphs (HTTP 400), and validations that fail (HTTP 422)."""
 
 from __future__ import annotations
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import InputError, ReportedError
+from quadrill.store.errors import ConflictError, InputError, ReportedError
 from quadrill.store.terms import Term, term_text
 
 from .vocabulary import short
@@ -33,8 +33,30 @@ class ShapesInvalidError(InputError):
         super().__init__(f"{subject} {expected}{f', not {found}' if found else ''}", **details)
 
 
-class ShapesBudgetError(ReportedError):
-    """A validation takes longer, or has more results, than the budget of its shapes allows: HTTP 422."""
+class ValidationStoppedError(ReportedError):
+    """A validation ended without a report: HTTP 422."""
+
+    status = 422
+
+    def of_shapes(self, name: str) -> ValidationStoppedError:
+        """Return the error with the name of the shapes."""
+        message = f"the shapes {name}: {self.message}"
+        return type(self)(message, hint=self.hint, **{**self.details, "shapes": name})
+
+
+class ShapesBudgetError(ValidationStoppedError):
+    """A validation takes longer, or has more results, than the budget of its shapes allows."""
 
     code = "shapes-budget"
-    status = 422
+
+
+class ShapesFailureError(ValidationStoppedError):
+    """The query of a SPARQL-based constraint reports that it cannot decide."""
+
+    code = "shapes-failure"
+
+
+class ShapesFailedError(ConflictError):
+    """Shapes have no report since a validation was stopped: HTTP 409."""
+
+    code = "shapes-failed"

@@ -32,12 +32,11 @@ class Constraint(Protocol):
         ...
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Shape:
     """A node shape, or with a path a property shape.
 
-    Shapes are equal only if they are the same object. While a shapes graph is read, ``constraints`` is empty
-    until the constraints of the shape are read, because shapes refer to one another.
+    Shapes are equal only if they are the same object.
 
     Attributes:
         node: the node of the shape in the shapes graph.

@@ -14,3 +14,9 @@ export function linkIris(root) {
   }
   return root;
 }
+
+/** Where the page shows some triples of a graph; the default graph has the empty name. */
+export function triplesPath(iri) {
+  const pattern = iri === "" ? "?subject ?predicate ?object" : `GRAPH <${iri}> { ?subject ?predicate ?object }`;
+  return `/ui/sparql?${new URLSearchParams({ query: `SELECT * WHERE {\n  ${pattern}\n}\nLIMIT 100` })}`;
+}

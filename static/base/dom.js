@@ -63,6 +63,11 @@ export function setText(node, text) {
   if (node && node.textContent !== wanted) node.textContent = wanted;
 }
 
+/** One figure of a list of figures: its name and its value. */
+export function figure(name, value, title = null) {
+  return el("div", {}, el("dt", {}, name), el("dd", { title }, value));
+}
+
 /** An IRI that may break its line behind slashes and hashes, so that names stay whole where they can. */
 export function breakable(iri) {
   return iri.split(/(?<=[/#?&])/).flatMap((piece, i) => (i === 0 ? [piece] : [document.createElement("wbr"), piece]));
@@ -87,16 +92,22 @@ export function announce(message, kind = "info") {
   setTimeout(() => note.remove(), 6000);
 }
 
-/** Call `step` now and then every `everyMs`, never two at once, and not while the page is hidden. */
-export function poll(step, everyMs) {
+/**
+ * Call `step` now and then every `everyMs`, never two at once, and not while the page is hidden.
+ * With `share`, steps take at most this share of the time: after a long one the next is later.
+ */
+export function poll(step, everyMs, share = 1) {
   let running = false;
+  let nextMs = 0;
   const tick = async () => {
-    if (running || document.hidden) return;
+    if (running || document.hidden || performance.now() < nextMs) return;
     running = true;
+    const beganMs = performance.now();
     try {
       await step();
     } finally {
       running = false;
+      nextMs = performance.now() + (performance.now() - beganMs) * (1 / share - 1);
     }
   };
   tick();

@@ -2,6 +2,8 @@
 // The browser resumes by itself with Last-Event-ID; ids that were seen are skipped, so that nothing shows twice.
 // A hidden page closes its feed and resumes when it is seen again: browsers open only six connections to a server.
 
+import { byId, setText } from "../base/dom.js";
+
 const KINDS = ["insert", "delete", "answer", "progress", "reset", "error"];
 
 /**
@@ -47,4 +49,12 @@ export function openFeed(pathAfter, { onEvent, onState, kinds = KINDS }) {
   document.addEventListener("visibilitychange", follow);
   window.addEventListener("pagehide", () => source?.close());
   follow();
+}
+
+/** Show the state of a feed in `#feed-state`, with the explanation as its tooltip. */
+export function showFeedState(name, explanation) {
+  const place = byId("feed-state");
+  place.dataset.state = name;
+  place.title = explanation;
+  setText(place.querySelector("[data-text]"), name);
 }

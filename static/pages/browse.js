@@ -1,70 +1,94 @@
-// One thing of the store: the triples that lead from it and to it, a page at a time.
+// One thing of the store: the triples from and to it, a page at a time, as every commit leaves them. Inferred ones lead to their reason.
 
 import { call } from "../base/api.js";
 import { linkIris } from "../base/browse.js";
-import { byId, el, put, setText } from "../base/dom.js";
+import { byId, el, poll, serverState, setText } from "../base/dom.js";
 import { count } from "../base/format.js";
+import { serverPrefixes } from "../base/prefixes.js";
 import { clearProblem, showProblem } from "../base/problem.js";
-import { prefixesOf, shortIri, termNode } from "../base/terms.js";
+import { redraw } from "../base/redraw.js";
+import { shortIri, termNode, termText } from "../base/terms.js";
+import { openFeed, showFeedState } from "../feeds/feed.js";
+import { setsByGraph, whyMark } from "../rules/quads.js";
+import { triplesQuery } from "../rules/triples.js";
 
 const PAGE_ROWS = 50;
 const TIMEOUT_S = 10;
+const SHARE = 0.1;
+const NAMES = { from: ["Predicate", "Object", "Graph"], to: ["Subject", "Predicate", "Graph"] };
 const iri = new URLSearchParams(location.search).get("iri");
+const { owned } = serverState({ owned: [] });
+const thing = { type: "uri", value: iri };
 const place = { from: 0, to: 0 };
-let prefixes = prefixesOf();
+let prefixes = {};
+let changed = true;
 
-/** What is asked for: pairs in the default graph and in all others, with the graph. One row more tells whether there is another page. */
-function question(direction) {
-  const pattern = direction === "from" ? `<${iri}> ?predicate ?other` : `?other ?predicate <${iri}>`;
-  return `SELECT ?predicate ?other ?graph WHERE { { ${pattern} } UNION { GRAPH ?graph { ${pattern} } } } LIMIT ${PAGE_ROWS + 1} OFFSET ${place[direction]}`;
+/** One row more than a page says whether there is another page. */
+function question(direction, sets) {
+  const triple = direction === "from" ? `<${iri}> ?predicate ?other` : `?other ?predicate <${iri}>`;
+  return triplesQuery(triple, sets, [...owned, ...sets.map(({ into }) => into)], PAGE_ROWS + 1, place[direction]);
 }
 
-async function show(direction) {
+async function show(direction, sets) {
   const panel = byId(direction);
+  const { data } = await call("POST", `/query?timeout=${TIMEOUT_S}`, { body: question(direction, [...sets.values()]), type: "application/sparql-query", accept: "application/sparql-results+json" });
+  const rows = data.results.bindings;
+  const shown = rows.slice(0, PAGE_ROWS);
+  redraw(panel.querySelector("tbody"), shown.map((each) => row(direction, each, sets)));
+  panel.querySelector(".empty").hidden = rows.length > 0;
+  panel.querySelector(".scroll").hidden = rows.length === 0;
+  setText(panel.querySelector("[data-shown]"), rows.length === 0 ? "" : `${count(place[direction] + 1)} to ${count(place[direction] + shown.length)}`);
+  panel.querySelector("[data-back]").disabled = place[direction] === 0;
+  panel.querySelector("[data-on]").disabled = rows.length <= PAGE_ROWS;
+  panel.querySelector("[data-pages]").hidden = place[direction] === 0 && rows.length <= PAGE_ROWS;
+}
+
+function row(direction, { predicate, other, graph, asserted }, sets) {
+  const quad = [...(direction === "from" ? [thing, predicate, other] : [other, predicate, thing]), ...(graph ? [graph] : [])];
+  const where = [graph ? termNode(graph, prefixes) : el("span", { class: "muted" }, "default graph"),
+    sets.has(graph?.value) ? [" ", whyMark(quad, prefixes, asserted?.value === "true")] : null];
+  const ends = (direction === "from" ? [predicate, other] : [other, predicate]).map((term) => termNode(term, prefixes));
+  return linkIris(el("tr", { dataset: { key: quad.map(termText).join(" ") } },
+    [...ends, where].map((cell, i) => el("td", { "data-name": NAMES[direction][i] }, cell))));
+}
+
+async function update() {
+  if (!changed) return;
+  changed = false;
   try {
-    const { data } = await call("POST", `/query?timeout=${TIMEOUT_S}`, { body: question(direction), type: "application/sparql-query", accept: "application/sparql-results+json" });
-    const rows = data.results.bindings;
-    const shown = rows.slice(0, PAGE_ROWS);
-    put(panel.querySelector("tbody"), shown.map((row) => linkIris(el("tr", {}, cells(direction, row).map((cell) => el("td", {}, cell))))));
-    panel.querySelector(".empty").hidden = rows.length > 0;
-    panel.querySelector(".scroll").hidden = rows.length === 0;
-    setText(panel.querySelector("[data-shown]"), rows.length === 0 ? "" : `${count(place[direction] + 1)} to ${count(place[direction] + shown.length)}`);
-    panel.querySelector("[data-back]").disabled = place[direction] === 0;
-    panel.querySelector("[data-on]").disabled = rows.length <= PAGE_ROWS;
-    panel.querySelector("[data-pages]").hidden = place[direction] === 0 && rows.length <= PAGE_ROWS;
+    const { sets } = await setsByGraph();
+    await Promise.all([show("from", sets), show("to", sets)]);
+    clearProblem(byId("problem"));
   } catch (problem) {
     showProblem(byId("problem"), problem);
   }
 }
 
-function cells(direction, { predicate, other, graph }) {
-  const ends = [termNode(predicate, prefixes), termNode(other, prefixes)];
-  return [...(direction === "from" ? ends : ends.reverse()), graph ? termNode(graph, prefixes) : el("span", { class: "muted" }, "default graph")];
-}
-
 async function begin() {
-  try {
-    const { data } = await call("GET", "/prefixes");
-    prefixes = { ...prefixes, ...Object.fromEntries(data.map(({ prefix, uri }) => [prefix, uri])) };
-  } catch {
-    // Without the server's prefixes names are longer.
-  }
+  prefixes = await serverPrefixes();
   const short = shortIri(iri, prefixes);
   if (short !== null) {
     setText(document.querySelector("h1"), short);
     document.querySelector(".iri-line").hidden = false;
   }
-  await Promise.all([show("from"), show("to")]);
+  poll(update, 1000, SHARE);
+  openFeed((seen) => `/changes?after=${seen ?? byId("store-version").textContent}`, {
+    kinds: ["message", "reset"],
+    onEvent: () => {
+      changed = true;
+    },
+    onState: showFeedState,
+  });
 }
 
 for (const direction of ["from", "to"]) {
-  const turn = (by) => {
+  const move = (by) => {
     clearProblem(byId("problem"));
     place[direction] = Math.max(0, place[direction] + by);
-    show(direction);
+    setsByGraph().then(({ sets }) => show(direction, sets)).catch((problem) => showProblem(byId("problem"), problem));
   };
-  byId(direction).querySelector("[data-back]").addEventListener("click", () => turn(-PAGE_ROWS));
-  byId(direction).querySelector("[data-on]").addEventListener("click", () => turn(PAGE_ROWS));
+  byId(direction).querySelector("[data-back]").addEventListener("click", () => move(-PAGE_ROWS));
+  byId(direction).querySelector("[data-on]").addEventListener("click", () => move(PAGE_ROWS));
 }
 byId("ask").href = `/ui/sparql?${new URLSearchParams({ query: `SELECT * WHERE {\n  <${iri}> ?predicate ?object\n}\nLIMIT 100` })}`;
 if (/^[^<>"{}|^`\\\s]+$/.test(iri)) begin();

@@ -1,10 +1,11 @@
 // Sources and sinks: what comes in and goes out by other means than requests.
 
+import { act } from "../base/act.js";
 import { call } from "../base/api.js";
 import { commandBox, curl } from "../base/curl.js";
-import { announce, byId, el, poll, put, setText } from "../base/dom.js";
+import { byId, el, poll, put, setText } from "../base/dom.js";
 import { count, counted, instant } from "../base/format.js";
-import { clearProblem, showProblem } from "../base/problem.js";
+import { showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
 import { Form } from "../connectors/form.js";
 import { showList } from "../connectors/list.js";
@@ -14,25 +15,14 @@ let opened = null;
 
 const path = (which, name, rest = "") => `/${which}/${encodeURIComponent(name)}${rest}`;
 
-async function act(step, done) {
-  clearProblem(byId("problem"));
-  try {
-    const answer = await step();
-    announce(typeof done === "function" ? done(answer.data) : done);
-    await update();
-  } catch (problem) {
-    showProblem(byId("problem"), problem);
-  }
-}
-
 const on = {
-  start: (which, each) => act(() => call("POST", path(which, each.name, ":start")), `${each.name} is started.`),
-  stop: (which, each) => act(() => call("POST", path(which, each.name, ":stop")), `${each.name} is stopped.`),
+  start: (which, each) => act(() => call("POST", path(which, each.name, ":start")), `${each.name} is started.`, update),
+  stop: (which, each) => act(() => call("POST", path(which, each.name, ":stop")), `${each.name} is stopped.`, update),
   edit: (which, each) => form.edit(which, each),
   drop(which, each) {
     if (!window.confirm(`Delete ${each.name}? Its declaration, its place and its dead letters are forgotten.`)) return;
     if (opened?.name === each.name) close();
-    act(() => call("DELETE", path(which, each.name)), `${each.name} is deleted.`);
+    act(() => call("DELETE", path(which, each.name)), `${each.name} is deleted.`, update);
   },
   letters(which, each) {
     opened = { which, name: each.name };
@@ -88,7 +78,7 @@ byId("letters-panel").addEventListener("keydown", (event) => {
 byId("letters-drop").addEventListener("click", () => {
   const { which, name } = opened;
   if (window.confirm(`Drop the dead letters of ${name} for good?`)) {
-    act(() => call("DELETE", path(which, name, "/dead-letters")), ({ dropped }) => `${counted(dropped, "dead letter")} dropped.`);
+    act(() => call("DELETE", path(which, name, "/dead-letters")), ({ dropped }) => `${counted(dropped, "dead letter")} dropped.`, update);
   }
 });
 form.load().then(showNames).catch((problem) => showProblem(byId("declare-problem"), problem));

@@ -8,7 +8,7 @@ import { drawMap } from "../charts/map.js";
 import { drawSeries } from "../charts/series.js";
 import { DELAYS, delayClass, Flights } from "../demo/flights.js";
 import { byKey, plainRows, Recent, visibilityLines } from "../demo/hour.js";
-import { openFeed } from "../feeds/feed.js";
+import { openFeed, showFeedState } from "../feeds/feed.js";
 
 const HOUR_MS = 3_600_000;
 const PUSH_MS = 200;
@@ -121,12 +121,6 @@ async function showAnswers() {
   }
 }
 
-function showState(state, explanation) {
-  byId("feed-state").dataset.state = state;
-  byId("feed-state").title = explanation;
-  setText(byId("feed-state").querySelector("[data-text]"), state);
-}
-
 async function begin() {
   try {
     const text = (await call("POST", "/query", { body: AIRPORTS, type: "application/sparql-query", accept: "text/csv" })).data;
@@ -141,7 +135,7 @@ async function begin() {
     departures.add(at, row);
     // What one push brought begins in turn, so that dots come in a line rather than in heaps.
     if (fresh && row.toLat) flights.add([Number(row.fromLong), Number(row.fromLat)], [Number(row.toLong), Number(row.toLat)], Number(row.delay), Math.random() * PUSH_MS);
-  }, showState);
+  }, showFeedState);
   follow("late-departures", (at, row) => late.add(at, row));
   follow("poor-visibility", (at, row) => poor.add(at, row));
   poll(showAnswers, 2000);

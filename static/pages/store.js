@@ -1,9 +1,10 @@
 // The store: its graphs with their sizes, and every commit as it happens.
 
 import { call } from "../base/api.js";
+import { triplesPath } from "../base/browse.js";
 import { commandBox, curl } from "../base/curl.js";
 import { announce, breakable, byId, el, put, serverState, setText } from "../base/dom.js";
-import { openFeed } from "../feeds/feed.js";
+import { openFeed, showFeedState } from "../feeds/feed.js";
 import { count, counted, instant } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
@@ -26,21 +27,15 @@ function graphPath(iri) {
   return iri === "" ? "/store?default" : `/store?${new URLSearchParams({ graph: iri })}`;
 }
 
-/** A query that shows some of a graph's triples. */
-function browse(iri) {
-  const pattern = iri === "" ? "?subject ?predicate ?object" : `GRAPH <${iri}> { ?subject ?predicate ?object }`;
-  return `/ui/sparql?${new URLSearchParams({ query: `SELECT * WHERE {\n  ${pattern}\n}\nLIMIT 100` })}`;
-}
-
 function graphRow([iri, many]) {
   return el("tr", { dataset: { key: iri } },
     el("th", { scope: "row" }, iri === "" ? "default graph" : breakable(iri)),
     el("td", { class: "num" }, count(many)),
     // A graph that is named by a blank node cannot be asked for by name.
     iri.startsWith("_:") ? el("td") : el("td", { class: "actions" },
-      el("a", { class: "button-link", href: browse(iri) }, "Browse"), " ",
+      el("a", { class: "button-link", href: triplesPath(iri) }, "Browse"), " ",
       el("a", { class: "button-link", href: graphPath(iri), download: "graph.ttl" }, "Download"), " ",
-      inferred.has(iri) ? el("span", { class: "muted" }, "inferred")
+      inferred.has(iri) ? el("a", { class: "button-link", href: "/ui/rules" }, "Inferred")
         : el("button", { type: "button", class: "quiet danger", on: { click: () => drop(iri) } }, iri === "" ? "Clear" : "Drop")));
 }
 
@@ -149,10 +144,5 @@ showGraphs();
 openFeed((seen) => `/changes?after=${seen ?? Math.max(0, state.version - SHOWN_AT_FIRST)}`, {
   kinds: ["message", "reset"],
   onEvent: onCommit,
-  onState: (name, explanation) => {
-    const place = byId("feed-state");
-    place.dataset.state = name;
-    place.title = explanation;
-    setText(place.querySelector("[data-text]"), name);
-  },
+  onState: showFeedState,
 });

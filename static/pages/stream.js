@@ -1,7 +1,7 @@
 // One stream: its figures and rates, newest elements, dead letters, declaration, a form to push.
 
 import { call, Problem, queryPath } from "../base/api.js";
-import { byId, el, poll, serverState, setText } from "../base/dom.js";
+import { byId, el, figure, poll, serverState, setText } from "../base/dom.js";
 import { count, duration, instant } from "../base/format.js";
 import { showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
@@ -22,10 +22,6 @@ const prefixes = prefixesOf("");
 const rates = new BegunRates(["elements", "late"], (iri) => streamPath(iri, "/history"));
 const letters = new Letters(stream, prefixes, update);
 const tail = new Tail(stream.name, prefixes);
-
-function figure(name, value, title = null) {
-  return el("div", {}, el("dt", {}, name), el("dd", { title }, value));
-}
 
 function show() {
   const [behind, exactly] = lagText(stream);

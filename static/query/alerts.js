@@ -57,7 +57,7 @@ export function drawAlerts(place, alerts, prefixes, choice, ends) {
   const chosen = alerts.all.filter(({ row }) => choice.matches(row)).reverse();
   const holding = chosen.filter(({ until }) => until === null);
   if (chosen.length === 0) {
-    const rule = ends ? "A row that appears is an alert; it is over when the row goes." : "A row that is told is an alert.";
+    const rule = ends ? "A row that appears is an alert; it is over when the row goes." : "A row that is emitted is an alert.";
     return put(place, el("p", { class: "empty" }, `No alert yet. ${rule}`));
   }
   const lines = [...holding, ...chosen.filter(({ until }) => until !== null)].slice(0, MOST_SHOWN);

@@ -1,6 +1,6 @@
 // The parts of a query's description as lists: counters, windows with their streams, static parts.
 
-import { breakable, el } from "../base/dom.js";
+import { breakable, el, figure } from "../base/dom.js";
 import { coloured } from "../editor/coloured.js";
 import { count, duration, instant, interval } from "../base/format.js";
 
@@ -10,15 +10,11 @@ function label(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-function pair(term, detail) {
-  return el("div", {}, el("dt", {}, term), el("dd", {}, detail));
-}
-
 /** Counters, state size and sharing as a list of figures. */
 export function countersList(query) {
   const figures = { ...query.counters, state_size: query.state_size, subscribers: query.feed?.subscribers };
-  return Object.entries(figures).filter(([, value]) => Number.isFinite(value)).map(([name, value]) => pair(label(name), count(value)))
-    .concat(query.sharing_group === null || query.sharing_group === undefined ? [] : [pair("Sharing group", query.sharing_group)]);
+  return Object.entries(figures).filter(([, value]) => Number.isFinite(value)).map(([name, value]) => figure(label(name), count(value)))
+    .concat(query.sharing_group === null || query.sharing_group === undefined ? [] : [figure("Sharing group", query.sharing_group)]);
 }
 
 /** Windows with what they hold and when they close next, then the streams that feed the query. */
@@ -35,11 +31,11 @@ export function windowsList(query) {
 }
 
 function windowFigures(window_) {
-  const figures = [pair("Quads in it", count(window_.quads))];
+  const figures = [figure("Quads in it", count(window_.quads))];
   const { last_closed: closed, next_close: next, next_change: change } = window_;
-  if (closed) figures.push(pair("Last closed", interval(closed.open, closed.close)));
-  if (Number.isFinite(next)) figures.push(pair("Closes next", instant(next)));
-  else if (Number.isFinite(change)) figures.push(pair("Next expiry", instant(change)));
+  if (closed) figures.push(figure("Last closed", interval(closed.open, closed.close)));
+  if (Number.isFinite(next)) figures.push(figure("Closes next", instant(next)));
+  else if (Number.isFinite(change)) figures.push(figure("Next expiry", instant(change)));
   return figures;
 }
 
@@ -58,12 +54,12 @@ export function staticList(query) {
   return el("ul", { class: "facts" }, view, sources, parts.map((part) => el("li", {},
     el("pre", { class: "wrap pattern" }, coloured(part.pattern)),
     el("dl", { class: "figures" },
-      pair("Rows", count(part.rows)),
-      pair("Version", count(part.version)),
-      Number.isFinite(part.age_ms) ? pair("Age", duration(part.age_ms)) : null,
-      Number.isFinite(part.last_refresh) ? pair("Last refresh", instant(part.last_refresh)) : null,
-      part.cause ? pair("Cause", part.cause) : null,
-      query.refresh ? pair("Refreshed", refreshText(query.refresh)) : null))));
+      figure("Rows", count(part.rows)),
+      figure("Version", count(part.version)),
+      Number.isFinite(part.age_ms) ? figure("Age", duration(part.age_ms)) : null,
+      Number.isFinite(part.last_refresh) ? figure("Last refresh", instant(part.last_refresh)) : null,
+      part.cause ? figure("Cause", part.cause) : null,
+      query.refresh ? figure("Refreshed", refreshText(query.refresh)) : null))));
 }
 
 /** What is fetched from another server: how old it is, and why it is stale. */
@@ -71,12 +67,12 @@ function sourceItem(source) {
   return el("li", {},
     el("div", {}, source.kind === "graph" ? "Graph " : "SERVICE ", el("code", { class: "tok-iri" }, breakable(source.source))),
     el("dl", { class: "figures" },
-      pair("Rows", count(source.rows)),
-      pair("Refresh version", count(source.refresh_version)),
-      Number.isFinite(source.age_ms) ? pair("Age", duration(source.age_ms)) : null,
-      pair("Fetched", periodText(source)),
-      Number.isFinite(source.next_refresh) ? pair("Next fetch", instant(source.next_refresh)) : null,
-      source.stale ? pair("Stale", `since ${instant(source.stale_since)}: ${source.stale_reason}`) : null));
+      figure("Rows", count(source.rows)),
+      figure("Refresh version", count(source.refresh_version)),
+      Number.isFinite(source.age_ms) ? figure("Age", duration(source.age_ms)) : null,
+      figure("Fetched", periodText(source)),
+      Number.isFinite(source.next_refresh) ? figure("Next fetch", instant(source.next_refresh)) : null,
+      source.stale ? figure("Stale", `since ${instant(source.stale_since)}: ${source.stale_reason}`) : null));
 }
 
 function periodText(source) {
@@ -90,10 +86,10 @@ function viewItem(view) {
   return el("li", {},
     el("div", {}, "View ", el("code", { class: "tok-iri" }, breakable(view.graph))),
     el("dl", { class: "figures" },
-      pair("Quads", count(view.quads)),
-      Number.isFinite(view.version) ? pair("Version", count(view.version)) : null,
-      view.waiting ? pair("Waiting", count(view.waiting)) : null,
-      view.error ? pair("Not written", view.error) : null));
+      figure("Quads", count(view.quads)),
+      Number.isFinite(view.version) ? figure("Version", count(view.version)) : null,
+      view.waiting ? figure("Waiting", count(view.waiting)) : null,
+      view.error ? figure("Not written", view.error) : null));
 }
 
 function refreshText(refresh) {

@@ -4,7 +4,7 @@ import { call, Problem, queryPath } from "../base/api.js";
 import { byId, setText } from "../base/dom.js";
 import { showProblem } from "../base/problem.js";
 import { tabs } from "../base/tabs.js";
-import { openFeed } from "../feeds/feed.js";
+import { openFeed, showFeedState } from "../feeds/feed.js";
 import { LiveTable, showAnswer } from "../feeds/live.js";
 import { Alerts, drawAlerts } from "./alerts.js";
 import { Choice } from "./choice.js";
@@ -119,11 +119,4 @@ export function showResults(name, query, prefixes) {
   listenToMenu(byId("take"), name, { shown, isGraph, onProblem: (problem) => showProblem(byId("problem"), problem instanceof Error ? problem : new Problem({})) });
   openFeed(feedPath, { onEvent, onState: showFeedState });
   return askAnswer;
-}
-
-function showFeedState(state, explanation) {
-  const place = byId("feed-state");
-  place.dataset.state = state;
-  place.title = explanation;
-  setText(place.querySelector("[data-text]"), state);
 }

@@ -1,21 +1,8 @@
 // What is done with a stream as a whole: its watermark is moved, it is dropped.
 
+import { act } from "../base/act.js";
 import { call } from "../base/api.js";
-import { announce, byId } from "../base/dom.js";
-import { clearProblem, showProblem } from "../base/problem.js";
 import { streamPath } from "./path.js";
-
-/** Do a step, say what was done, then go on with `then`; a problem is shown in `#problem`. */
-export async function act(step, done, then) {
-  clearProblem(byId("problem"));
-  try {
-    const answer = await step();
-    announce(typeof done === "function" ? done(answer.data) : done);
-    await then();
-  } catch (problem) {
-    showProblem(byId("problem"), problem);
-  }
-}
 
 /** Ask for a time and move the watermark there. */
 export async function heartbeat(stream, then) {

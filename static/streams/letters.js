@@ -1,10 +1,10 @@
 // Dead letters of a stream: what did not get where it should, by reason, to be tried again or dropped.
 
+import { act } from "../base/act.js";
 import { call } from "../base/api.js";
 import { byId, el } from "../base/dom.js";
 import { count, counted, instant } from "../base/format.js";
 import { redraw } from "../base/redraw.js";
-import { act } from "./actions.js";
 import { streamPath } from "./path.js";
 import { quadsNode } from "./quads.js";
 

@@ -57,7 +57,8 @@ class Commit(NamedTuple):
         exact: False for a bulk load, whose quads are counted in ``graphs`` and not listed.
         graphs: the numbers of added and removed quads of each graph, by `graph_key`.
         cause: what asked for the commit, for instance ``update``; triggers read it to cut loops.
-        inferred: the keys of the changed graphs whose quads rule sets infer.
+        inferred: the keys of the changed graphs whose quads rule sets infer, or shapes report.
+        violations: number of violations that the commit adds to shapes with mode warn; not logged.
         changed: False when nothing changed; such a commit takes no version and is not logged.
     """
 
@@ -71,6 +72,7 @@ class Commit(NamedTuple):
     graphs: Mapping[str, GraphChange] = _NO_GRAPHS
     cause: str | None = None
     inferred: frozenset[str] = frozenset()
+    violations: int = 0
     changed: bool = True
 
     def __hash__(self) -> int:

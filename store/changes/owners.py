@@ -26,11 +26,11 @@ class Owner:
 
     @property
     def derived(self) -> bool:
-        """True if the graph is a function of the rest of the dataset; operations on many graphs skip it."""
+        """True if the graph is a function of other graphs; operations such as CLEAR ALL leave it out."""
         return self.kind != "view"
 
     def refusal(self, graph: GraphName) -> OwnedGraphError:
-        """Return the error for a write of another client to the graph."""
+        """Return the error for a write to the graph by anyone but the owner."""
         what, hint = _WORDS[self.kind]
         return OwnedGraphError(
             f"the graph {graph} is {what.format(self.name)}, which alone changes it",
@@ -46,14 +46,14 @@ class OwnedGraphError(ConflictError):
 
 
 Owners = Mapping[GraphName, Owner]
-"""The owners of graphs; all other graphs belong to nobody."""
+"""The owners of graphs, by graph; every client may write to a graph that is not in the mapping."""
 
 NO_OWNERS: Owners = MappingProxyType({})
 """No graph has an owner."""
 
 
 def derived_graphs(owned: Owners) -> Owners:
-    """Return the graphs that are functions of the rest of the dataset, with their owners."""
+    """Return the graphs that are functions of other graphs, with their owners."""
     if not owned:
         return owned
     return {graph: owner for graph, owner in owned.items() if owner.derived}
@@ -65,7 +65,7 @@ def refuse_targets(owned: Owners, targets: Iterable[GraphName], owner: Owner | N
     Args:
         owned: the owners of graphs.
         targets: the graphs that the write names.
-        owner: the owner that writes.
+        owner: the owner that writes; None for a client.
 
     Raises:
         OwnedGraphError: a target is a derived graph of another owner.

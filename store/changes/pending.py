@@ -229,6 +229,18 @@ class PendingChanges:
         elif name not in self._dropped and self._below.has_graph(name):
             self._dropped[name] = None
 
+    def replace(self, name: NamedNode, quads: Iterable[Quad]) -> None:
+        """Create a graph if it is missing, and make ``quads`` its quads."""
+        wanted = set(quads)
+        self.create(name)
+        for quad in list(self.quads_of(name)):
+            if quad in wanted:
+                wanted.discard(quad)
+            else:
+                self.remove(quad)
+        for quad in wanted:
+            self.add(quad)
+
     def replay(self, change: NetChange) -> None:
         """Apply a net change of another layer or of the change log to this layer of pending changes."""
         for name in change.dropped:

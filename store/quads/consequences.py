@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from ..changes.commit import NetChange
@@ -11,19 +11,28 @@ from ..changes.pending import PendingChanges
 
 
 class Consequences(Protocol):
-    """Adds to each change what follows from it. Called under the writer lock, one call at a time.
+    """Adds to each change the quads that follow from it, and checks both.
+
+    The writer lock is held during each call. The calls for a group of requests are
 
     begin_group -> derive, for each request of the group -> committing, unless all requests failed
     """
 
+    @property
+    def active(self) -> bool:
+        """False if no change has consequences."""
+        ...
+
     def begin_group(self) -> None:
-        """Begin a group of requests; what an earlier group has not committed is void."""
+        """Begin a group of requests; discard notes about earlier groups that were not committed."""
         ...
 
     def derive(
         self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
-    ) -> None:
+    ) -> int:
         """Add the consequences of a change to ``pending``, which has the change already.
+
+        Returns the number of violations that the change adds, for the client (`Commit.violations`).
 
         Args:
             below: the dataset before the change.
@@ -37,16 +46,45 @@ class Consequences(Protocol):
         ...
 
     def committing(self, owned: Owners) -> AbstractContextManager[None]:
-        """Return the context in which the group is logged and applied; ``owned`` are its owners of graphs.
+        """Return the context in which the group is logged and applied.
 
-        If the log cannot be written, the context undoes what `derive` has noted in addition to the changes.
+        The context makes effects of `derive` outside of the dataset durable, such as suspensions. It undoes
+        them if the log cannot be written. ``owned`` has the owners of graphs for the group.
         """
         ...
 
-    def derive_all(self, pending: PendingChanges) -> None:
+    def derive_all(self, pending: PendingChanges) -> int:
         """Make all derived graphs equal to what follows from the dataset, after unknown changes.
 
+        Returns the number of violations that the changes add.
+
         Raises:
-            ReportedError: as of `derive`.
+            ReportedError: the changes must not be committed; see `derive`.
         """
         ...
+
+
+class NoConsequences:
+    """The consequences of a store without rule sets and shapes: none."""
+
+    active = False
+
+    def begin_group(self) -> None:
+        """Do nothing."""
+
+    def derive(
+        self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
+    ) -> int:
+        """Return 0."""
+        return 0
+
+    def committing(self, owned: Owners) -> AbstractContextManager[None]:
+        """Return a context that does nothing."""
+        return nullcontext()
+
+    def derive_all(self, pending: PendingChanges) -> int:
+        """Return 0."""
+        return 0
+
+
+NO_CONSEQUENCES: Consequences = NoConsequences()

@@ -1,23 +1,23 @@
-"""Bulk loads with their consequences: staged in a temporary database, then applied to the dataset at once.
+"""Bulk loads with their consequences: loaded into a temporary database, then applied to the dataset.
 
     load -> temporary database -> refuse derived graphs -> derive from dataset and load -> one atomic step
 
-Readers therefore never see the loaded quads without what follows from them, not even after a crash; and a
-refused load has changed nothing.
+So readers never see the loaded quads without the quads that follow from them, and a load that is refused
+changes nothing.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
 from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
 from ..changes.apply import apply_change
-from ..changes.commit import GraphName, NetChange
+from ..changes.commit import GraphName
 from ..changes.owners import Owners, refuse_targets
 from ..changes.pending import PendingChanges, StoreView
 from ..terms import Term
@@ -29,7 +29,7 @@ Load = Callable[[Store], None]
 
 
 class LoadedView(StoreView):
-    """A view of the dataset as it will be after a staged load."""
+    """A view of the dataset as it will be after the load of a temporary database."""
 
     def __init__(self, store: Store, loaded: Store, owned: Owners) -> None:
         """Make a view of the union of the dataset ``store`` and the quads of ``loaded``."""
@@ -69,20 +69,22 @@ class LoadedView(StoreView):
 
 
 class _NotAppliedError(Exception):
-    """The load was not applied."""
+    """The caller of `staged` did not apply the load, so `Consequences.committing` undoes its effects."""
 
 
 @contextmanager
 def staged(
-    load: Load, store: Store, owned: Owners, consequences: Consequences | None, folder: Path | None
-) -> Iterator[Load]:
-    """Run ``load`` on a temporary database; yield a load of the same quads and of what follows from them.
+    load: Load, store: Store, owned: Owners, consequences: Consequences, folder: Path | None
+) -> Iterator[tuple[Load, int]]:
+    """Run ``load`` on a temporary database; yield a load of the same quads and of their consequences.
+
+    The second value is the number of violations that the load adds (`Commit.violations`).
 
     Args:
         load: the load.
         store: the dataset, which is only read.
         owned: the owners of graphs.
-        consequences: derives what follows; None if there are no rule sets.
+        consequences: derives the consequences.
         folder: the data folder, in which the temporary database is made; None to make it in memory.
 
     Raises:
@@ -98,15 +100,11 @@ def staged(
             loaded = Store(str(place))
         load(loaded)
         refuse_targets(owned, loaded.named_graphs())
-        change = NetChange()
         applied = False
-        committing: AbstractContextManager[None] = nullcontext()
-        if consequences is not None:
-            consequences.begin_group()
-            pending = PendingChanges(LoadedView(store, loaded, owned))
-            consequences.derive_all(pending)
-            change = pending.net()
-            committing = consequences.committing(owned)
+        consequences.begin_group()
+        pending = PendingChanges(LoadedView(store, loaded, owned))
+        violations = consequences.derive_all(pending)
+        change = pending.net()
 
         def apply(target: Store) -> None:
             nonlocal applied
@@ -119,8 +117,8 @@ def staged(
                 target.add_graph(name)
             applied = True
 
-        with suppress(_NotAppliedError), committing:
-            yield apply
+        with suppress(_NotAppliedError), consequences.committing(owned):
+            yield apply, violations
             if not applied:
                 raise _NotAppliedError
     finally:

@@ -143,7 +143,7 @@ class ViewRegistry:
         """Check that the view of the query ``name`` can own a graph.
 
         Raises:
-            ConflictError: the graph has quads already, or another view owns the graph.
+            ConflictError: the graph has quads already, or it has another owner.
         """
         with self._lock:
             owner = self._store.queue.owned.get(graph)
@@ -162,7 +162,7 @@ class ViewRegistry:
         """Reserve a graph for a view during a query's registration; keep it if the registration succeeds.
 
         Raises:
-            ConflictError: the graph has quads already, or another view owns the graph.
+            ConflictError: the graph has quads already, or it has another owner.
         """
         with self._lock:
             self.check(graph, name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from pyoxigraph import Store
@@ -22,7 +22,7 @@ from ..changes.owners import NO_OWNERS, Owner, Owners, derived_graphs
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import ConflictError, ReportedError, StoreError, StoreUnwritableError
 from .committer import ApplyError, Committer
-from .consequences import Consequences
+from .consequences import NO_CONSEQUENCES, Consequences
 from .read_write_lock import ReadWriteLock
 from .staged_load import Load, staged
 from .subscribers import Subscribers
@@ -78,7 +78,7 @@ class WriteQueue:
 
     Attributes:
         owned: the owners of graphs; replaced as a whole, so that any thread may read it.
-        consequences: derives the quads that follow from each change; None while there are no rule sets.
+        consequences: derives what follows from each change.
         owners_changed: called after a graph was given to an owner or has lost it, in the thread that did so.
     """
 
@@ -107,7 +107,7 @@ class WriteQueue:
         self._gate = gate
         self._subscribers = subscribers
         self._clock_ms = clock_ms
-        self.consequences: Consequences | None = None
+        self.consequences: Consequences = NO_CONSEQUENCES
         self._group_requests = _GROUP_REQUESTS if grouped else 1
         self._queue: deque[WriteRequest] = deque()
 
@@ -153,7 +153,7 @@ class WriteQueue:
 
         Raises:
             PreconditionError: the dataset does not have the expected version.
-            OwnedGraphError: the request changes a graph that another view owns.
+            OwnedGraphError: the request changes a graph that has another owner.
             StoreUnwritableError: the change log cannot be written; nothing changed.
             ApplyError: the commit is logged but not yet applied to the quads.
             Exception: ``derive`` of the write request raised this error; nothing changed.
@@ -183,11 +183,16 @@ class WriteQueue:
         """
         self._refuse_in_snapshot("a bulk load")
 
+        violations = 0
+
         def stage(store: Store, stack: ExitStack) -> Load:
-            if not derived_graphs(self.owned):
+            nonlocal violations
+            if not derived_graphs(self.owned) and not self.consequences.active:
                 return load
             folder = self._committer.data_folder
-            return stack.enter_context(staged(load, store, self.owned, self.consequences, folder))
+            staging = staged(load, store, self.owned, self.consequences, folder)
+            staged_load, violations = stack.enter_context(staging)
+            return staged_load
 
         try:
             commit = self._committer.bulk(stage, cause=cause)
@@ -196,7 +201,7 @@ class WriteQueue:
         finally:
             self._subscribers.drain()
         self._subscribers.acknowledge(commit.version)
-        return commit
+        return commit._replace(violations=violations)
 
     def _refuse_in_snapshot(self, what: str) -> None:
         if self._gate.held_by_thread:
@@ -219,9 +224,8 @@ class WriteQueue:
 
     def _derive_group(self, requests: list[WriteRequest]) -> None:
         group = PendingChanges(StoreView(self._committer.store, self.owned))
-        consequences = self.consequences
-        if consequences is not None:
-            consequences.begin_group()
+        consequences = self.consequences if self.consequences.active else NO_CONSEQUENCES
+        consequences.begin_group()
         commits: list[Commit] = []
         now_ms = self._clock_ms()
         version = self._committer.version
@@ -244,31 +248,31 @@ class WriteQueue:
                 request.derive(pending)
                 change = pending.net()
                 self._refuse_owned(change, request.owner)
-                if consequences is not None and (change or request.rederive):
-                    consequences.derive(group, pending, change, timed=request.timed)
+                violations = 0
+                if consequences.active and (change or request.rederive):
+                    violations = consequences.derive(group, pending, change, timed=request.timed)
                     change = pending.net()
             except Exception as error:
                 request.error = _without_frames(error)
                 continue
             if change:
                 version = self._committer.next_version(version)
-            request.commit = self._commit(change, version, now_ms, request.cause)
+            request.commit = self._commit(change, version, now_ms, request.cause, violations)
             if change:
                 commits.append(request.commit)
                 group.take(pending, change)
         try:
             if commits:
-                ending: AbstractContextManager[None] = nullcontext()
-                if consequences is not None:
-                    ending = consequences.committing(group.owned)
-                with ending:
+                with consequences.committing(group.owned):
                     self._committer.commit(commits, commits[0].net() if len(commits) == 1 else group.net())
         except ApplyError:
             _report(requests)
             raise
         _report(requests)
 
-    def _commit(self, change: NetChange, version: int, now_ms: int, cause: str | None) -> Commit:
+    def _commit(
+        self, change: NetChange, version: int, now_ms: int, cause: str | None, violations: int
+    ) -> Commit:
         if not change:
             return Commit(version, now_ms, cause=cause, changed=False)
         names = (*change.created, *change.dropped)
@@ -283,15 +287,20 @@ class WriteQueue:
             graphs=graphs,
             cause=cause,
             inferred=frozenset(self._inferred()) & graphs.keys(),
+            violations=violations,
         )
 
     def inferred_graphs(self) -> frozenset[GraphName]:
         """Return the graphs of rule sets, also while a PUT or DELETE is under way; safe from any thread."""
         return frozenset([graph for graph, owner in self.owned.items() if owner.kind == "rules"])
 
+    def derived_graphs(self) -> frozenset[GraphName]:
+        """Return the graphs of rule sets and of reports, also while a PUT or DELETE is under way."""
+        return frozenset(derived_graphs(self.owned))
+
     def _inferred(self) -> list[str]:
-        """Return the keys of the graphs of rule sets."""
-        return list(map(graph_key, self.inferred_graphs()))
+        """Return the keys of the derived graphs."""
+        return list(map(graph_key, self.derived_graphs()))
 
     def _refuse_owned(self, change: NetChange, owner: Owner | None) -> None:
         if not self.owned:

@@ -139,3 +139,14 @@ RULE_SETS = _table(
     Column("error", Text),
     _filled("created_ms", BigInteger),
 )
+
+SHAPES = _table(
+    "shapes",
+    _position(),
+    _filled("name", String(128), unique=True),
+    _filled("definition", JSON),
+    Column("former", Text),
+    _filled("state", String(16)),
+    Column("error", Text),
+    _filled("created_ms", BigInteger),
+)

@@ -16,6 +16,7 @@ Stamping: TypeAlias = Literal["event", "arrival"]
 StreamClock: TypeAlias = Literal["event", "wall-when-idle"]
 ConnectorRole: TypeAlias = Literal["source", "sink"]
 RuleSetState: TypeAlias = Literal["materialising", "ready", "suspended", "failed", "dropping"]
+ShapesState: TypeAlias = Literal["ready", "failed", "dropping"]
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
@@ -123,16 +124,32 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class RuleSetRecord:
-    """A rule set; ``definition`` are the members of its PUT.
+    """The record of a rule set; ``definition`` has the members of its PUT.
 
-    ``state`` is ``materialising`` until the set's graph is complete, then ``ready``, ``suspended`` or
-    ``failed``; ``dropping`` while its graph is removed. ``following`` is the definition that a PUT under way
-    will replace ``definition`` by; None without one.
+    ``state`` is ``materialising`` until the set's graph is complete, and then ``ready``, ``suspended`` or
+    ``failed``. It is ``dropping`` while the set is deleted. ``following`` is the new definition while a PUT
+    replaces the set, else None.
     """
 
     name: str
     definition: Mapping[str, Any] = field(default_factory=dict)
     following: Mapping[str, Any] | None = None
     state: RuleSetState = "materialising"
+    error: str | None = None
+    created_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesRecord:
+    """Shapes that check the data; ``definition`` are the parameters of their PUT and the shapes graph.
+
+    ``state`` is ``ready`` or ``failed``, and ``dropping`` while the graph of the report is removed.
+    ``former`` is the graph of the report that a PUT under way removes; None without one.
+    """
+
+    name: str
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    former: str | None = None
+    state: ShapesState = "ready"
     error: str | None = None
     created_ms: int = 0

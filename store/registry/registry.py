@@ -13,6 +13,7 @@ from .tables import (
     PrefixRecords,
     QueryRecords,
     RuleSetRecords,
+    ShapesRecords,
     StoredQueryRecords,
     StreamRecords,
     TokenRecords,
@@ -32,6 +33,7 @@ class Registry:
         self.tokens = TokenRecords(database)
         self.jobs = JobRecords(database)
         self.rule_sets = RuleSetRecords(database)
+        self.shapes = ShapesRecords(database)
 
     @classmethod
     def open(cls, url: str = "sqlite://") -> Self:

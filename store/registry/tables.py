@@ -16,6 +16,7 @@ from .models import (
     PREFIXES,
     QUERIES,
     RULE_SETS,
+    SHAPES,
     STORED_QUERIES,
     STREAMS,
     TOKENS,
@@ -26,6 +27,7 @@ from .records import (
     PrefixRecord,
     QueryRecord,
     RuleSetRecord,
+    ShapesRecord,
     StoredQueryRecord,
     StreamRecord,
     TokenRecord,
@@ -34,8 +36,8 @@ from .session import Database, with_digest
 
 RecordType = TypeVar(
     "RecordType",
-    ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, RuleSetRecord, StoredQueryRecord, StreamRecord,
-    TokenRecord,
+    ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, RuleSetRecord, ShapesRecord, StoredQueryRecord,
+    StreamRecord, TokenRecord,
 )  # fmt: skip
 
 
@@ -246,6 +248,13 @@ class RuleSetRecords(RecordTable[RuleSetRecord]):
 
     table, record = RULE_SETS, RuleSetRecord
     unknown = KeyFault("there is no rule set {}", code="unknown-rules")
+
+
+class ShapesRecords(RecordTable[ShapesRecord]):
+    """Shapes in the order of their first PUT."""
+
+    table, record = SHAPES, ShapesRecord
+    unknown = KeyFault("there are no shapes {}", code="unknown-shapes")
 
 
 class TokenRecords(RecordTable[TokenRecord]):

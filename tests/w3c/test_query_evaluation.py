@@ -1,7 +1,7 @@
 """Query evaluation of SPARQL 1.0, 1.1 and 1.2, and the CSV and TSV results, over HTTP.
 
-Left out, because they ask for something that no SPARQL endpoint without it can give: the entailment
-regimes (no reasoning here) and the federated queries, which need seven foreign endpoints to answer.
+Left out are the entailment regimes, which tests/continuous/rules/test_w3c_entailment.py has, and the
+federated queries, which need seven foreign endpoints to answer.
 """
 
 from __future__ import annotations

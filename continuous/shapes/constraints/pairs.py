@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...algebra.nodes import Link, PathExpr
 from ...expressions.numeric import less, less_or_equal
 from ..data_graph import DataGraph
+from ..datatypes import is_well_formed
 from ..dependencies import Dependencies, reading
 from ..result import Result
 from ..shape import Shape
@@ -78,7 +79,8 @@ class LessThan(_Pair):
         kind = _LESS_OR_EQUAL if self.or_equal else _LESS
         for other in data.objects(focus, self.predicate):
             for value in values:
-                if holds(table[value], table[other]) is not True:
+                pair = table[value], table[other]
+                if not all(map(is_well_formed, pair)) or holds(*pair) is not True:
                     what = f"{shown(other, data)}, the value of {short(self.link.iri)}"
                     message = f"{shown(value, data)} is not {words} {what}"
                     yield shape.result(data, kind, focus, value, message)

@@ -13,6 +13,7 @@ from ...algebra.nodes import PathExpr
 from ...expressions.numeric import greater, greater_or_equal, less, less_or_equal
 from ...expressions.values import Maybe
 from ..data_graph import DataGraph
+from ..datatypes import is_well_formed
 from ..dependencies import NONE, Dependencies
 from ..result import Result
 from ..shape import Shape
@@ -53,7 +54,7 @@ class ValueRange:
         table = data.terms.context.values
         limit = table[self.limit]
         for value in values:
-            if comparison.holds(table[value], limit) is not True:
+            if not is_well_formed(table[value]) or comparison.holds(table[value], limit) is not True:
                 message = f"{shown(value, data)} {comparison.words} {term_text(data.term(self.limit))}"
                 yield shape.result(data, comparison.component, focus, value, message)
 

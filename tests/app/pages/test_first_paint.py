@@ -9,7 +9,7 @@ import pytest
 
 from .browser import NEEDS_BROWSER, Page
 from .conftest import register, served
-from .test_looks import TEXT, VIEWS
+from .test_looks import TEXT, VIEWS, put_rules
 
 pytestmark = NEEDS_BROWSER
 MOST_BYTES = 100_000
@@ -27,6 +27,7 @@ def base() -> Iterator[str]:
     """The address of a server with many queries, for all tests: they only look."""
     with served() as url, httpx.Client(base_url=url, timeout=30) as client:
         register(client, "in-rooms", TEXT)
+        put_rules(client)
         for number in range(60):
             register(client, f"in-rooms-{number}", TEXT)
         yield url

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import httpx
 import pytest
 
@@ -10,6 +12,10 @@ from .conftest import PREFIX, push, register, update
 from .looks import NARROW, looks_well, show_as
 
 pytestmark = NEEDS_BROWSER
+INFERRED = (
+    "<http://example.org/s1> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://example.org/Placed>"
+    " <http://example.org/inferred> ."
+)
 VIEWS = {
     "queries": "/",
     "query": "/ui/queries/in-rooms",
@@ -20,12 +26,16 @@ VIEWS = {
     "sparql": "/ui/sparql",
     "store": "/ui/store",
     "browse": "/ui/store?iri=http://example.org/s1",
+    "why": f"/ui/why?quad={quote(INFERRED)}",
     "rules": "/ui/rules",
+    "rule-set": "/ui/rules/rooms",
     "jobs": "/ui/jobs",
     "running": "/ui/processes",
     "contents": "/ui/docs",
     "document": "/ui/docs/tutorial.md",
 }
+# What a view shows last, where that comes after the title.
+FULL = {"browse": "inferred: why?", "why": "From", "rule-set": "cax-dw", "rules": "rooms"}
 TEXT = (
     PREFIX
     + """SELECT ?sensor ?value ?room WHERE {
@@ -35,14 +45,25 @@ TEXT = (
 )
 
 
+def put_rules(client: httpx.Client) -> None:
+    """Put a rule set whose triples contradict each other, and one with two strata."""
+    placed = PREFIX + "CONSTRUCT { ?sensor a ex:Placed } WHERE { ?sensor ex:in ?room }"
+    free = PREFIX + "CONSTRUCT { ?x a ex:Free } WHERE { ?x a ex:Room MINUS { ?x a ex:Placed } }"
+    for name, members in (
+        ("rooms", {"rules": [placed], "include": ["owl2-rl"], "into": "http://example.org/inferred"}),
+        ("free", {"rules": [placed, free], "into": "http://example.org/free"}),
+    ):
+        client.put(f"/rules/{name}", json=members).raise_for_status()
+
+
 @pytest.fixture
 def filled(client: httpx.Client) -> httpx.Client:
     """A server with a graph, a query and some results."""
     update(client, PREFIX + 'INSERT DATA { GRAPH ex:rooms { ex:s1 ex:in "kitchen" . ex:s2 ex:in "cellar" } }')
+    disjoint = "<http://www.w3.org/2002/07/owl#disjointWith>"
+    update(client, PREFIX + f"INSERT DATA {{ ex:s1 a ex:Lost . ex:Placed {disjoint} ex:Lost }}")
     register(client, "in-rooms", TEXT)
-    rule = PREFIX + "CONSTRUCT { ?sensor a ex:Placed } WHERE { ?sensor ex:in ?room }"
-    members = {"rules": [rule], "into": "http://example.org/inferred"}
-    client.put("/rules/rooms", json=members).raise_for_status()
+    put_rules(client)
     for at in range(5):
         push(client, PREFIX + f"ex:s{1 + at % 2} ex:value {20 + at} .", 1000 * at)
     return client
@@ -52,6 +73,8 @@ def filled(client: httpx.Client) -> httpx.Client:
 def test_a_view_has_no_findings_in_any_width_and_scheme(name: str, filled: httpx.Client, page: Page) -> None:
     page.open(VIEWS[name])
     page.until(lambda: page.text("h1"), "the title")
+    if name in FULL:
+        page.until_text("main", FULL[name])
     found = looks_well(page, name)
     assert not found, "\n".join(found)
 
@@ -67,11 +90,16 @@ def test_a_view_without_anything_to_show_says_how_to_begin(
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("name", ["queries", "streams"])
-def test_a_list_hides_nothing_where_it_is_narrow(name: str, filled: httpx.Client, page: Page) -> None:
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("queries", "in-rooms"), ("streams", "readings"), ("rules", "rooms"), ("browse", "inferred: why?")],
+)
+def test_a_list_hides_nothing_where_it_is_narrow(
+    name: str, shown: str, filled: httpx.Client, page: Page
+) -> None:
     show_as(page, width=NARROW)
     page.open(VIEWS[name])
-    page.until_text("main table", "in-rooms" if name == "queries" else "readings")
+    page.until_text("main table", shown)
     hidden = page.driver.execute_script(
         "const box = document.querySelector('main .scroll'); return box.scrollWidth - box.clientWidth;"
     )

@@ -10,9 +10,14 @@ import pytest
 
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.language import parse
+from quadrill.continuous.rules.definition import read_definition
+from quadrill.continuous.rules.rule import parse_rule
 
 PAGE = (Path(__file__).parents[3] / "docs" / "coming-from.md").read_text("utf-8")
-OURS = re.findall(r"^\| .* \| `([^`]+)`[^|]*\|$", PAGE, re.MULTILINE)
+RULES = PAGE.partition("## Reasoning")[2].partition("\n## ")[0]
+CELL = re.compile(r"^\| .* \| `([^`]+)`[^|]*\|$", re.MULTILINE)
+OURS = CELL.findall(PAGE.replace(RULES, ""))
+OF_RULE_SETS = CELL.findall(RULES)
 MEMBERS = [each for each in OURS if each.startswith('"')]
 ANY = "{ ?a ?b ?c }"
 
@@ -44,5 +49,14 @@ def test_a_member_of_the_page_is_one_of_a_registration_or_a_stream(member: str) 
         Registration.from_json({"query": whole("STREAM :s [RANGE 10s SLIDE 5s] " + ANY), **given}, name="q")
 
 
+@pytest.mark.parametrize("text", OF_RULE_SETS)
+def test_a_text_of_the_section_on_reasoning_is_a_rule_or_a_member(text: str) -> None:
+    if text.startswith("CONSTRUCT"):
+        parse_rule("PREFIX : <http://example.org/>\n" + text, base_iri="http://example.org/")
+    else:
+        read_definition({"into": "http://example.org/inferred", **json.loads("{" + text + "}")})
+
+
 def test_the_page_has_texts_of_all_systems() -> None:
     assert len(OURS) > 30
+    assert len(OF_RULE_SETS) > 10

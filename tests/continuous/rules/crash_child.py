@@ -1,9 +1,9 @@
-"""Kills itself at each step of a scenario in turn, and checks the law after each restart; run by a test.
+"""Runs a scenario again and again, kills it at another step each time, and checks the data after a restart.
 
 A step is a point of `StoreOptions.reached`, or the time before or after a write of a record of the registry.
-Each attempt runs in a copy of this process, which itself opens no store. Arguments: folder, scenario,
-distance of two steps that are tried.
-Prints the number of steps.
+Each attempt runs in a copy of this process, which itself opens no store. The arguments are the folder, the
+scenario, and the distance between two steps at which the scenario is killed. The process prints the number
+of steps. A test starts this module as a process.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def steps(killed_at: int) -> tuple[StoreOptions, list[int]]:
 
 
 def in_copy(work: Callable[[], None]) -> int:
-    """Run work in a copy of this process; return 0, or the negative number of the signal."""
+    """Run ``work`` in a copy of this process; return 0, or the negative number of the killing signal."""
     child = os.fork()
     if not child:
         try:
@@ -125,7 +125,7 @@ def in_copy(work: Callable[[], None]) -> int:
 
 
 def check(folder: Path) -> None:
-    """Open the folder, check all graphs of rules, and check that it works."""
+    """Open the folder, compare the graphs of its rule sets with the oracle, and make further commits."""
     with Served(folder) as served:
         served.check()
         names = {described["name"]: described for described in served.rules.describe_all()}

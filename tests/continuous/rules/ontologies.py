@@ -1,4 +1,4 @@
-"""Random small ontologies, with lists that are whole, broken or shared."""
+"""Random small ontologies, with RDF lists that are well-formed, malformed or shared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def owl(name: str) -> NamedNode:
 
 
 def random_list(rng: random.Random, values: list[Node]) -> tuple[Node, list[Quad]]:
-    """Return a list and its quads; its cells may be those of other lists."""
+    """Return the first cell of a random list, and the quads of the list; lists may share cells."""
     cells = rng.sample(CELLS, rng.choice((1, 2, 2, 3)))
     quads = []
     for cell, following in zip(cells, [*cells[1:], NIL], strict=True):
@@ -45,7 +45,7 @@ def random_list(rng: random.Random, values: list[Node]) -> tuple[Node, list[Quad
 
 
 def random_schema(rng: random.Random) -> list[Quad]:
-    """Return the quads of one axiom."""
+    """Return the quads of one random axiom."""
     c, d = rng.choice(CLASSES + RESTRICTIONS), rng.choice(CLASSES + RESTRICTIONS)
     p, q = rng.choice(PROPERTIES), rng.choice(PROPERTIES)
     match rng.randrange(15):
@@ -100,7 +100,7 @@ def random_restriction(rng: random.Random) -> list[Quad]:
 
 
 def random_instances(rng: random.Random) -> list[Quad]:
-    """Return a triple about instances, rarely one that equates any two terms or changes a list."""
+    """Return a random triple about instances; rarely one with ``owl:sameAs``, or one of a list."""
     subject: Node = rng.choice(THINGS)
     chance = rng.random()
     if chance < 0.35:

@@ -1,4 +1,4 @@
-"""A naive fixpoint of the built-in rules: relations as Python sets, lists by recursion over their cells."""
+"""A naive fixpoint of the built-in rules, which computes with Python sets, and lists cell by cell."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ONE = '"1"^^<http://www.w3.org/2001/XMLSchema#integer>'
 
 
 class Relations:
-    """The facts by predicate, with the lists among them."""
+    """The facts by predicate, and the RDF lists that they contain."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         self.facts = set(facts)
@@ -276,7 +276,7 @@ RULES = {
 
 
 def closure(triples: Iterable[Triple], include: str) -> set[Fact]:
-    """Return the triples that a built-in set derives, as texts; also those that are asserted."""
+    """Return the asserted triples and those that a built-in set derives from them, as texts."""
     facts = {(str(s), str(p), str(o)) for s, p, o in triples}
     derived: set[Fact] = set()
     while True:

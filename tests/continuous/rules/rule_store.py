@@ -1,4 +1,4 @@
-"""A store with one rule set, for tests of its law."""
+"""A store with one rule set, for tests that compare its inferred triples with an oracle."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RuleStore:
         return StoreFacts(StoreView(self.store), self.terms, InputGraphs(), INTO)
 
     def recomputed(self) -> set[Triple]:
-        """Return the inferred triples as the first materialisation computes them."""
+        """Return the inferred triples, computed again from the input graphs alone."""
         rule_set = RuleSet("test", RuleSetDefinition(INTO), "http://e/", None)
         rule_set.rules = list(self.rules)
         snapshot = rule_set.snapshot(StoreView(self.store))

@@ -1,4 +1,4 @@
-"""Rule sets over a real store, and the check that their graphs hold the naive fixpoints."""
+"""Rule sets over a real store, and the check that each graph has the naive fixpoint of its rule set."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ INTO = f"{BASE}into"
 
 
 def rule(head: str, body: str) -> str:
-    """Return the text of a rule."""
+    """Return the text of a rule, given its head and body."""
     return f"{PREFIX}CONSTRUCT {{ {head} }} WHERE {{ {body} }}"
 
 
 def definition(*rules: str | Rule, into: str = INTO, **members: Any) -> dict[str, Any]:
-    """Return the members of a PUT."""
+    """Return the members of a PUT of a rule set."""
     texts = [each if isinstance(each, str) else each.text for each in rules]
     return {"rules": texts, "into": into, **members}
 
 
 class Served:
-    """A store with a registry and rule sets; in memory without a folder."""
+    """A store with a registry and rule sets; all in memory if there is no folder."""
 
     def __init__(self, folder: Path | None = None, options: StoreOptions | None = None) -> None:
         self.store = QuadStore.open(
@@ -59,7 +59,7 @@ class Served:
         return {str(quad.triple).replace(f"<{BASE}", ":").replace(">", "") for quad in quads}
 
     def definitions(self) -> dict[str, RuleSetDefinition]:
-        """Return the definitions of the sets that are not suspended."""
+        """Return the definitions of the sets whose state is ``ready``, by name."""
         found = {}
         for described in self.rules.describe_all():
             if described["state"] == "ready":
@@ -69,7 +69,7 @@ class Served:
         return found
 
     def check(self, *, empty: Iterable[str] = ()) -> None:
-        """Check that all graphs of sets hold the fixpoints; those of ``empty`` sets are empty."""
+        """Check that each graph has the fixpoint of its set; the graphs of sets in ``empty`` are empty."""
         with self.store.reader.snapshot_read() as snapshot:
             quads = snapshot.quads_for_pattern()
         check_law(quads, self.definitions(), set(self.store.queue.owned), f"version {snapshot.version}")
@@ -101,7 +101,7 @@ def input_of(quads: Iterable[Quad], definition: RuleSetDefinition, owned: set[Gr
 def check_law(
     quads: Iterable[Quad], definitions: Mapping[str, RuleSetDefinition], owned: set[GraphName], where: str
 ) -> None:
-    """Check that the graph of each set holds the fixpoint of its input graphs."""
+    """Check that the graph of each set has the fixpoint of its input graphs."""
     quads = list(quads)
     for name, each in definitions.items():
         rules = parse_rules(each.rules, base_iri=BASE)
@@ -127,7 +127,7 @@ class Replayed:
         self._store = store
 
     def versions(self) -> Iterable[int]:
-        """Yield each version; ``quads`` is then its content."""
+        """Yield each version; the attribute ``quads`` then has the dataset of the version."""
         for commit in self._store.commits_after(0):
             assert not set(commit.added) & self.quads
             assert set(commit.removed) <= self.quads

@@ -25,7 +25,7 @@ INTO = NamedNode("http://e/into")
 def opened(
     folder: Path | None, registry: Registry, options: StoreOptions | None = None
 ) -> Iterator[tuple[QuadStore, RuleService]]:
-    """Open a store with the rule sets of a registry."""
+    """Open a store, and start the rule sets of its registry."""
     options = options or StoreOptions(durable=False)
     with QuadStore.open(folder, options) as store:
         rules = RuleService(store, registry, base_iri="http://e/", clock_ms=options.clock_ms)
@@ -34,7 +34,7 @@ def opened(
 
 
 def put(rules: RuleService, *texts: str, name: str = "r", into: NamedNode = INTO, **members: Any) -> None:
-    """Make a rule set; ``texts`` are CONSTRUCT texts without the prefix ``:``."""
+    """Put a rule set; ``texts`` are CONSTRUCT texts without the declaration of the prefix ``:``."""
     rules.put(name, {"rules": [PREFIX + text for text in texts], "into": into.value, **members}).run()
 
 

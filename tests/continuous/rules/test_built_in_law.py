@@ -1,4 +1,4 @@
-"""The law of the built-in sets: after every commit the inferred triples equal the naive fixpoint."""
+"""The law of the built-in sets: after every commit, the inferred triples equal the naive fixpoint."""
 
 from __future__ import annotations
 

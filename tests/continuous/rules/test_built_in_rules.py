@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from pyoxigraph import Quad, RdfFormat, Triple, parse
 
@@ -287,3 +290,41 @@ def test_list_without_an_end_has_no_members(broken: str) -> None:
 def test_unknown_set_is_refused() -> None:
     with pytest.raises(QueryTextError, match="unknown built-in rules 'owl'"):
         built_in_rules(["owl"])
+
+
+W3C_RDFS = """rdfD1 rdfD2 rdfs1 rdfs2 rdfs3 rdfs4a rdfs4b rdfs5 rdfs6 rdfs7 rdfs8 rdfs9 rdfs10 rdfs11 rdfs12
+rdfs13"""
+"""The entailment patterns of RDF 1.1 Semantics, sections 8.1.1 and 9.2.1."""
+W3C_OWL2_RL = """eq-ref eq-sym eq-trans eq-rep-s eq-rep-p eq-rep-o eq-diff1 eq-diff2 eq-diff3
+prp-ap prp-dom prp-rng prp-fp prp-ifp prp-irp prp-symp prp-asyp prp-trp prp-spo1 prp-spo2 prp-eqp1 prp-eqp2
+prp-pdw prp-adp prp-inv1 prp-inv2 prp-key prp-npa1 prp-npa2
+cls-thing cls-nothing1 cls-nothing2 cls-int1 cls-int2 cls-uni cls-com cls-svf1 cls-svf2 cls-avf cls-hv1
+cls-hv2 cls-maxc1 cls-maxc2 cls-maxqc1 cls-maxqc2 cls-maxqc3 cls-maxqc4 cls-oo
+cax-sco cax-eqc1 cax-eqc2 cax-dw cax-adc dt-type1 dt-type2 dt-eq dt-diff dt-not-type
+scm-cls scm-sco scm-eqc1 scm-eqc2 scm-op scm-dp scm-spo scm-eqp1 scm-eqp2 scm-dom1 scm-dom2 scm-rng1 scm-rng2
+scm-hv scm-svf1 scm-svf2 scm-avf1 scm-avf2 scm-int scm-uni"""
+"""The rules of tables 4 to 9 of OWL 2 Profiles, section 4.3."""
+
+
+SECTION = (
+    (Path(__file__).parents[3] / "docs" / "semantics.md")
+    .read_text("utf-8")
+    .partition("### Built-in sets")[2]
+    .partition("\n## ")[0]
+)
+
+
+def test_the_page_lists_the_rules_that_are_left_out() -> None:
+    cells = re.findall(r"^\| ([^|]+) \|", SECTION, re.MULTILINE)[1:]
+    listed = {name for cell in cells for name in cell.split(", ")} - {"axiomatic triples"}
+    named = {*W3C_RDFS.split(), *W3C_OWL2_RL.split()}
+    assert named >= RULES.keys() | INCONSISTENCIES.keys()
+    assert listed == named - RULES.keys() - INCONSISTENCIES.keys()
+
+
+def test_a_rule_that_is_left_out_can_be_added() -> None:
+    (text,) = re.findall(r"`(CONSTRUCT [^`]+)`", SECTION)
+    prefix = "PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> "
+    rules = RuleStore([*built_in_rules(["rdfs"]), parse_rule(prefix + text, base_iri="urn:")])
+    rules.commit(quads(":C rdfs:subClassOf :D . :C a rdfs:Class"), [])
+    assert rules.inferred() == triples(":C rdfs:subClassOf :C , :D")

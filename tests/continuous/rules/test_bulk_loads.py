@@ -1,4 +1,4 @@
-"""Bulk loads and rule sets: the loaded quads and their consequences are one version, or nothing is loaded."""
+"""Bulk loads with rule sets: one version has the loaded quads and their consequences, or nothing changes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_load_and_its_consequences_are_one_version(both: tuple[QuadStore, Rule
     assert logged.inferred == {"http://e/into"} and logged.graphs == commit.graphs
     counts = store.reader.graph_counts()
     assert counts[INTO] == len(inferred(store)) and counts[DefaultGraph()] == 8
-    # Later commits are derived from what was loaded.
+    # The consequences of later commits follow from the loaded quads, too.
     store.writer.apply(remove=pairs(4, 5), add=[Quad(node(20), P, node(0))])
     assert inferred(store) == expected(store, SYMMETRIC, CLOSURE)
     assert left_over(store) == []

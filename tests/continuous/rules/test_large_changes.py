@@ -1,4 +1,4 @@
-"""A small change with many consequences is computed from nothing, with the same result."""
+"""A small change with many consequences computes the set from its input alone, with the same result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of a rule set under writes of clients: refused, or the graph is what the rules say."""
+"""Clients write to the graph of a rule set: the write is refused, or the graph still has the fixpoint."""
 
 from __future__ import annotations
 

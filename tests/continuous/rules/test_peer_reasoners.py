@@ -1,7 +1,8 @@
-"""The conclusions of ``owl2-rl`` beside those of other reasoners, over small ontologies without literals.
+"""Compares the triples that ``owl2-rl`` infers with those of other reasoners, without literals.
 
-Both reasoners know more than the built-in set (``owl:Thing``, datatypes) and less: ``owlrl`` leaves out that
-a class is a subclass of itself, ``reasonable`` most of the schema, ``owl:oneOf`` and property chains.
+The reasoners ``owlrl`` and ``reasonable`` infer triples that the built-in set does not, about ``owl:Thing``
+and datatypes. They also omit some: ``owlrl`` omits that a class is a subclass of itself, ``reasonable`` omits
+most schema triples, ``owl:oneOf`` and property chains.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _W3C = "<http://www.w3.org/"
 
 
 def ontology(seed: int) -> list[Quad]:
-    """Return a random ontology with whole lists."""
+    """Return a random ontology in which all lists are well-formed."""
     rng = random.Random(seed)
     quads = [Quad(each, rdf("type"), owl("Class")) for each in (THING, NOTHING)]
     cells: set[Any] = set()
@@ -78,9 +79,10 @@ def text(term: object) -> str:
 
 
 def compared(facts: set[Fact]) -> set[Fact]:
-    """Leave out what the reasoners treat differently: a term and itself, literals, and W3C's own terms.
+    """Return the triples without those that the reasoners treat differently.
 
-    ``owlrl`` adds a description of each inconsistency in a vocabulary of ``daml.org``.
+    These are W3C predicates between a term and itself, triples with literals, triples about terms of the W3C,
+    and triples with terms of ``daml.org``, with which ``owlrl`` describes inconsistencies.
     """
     return {
         (s, p, o)

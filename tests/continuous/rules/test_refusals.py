@@ -1,4 +1,4 @@
-"""What rule sets refuse, with the details that clients read."""
+"""The rules that a rule set refuses, and the details of the errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ CYCLES: list[tuple[list[str], str | None, list[int]]] = [
     ),
     ([rule("?x :r ?y", "?x :p ?y MINUS { ?x :r ?z }")], "rule-negation-cycle", [0]),
     ([rule("?x :r ?y", "?x :p ?y OPTIONAL { ?x :r ?z }")], "rule-negation-cycle", [0]),
-    # Paths count as their predicates, negated and zero-length ones as any.
+    # A path depends on its predicates; a negated or zero-length path depends on every predicate.
     ([rule("?x :r ?y", "?x :p ?y MINUS { ?x :q+/^:s ?z }")], None, []),
     ([rule("?x :s ?y", "?x :p ?y MINUS { ?x :q+/^:s ?z }")], "rule-negation-cycle", [0]),
     ([rule("?x :r ?y", "?x :p ?y MINUS { ?x !:r ?z }")], "rule-negation-cycle", [0]),
@@ -90,7 +90,7 @@ CYCLES: list[tuple[list[str], str | None, list[int]]] = [
         [0],
     ),
     ([rule("?x :r <<( ?x :p :a )>>", "?x :p ?y MINUS { ?x :r :b }")], None, []),
-    # GRAPH never matches the graph of the set.
+    # A GRAPH pattern never matches the graph of the set, so it causes no dependency.
     ([rule("?x :r ?y", "?x :p ?y FILTER NOT EXISTS { GRAPH ?g { ?x :r ?y } }")], None, []),
 ]
 

@@ -1,4 +1,4 @@
-"""Budgets of rule sets, and logs that cannot be written: nothing is half done."""
+"""Budgets of rule sets, and logs that cannot be written: each commit is applied whole or not at all."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PAIRS = rule("?x :r ?y", "?x :p ?a . ?y :p ?b")
 
 
 def insert(count: int, name: str = "n") -> str:
-    """Return an update that adds subjects."""
+    """Return an update that inserts one triple for each of ``count`` subjects."""
     return "INSERT DATA {" + " . ".join(f":{name}{number} :p :o" for number in range(count)) + "}"
 
 
 def fail_to_log(patch: pytest.MonkeyPatch, served: Served) -> None:
-    """Let each later commit fail at the log."""
+    """Make each later commit fail, because its record cannot be written to the log."""
 
     def append(*_: object) -> None:
         raise StoreUnwritableError("no space")
@@ -35,7 +35,7 @@ def fail_to_log(patch: pytest.MonkeyPatch, served: Served) -> None:
 
 
 def state(served: Served, name: str = "one") -> tuple[str, str | None]:
-    """Return the state that the registry keeps and the one that the service shows, which must agree."""
+    """Return the state of a set, which must be the same in the registry and in the service."""
     record = served.registry.rule_sets.get(name)
     assert record is not None
     described = served.rules.describe(name)

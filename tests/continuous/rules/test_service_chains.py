@@ -31,7 +31,7 @@ NEGATED = [
 
 
 def random_chain(rng: random.Random) -> dict[str, dict[str, Any]]:
-    """Return three sets, each of which may read the graphs of those before."""
+    """Return three random sets, each of which may read the graphs of the sets before it."""
     second = random_rules(rng) if rng.random() < 0.5 else NEGATED
     return {
         "c": definition(*random_rules(rng)),
@@ -91,12 +91,12 @@ def test_a_set_that_moves_to_another_graph_leaves_nothing_behind(tmp_path: Path)
             served.put("one", definition(rule("?y :r ?x", "?x :p ?y"), into=into))
             assert served.inferred(into) == {":b :r :a"}
             assert [name.value for name in served.store.reader.graph_names()] == [into]
-        # The set reads the graph that it leaves: nobody derives its triples any longer.
+        # The set reads its own former graph, whose triples no rule set derives any longer.
         moved = definition(rule("?x :t ?y", "?x :r ?y"), into=SECOND, **{"from": ["default", FIRST]})
         served.put("one", moved)
         assert served.inferred(SECOND) == set()
         served.check()
-        # The former graph belongs to nobody.
+        # The former graph has no owner any longer.
         served.update("INSERT DATA { GRAPH :into { :c :r :d } }")
         assert served.inferred(SECOND) == {":c :t :d"}
 
@@ -182,7 +182,7 @@ def _eventually(holds: Any) -> None:
 def test_no_reader_sees_a_version_without_its_consequences(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads commit, replace and remove sets, and read; each version read is checked at the end."""
+    """Threads commit, replace and remove sets, and read; each version that was read is checked later."""
     rng = random.Random(seed)
     stop = threading.Event()
     errors: list[BaseException] = []

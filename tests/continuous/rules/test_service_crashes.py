@@ -1,4 +1,4 @@
-"""Killed at every step of a commit, a PUT, a DELETE and a suspension: the law holds after the restart."""
+"""After a crash at any step of a commit, PUT, DELETE or suspension, the restart completes all rule sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The law of rule sets over a real store: at every version each graph holds the naive fixpoint."""
+"""The law of rule sets over a real store: at every version, each graph has the naive fixpoint of its set."""
 
 from __future__ import annotations
 

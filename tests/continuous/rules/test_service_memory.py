@@ -1,4 +1,4 @@
-"""Inferred quads live in the database: at rest there is no Python object for each of them."""
+"""Inferred quads are stored in the database: between commits, no Python objects stand for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_no_object_for_each_inferred_quad_stays_in_memory(tmp_path: Path) -> Non
             tracemalloc.stop()
         assert served.rules.describe("one")["inferred"] == SIZE
         assert at_rest < 20 * SIZE, at_rest
-        # A commit leaves terms of the quads that it changed in the set's dictionary, which is bounded.
+        # After a commit, the set's dictionary has the terms of the changed quads; its size has a bound.
         tracemalloc.start()
         try:
             served.update("DELETE { ?x :p ?y } WHERE { ?x :p ?y FILTER(STRENDS(STR(?x), '1')) }")

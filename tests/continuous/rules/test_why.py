@@ -1,4 +1,4 @@
-"""Why a triple is inferred: each derivation's premises alone give the triple by the derivation's rule."""
+"""Derivations of inferred triples: a derivation's rule derives the triple from the premises alone."""
 
 from __future__ import annotations
 

@@ -1,0 +1,51 @@
+"""Routes of shapes."""
+
+from __future__ import annotations
+
+from ..front.route import Route
+from ..front.vocabulary import GRAPH_TYPES, JSON, RDF_TYPES
+from ..resources import shapes
+
+SHAPES: tuple[Route, ...] = (
+    Route("GET", "/shapes", shapes.list_shapes, "all shapes", (200,), answers=JSON),
+    Route("GET", "/shapes/{name}", shapes.get_shapes, "shapes, their state and counts", (200,), answers=JSON),
+    Route(
+        "PUT",
+        "/shapes/{name}",
+        shapes.put_shapes,
+        "create or replace shapes",
+        (200, 201),
+        ("mode", "data", "into", "max_time", "max_results", "dry_run"),
+        (*RDF_TYPES, *JSON),
+        JSON,
+        "write",
+    ),
+    Route(
+        "DELETE",
+        "/shapes/{name}",
+        shapes.remove_shapes,
+        "remove shapes and their report",
+        (204,),
+        role="write",
+    ),
+    Route(
+        "GET",
+        "/shapes/{name}/report",
+        shapes.get_report,
+        "the validation report of the store's version",
+        (200,),
+        ("limit",),
+        answers=GRAPH_TYPES,
+    ),
+    Route(
+        "POST",
+        "/shapes:validate",
+        shapes.validate,
+        "validate the body, which is not stored",
+        (200,),
+        ("shapes", "with"),
+        RDF_TYPES,
+        GRAPH_TYPES,
+        "read",
+    ),
+)

@@ -1,0 +1,89 @@
+"""The consequences of a commit: first the triples that rules infer, then the results of shapes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from quadrill.store.changes.commit import GraphName, NetChange
+from quadrill.store.changes.owners import Owners
+from quadrill.store.changes.pending import PendingChanges
+from quadrill.store.errors import ReportedError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.write_queue import WriteRequest
+
+from .rule_consequences import RuleConsequences
+from .shape_consequences import ShapeConsequences
+
+log = logging.getLogger("quadrill.continuous")
+
+
+class CommitConsequences:
+    """The rule sets and the shapes of one store at work; see `quadrill.store.quads.consequences`."""
+
+    def __init__(self, store: QuadStore, rules: RuleConsequences, shapes: ShapeConsequences) -> None:
+        self._store = store
+        self._rules, self._shapes = rules, shapes
+        store.queue.consequences = self
+
+    @property
+    def active(self) -> bool:
+        """True if there are rule sets or shapes."""
+        return self._rules.active or self._shapes.active
+
+    def begin_group(self) -> None:
+        """Begin a group of requests; see `Consequences.begin_group`."""
+        self._rules.begin_group()
+        self._shapes.begin_group()
+
+    def derive(
+        self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
+    ) -> int:
+        """Add inferred triples, and check the change with them; see `Consequences.derive`."""
+        if not self._shapes.active:
+            return self._rules.derive(below, pending, change, timed=timed)
+        with self._rules.undone_by_errors():
+            if self._rules.active:
+                self._rules.derive(below, pending, change, timed=timed)
+                change = pending.net()
+            return self._shapes.derive(below, pending, change, timed=timed)
+
+    def derive_all(self, pending: PendingChanges) -> int:
+        """Compute rule sets and shapes again; see `Consequences.derive_all`."""
+        with self._rules.undone_by_errors():
+            self._rules.derive_all(pending)
+            return self._shapes.derive_all(pending)
+
+    @contextmanager
+    def committing(self, owned: Owners) -> Iterator[None]:
+        """Make what is noted besides the changes effective; see `Consequences.committing`."""
+        with self._rules.committing(owned), self._shapes.committing(owned):
+            yield
+
+    # --- owners -------------------------------------------------------------------------------
+
+    def follow_owners(self) -> None:
+        """From now on, compute again what reads all graphs without an owner when such graphs change."""
+        owned = self._store.queue.owned
+        self._rules.note_owners(owned)
+        self._shapes.note_owners(owned)
+        self._store.queue.owners_changed = self._owners_changed
+
+    def _owners_changed(self, graph: GraphName) -> None:
+        if graph in self._store.committer.counts and (
+            self._rules.follows_owners or self._shapes.follows_owners
+        ):
+            threading.Thread(target=self._regroup, name="quadrill-rules", daemon=True).start()
+
+    def _regroup(self) -> None:
+        try:
+            self.regroup()
+        except ReportedError as error:  # the next commit tries again
+            log.warning("graphs changed their owner, and derived graphs were not updated: %s", error.message)
+
+    def regroup(self) -> None:
+        """Commit what changes in derived graphs when graphs have joined or left the graphs that they read."""
+        request = WriteRequest(lambda _: None, "rules", alone=True, timed=False, rederive=True)
+        self._store.queue.submit(request)

@@ -1,0 +1,41 @@
+"""Graphs that the server derives: who may have them, and the changes that a derivation has missed."""
+
+from __future__ import annotations
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.changes.commit import NetChange, graph_key
+from quadrill.store.changes.owners import Owner
+from quadrill.store.errors import ConflictError, GoneError
+from quadrill.store.quads.quad_store import QuadStore
+
+
+def claim(store: QuadStore, graph: NamedNode, owner: Owner) -> None:
+    """Give a graph to the owner that derives it.
+
+    Raises:
+        ConflictError: the graph has quads, or belongs to another owner.
+    """
+    with store.committer.lock:
+        other = store.queue.owned.get(graph)
+        if other is not None and other != owner:
+            raise other.refusal(graph)
+        if other is None and store.committer.counts.get(graph, 0):
+            raise ConflictError(
+                f"the graph {graph} has quads already; derived quads need a graph of their own",
+                code="graph-not-empty",
+                hint="drop the graph first, or choose another one for into",
+                graph=graph_key(graph),
+            )
+        store.queue.own(graph, owner)
+
+
+def missed_changes(store: QuadStore, version: int) -> list[NetChange] | None:
+    """Return the changes since a version, oldest first; None if they are unknown."""
+    if version == store.committer.version:
+        return []
+    try:
+        commits = list(store.commits_after(version))
+    except GoneError:
+        return None
+    return [commit.net() for commit in commits] if all(commit.exact for commit in commits) else None

@@ -1,0 +1,239 @@
+"""The shapes at work: they check every commit, and update their reports, under the writer lock."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from quadrill.store.changes.commit import GraphName, NetChange
+from quadrill.store.changes.owners import Owners
+from quadrill.store.changes.pending import PendingChanges
+from quadrill.store.quads.committer import ApplyError
+from quadrill.store.quads.quad_store import QuadStore
+
+from ..rules.store_facts import InputGraphs
+from ..shapes.errors import ValidationStoppedError
+from ..shapes.kept_results import KeptResults, ResultChange
+from ..shapes.report_graph import write_changes
+from ..shapes.result import Result
+from ..shapes.shape_order import in_order
+from ..shapes.shape_set import ShapeSet
+from ..shapes.violations import added_violations, violation_error
+from .shape_records import ShapeRecords
+
+log = logging.getLogger("quadrill.continuous")
+
+
+@dataclass(slots=True)
+class _Group:
+    """What the requests of a group change; it takes effect when the group is committed.
+
+    Attributes:
+        kept: the results after the requests so far, by name of the shapes.
+        failed: the reasons of the shapes that fail with the group.
+    """
+
+    kept: dict[str, KeptResults] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class ShapeConsequences:
+    """The shapes of one store at work; see `quadrill.store.quads.consequences`.
+
+    Shapes are replaced as a whole under the writer lock. A lock guards their results: it is acquired under
+    the writer lock, and held while a group that changes results is logged and applied. A reader that holds it
+    sees the results of the version that the store has.
+
+    Attributes:
+        sets: the shapes by name.
+        ordered: the shapes, each after the shapes whose reports it reads.
+        lock: guards the results of all shapes.
+        leaving: the pending changes of the request that replaces or removes shapes, with their name.
+    """
+
+    def __init__(self, store: QuadStore, records: ShapeRecords) -> None:
+        self.sets: dict[str, ShapeSet] = {}
+        self.ordered: Sequence[ShapeSet] = ()
+        self.lock = threading.RLock()
+        self.leaving: tuple[PendingChanges, str] | None = None
+        self._store = store
+        self._records = records
+        self._group = _Group()
+        # The graphs from which shapes were read.
+        self._holding: frozenset[GraphName] = frozenset()
+        # The owners and the graphs with shapes that the results of shapes without ``data`` reflect.
+        self._reflected: tuple[Owners, frozenset[GraphName]] | None = None
+
+    # --- the shapes ---------------------------------------------------------------------------
+
+    def install(self, shapes: ShapeSet) -> None:
+        """Add or replace shapes."""
+        if self._reflected is None:
+            self.note_owners(self._store.queue.owned)
+        self._use({**self.sets, shapes.name: shapes})
+
+    def remove(self, name: str) -> None:
+        """Remove shapes."""
+        self._use({other: each for other, each in self.sets.items() if other != name})
+
+    def _use(self, sets: dict[str, ShapeSet]) -> None:
+        with self.lock:
+            self.sets = sets
+            self.ordered = in_order(sets.values())
+            graphs = [each.definition.graph for each in sets.values()]
+            self._holding = frozenset(graph for graph in graphs if graph is not None)
+
+    def inputs(self, shapes: ShapeSet, owned: Owners) -> InputGraphs:
+        """Return the graphs whose union the shapes check."""
+        data, own = shapes.definition.data, shapes.definition.graph
+        if data is not None:
+            return InputGraphs(data)
+        return InputGraphs(None, frozenset(owned) | self._holding | (frozenset() if own is None else {own}))
+
+    @property
+    def follows_owners(self) -> bool:
+        """True if some shapes check all graphs without an owner."""
+        return any(each.definition.data is None for each in self.ordered)
+
+    def names_reading(self, graph: GraphName) -> list[str]:
+        """Return the names of the shapes whose ``data`` names a graph."""
+        return [each.name for each in self.ordered if graph in (each.definition.data or ())]
+
+    # --- consequences (store.quads.consequences) ----------------------------------------------
+
+    @property
+    def active(self) -> bool:
+        """True if there are shapes."""
+        return bool(self.sets)
+
+    def begin_group(self) -> None:
+        """Begin a group of requests; see `Consequences.begin_group`."""
+        self._group = _Group()
+
+    def derive(
+        self,
+        below: PendingChanges,
+        pending: PendingChanges,
+        change: NetChange,
+        *,
+        timed: bool,
+    ) -> int:
+        """Check a change, and update the reports; see `Consequences.derive`.
+
+        Shapes that the request itself replaces or removes are left out.
+        """
+        leaving = self.leaving[1] if self.leaving is not None and self.leaving[0] is pending else None
+        regrouped = self._regrouped(below, pending)
+
+        def update(shapes: ShapeSet, kept: KeptResults, change: NetChange) -> ResultChange:
+            inputs = self.inputs(shapes, pending.owned)
+            if regrouped and shapes.definition.data is None:
+                complete = shapes.complete(pending, inputs, shapes.budget(timed=False))
+                return kept.replacing(complete.by_focus())
+            budget = shapes.budget(timed=timed)
+            return shapes.update(kept, below, pending, change, inputs, budget, size=self._size)
+
+        return self._check(pending, change, update, leaving)
+
+    def _size(self) -> int:
+        return self._store.reader.quad_count
+
+    def derive_all(self, pending: PendingChanges) -> int:
+        """Check the dataset after unknown changes; see `Consequences.derive_all`."""
+
+        def update(shapes: ShapeSet, kept: KeptResults, _: NetChange) -> ResultChange:
+            inputs = self.inputs(shapes, pending.owned)
+            return kept.replacing(shapes.complete(pending, inputs, shapes.budget(timed=False)).by_focus())
+
+        return self._check(pending, NetChange(), update, None)
+
+    def _regrouped(self, below: PendingChanges, pending: PendingChanges) -> bool:
+        """Return True if graphs have joined or left the graphs that shapes without ``data`` check."""
+        if self._reflected is None or not self.follows_owners:
+            return False
+        before, now = self._reflected, (pending.owned, self._holding)
+        if before[0] is now[0] and before[1] == now[1]:
+            return False
+        changed = (frozenset(before[0]) | before[1]) ^ (frozenset(now[0]) | now[1])
+        quads = (quad for graph in changed for view in (below, pending) for quad in view.quads_of(graph))
+        return next(quads, None) is not None
+
+    def _check(
+        self,
+        pending: PendingChanges,
+        change: NetChange,
+        update: Callable[[ShapeSet, KeptResults, NetChange], ResultChange],
+        leaving: str | None,
+    ) -> int:
+        """Return the number of violations that a change adds to shapes with mode warn.
+
+        Raises:
+            ViolationError: the change adds violations to shapes with mode reject.
+            ValidationStoppedError: the validation of shapes with mode reject exceeds a budget.
+        """
+        group = _Group(dict(self._group.kept), dict(self._group.failed))
+        warned = 0
+        for shapes in self.ordered:
+            name, mode, into = shapes.name, shapes.definition.mode, shapes.definition.into
+            if shapes.error is not None or name in group.failed or name == leaving:
+                continue
+            kept = KeptResults(group.kept.get(name, shapes.kept))
+            started = time.perf_counter()
+            try:
+                changed = update(shapes, kept, change)
+            except ValidationStoppedError as error:
+                if mode == "reject":
+                    raise error.of_shapes(name) from None
+                group.failed[name] = error.message
+                if into is not None:
+                    pending.clear(into)
+            else:
+                violations: list[Result] = [] if mode == "watch" else added_violations(kept, changed)
+                if violations and mode == "reject":
+                    raise violation_error(name, violations)
+                warned += len(violations)
+                if into is not None and changed:
+                    write_changes(pending, into, kept, changed, shapes.size)
+                if changed:
+                    kept.apply(changed)
+                    group.kept[name] = kept
+            shapes.cost_ms = (time.perf_counter() - started) * 1000
+            if into is not None and len(self.ordered) > 1:
+                change = pending.net()
+        self._group = group
+        return warned
+
+    @contextmanager
+    def committing(self, owned: Owners) -> Iterator[None]:
+        """Make the changes of the results effective with the commit; see `Consequences.committing`."""
+        group = self._group
+        with self.lock:
+            try:
+                for name, error in group.failed.items():
+                    self._records.fail(name, error)
+                yield
+            except ApplyError:  # the commit is durable
+                self._take(group, owned)
+                raise
+            except BaseException:
+                for name in group.failed:
+                    self._records.restore(name)
+                raise
+            self._take(group, owned)
+
+    def _take(self, group: _Group, owned: Owners) -> None:
+        for name, kept in group.kept.items():
+            if name not in group.failed:
+                self.sets[name].kept.take(kept)
+        for name, error in group.failed.items():
+            self.sets[name].fail(error)
+            log.warning("the shapes %s have failed: %s", name, error)
+        self.note_owners(owned)
+
+    def note_owners(self, owned: Owners) -> None:
+        """Note the owners of graphs that the results reflect."""
+        self._reflected = owned, self._holding

@@ -1,0 +1,133 @@
+"""What clients read of shapes: descriptions, reports, and validation without storing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from pyoxigraph import Quad
+
+from quadrill.store.changes.pending import StoreView
+from quadrill.store.errors import NotFoundError
+from quadrill.store.quads.quad_store import QuadStore
+
+from ..shapes.errors import ShapesFailedError
+from ..shapes.result import Result
+from ..shapes.shape_set import ShapeSet
+from .shape_consequences import ShapeConsequences
+from .shape_records import ShapeRecords
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The results of shapes at one version.
+
+    Attributes:
+        version: the version of the dataset.
+        count: number of all results.
+        results: the results, up to the limit that was asked for.
+    """
+
+    version: int
+    count: int
+    results: list[Result]
+
+
+class ShapeReports:
+    """Reads shapes and their results. Any thread may call the methods."""
+
+    def __init__(self, store: QuadStore, records: ShapeRecords, consequences: ShapeConsequences) -> None:
+        self._store = store
+        self._records = records
+        self._consequences = consequences
+
+    def get(self, name: str) -> ShapeSet:
+        """Return shapes. Raises: NotFoundError."""
+        found = self._consequences.sets.get(name)
+        if found is None:
+            raise unknown_shapes(name)
+        return found
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return shapes as JSON members.
+
+        Raises:
+            NotFoundError: there are no such shapes.
+        """
+        record, shapes = self._records.get(name), self._consequences.sets.get(name)
+        if record is None:
+            raise unknown_shapes(name)
+        with self._consequences.lock:
+            version = self._store.reader.version
+            counts = Counter[str]()
+            if shapes is not None:
+                counts.update(result.severity.value for result in shapes.kept.results())
+        error = record.error if shapes is None else shapes.error
+        return {
+            "name": name,
+            **{key: value for key, value in record.definition.items() if key != "text"},
+            "state": "ready" if error is None else "failed",
+            "version": version,
+            "results": sum(counts.values()),
+            "severities": dict(counts),
+            "cost_ms": 0.0 if shapes is None else round(shapes.cost_ms, 3),
+            "error": error,
+            "created": record.created_ms,
+        }
+
+    def describe_all(self) -> list[dict[str, Any]]:
+        """Return all shapes as JSON members, oldest first."""
+        found = []
+        for record in self._records.current():
+            with suppress(NotFoundError):  # removed in the meantime
+                found.append(self.describe(record.name))
+        return found
+
+    def report(self, name: str, limit: int) -> Report:
+        """Return the results of shapes, ``limit`` at most.
+
+        Raises:
+            NotFoundError: there are no such shapes.
+            ShapesFailedError: the shapes are over a budget, so that they have no report.
+        """
+        shapes = self._working(name)
+        with self._consequences.lock:
+            results = list(islice(shapes.kept.results(), limit))
+            return Report(self._store.reader.version, shapes.kept.count, results)
+
+    def _working(self, name: str) -> ShapeSet:
+        shapes = self.get(name)
+        if shapes.error is not None:
+            raise ShapesFailedError(
+                f"the shapes {name} have failed: {shapes.error}", hint="put the shapes again", shapes=name
+            )
+        return shapes
+
+    def validate(self, name: str, triples: Iterable[Quad]) -> list[Result]:
+        """Return the results of a graph alone, which is not stored; see `ShapeSet.complete_snapshot`."""
+        shapes = self.get(name)
+        return list(shapes.complete_snapshot([triples], shapes.budget(timed=True)).results())
+
+    def added_by(self, name: str, triples: Iterable[Quad]) -> list[Result]:
+        """Return the results that an insertion of triples into the data would add; nothing is stored.
+
+        Raises:
+            NotFoundError: there are no such shapes.
+            ShapesFailedError: the shapes are over a budget.
+            ValidationStoppedError: the validation takes too long.
+        """
+        shapes = self._working(name)
+        with self._store.reader.snapshot_read() as snapshot:
+            owned = self._store.queue.owned
+            view = StoreView(snapshot.database(), owned)
+            inputs = self._consequences.inputs(shapes, owned)
+            return shapes.added_by(view, triples, inputs, shapes.budget(timed=True))
+
+
+def unknown_shapes(name: str) -> NotFoundError:
+    """Return the error for a name that no shapes have."""
+    return NotFoundError(f"there are no shapes {name}", code="unknown-shapes")

@@ -1,0 +1,319 @@
+"""The shapes of one store: registration, replacement and removal."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.changes.owners import Owner
+from quadrill.store.changes.pending import PendingChanges, StoreView
+from quadrill.store.errors import ConflictError, InputError, ReportedError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.write_queue import WriteRequest
+from quadrill.store.registry import Registry, ShapesRecord
+
+from ..algebra.flows import FlowEdge, find_cycle
+from ..shapes.definition import ShapesDefinition, from_members
+from ..shapes.errors import ValidationStoppedError
+from ..shapes.kept_results import KeptResults
+from ..shapes.shape_order import require_no_cycle
+from ..shapes.shape_set import ShapeSet
+from .derived_graphs import claim, missed_changes
+from .shape_commits import ShapeCommits, former_graph
+from .shape_consequences import ShapeConsequences
+from .shape_records import ShapeRecords
+from .shape_reports import ShapeReports, unknown_shapes
+
+log = logging.getLogger("quadrill.continuous")
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesPut:
+    """What a PUT of shapes did.
+
+    Attributes:
+        created: True if the shapes are new.
+        changed: False if the same shapes were registered already.
+    """
+
+    created: bool
+    changed: bool
+
+
+class ShapeService:
+    """Registers shapes. Any thread may call the methods.
+
+    The service's lock guards the names of changes under way; no commit is made while it is held.
+
+    Attributes:
+        consequences: the shapes at work.
+        reports: reads the shapes and their results.
+        flows_of_others: returns what rule sets and queries read and make.
+    """
+
+    def __init__(
+        self, store: QuadStore, registry: Registry | None, *, base_iri: str, clock_ms: Callable[[], int]
+    ) -> None:
+        self.flows_of_others: Callable[[], list[FlowEdge]] = list
+        self._store = store
+        self._records = ShapeRecords(registry)
+        self.consequences = ShapeConsequences(store, self._records)
+        self.reports = ShapeReports(store, self._records, self.consequences)
+        self._commits = ShapeCommits(store, self._records, self.consequences)
+        self._base_iri = base_iri
+        self._clock_ms = clock_ms
+        self._lock = threading.Lock()
+        self._under_way: dict[str, ShapeSet | None] = {}
+
+    def start(self) -> None:
+        """Load the shapes, and compute their reports; called before any client can read.
+
+        What a crash has interrupted is completed: the registry says which shapes there are.
+        """
+        for record in self._records.all():
+            try:
+                candidate = self._parse(record.name, from_members(record.definition))
+            except ReportedError as error:
+                log.error("the shapes %s cannot be loaded: %s", record.name, error.message)
+                self._records.put(replace(record, state="failed", error=error.message))
+                continue
+            graphs = [each for each in (candidate.definition.into, former_graph(record)) if each is not None]
+            for graph in graphs:
+                self._store.queue.own(graph, candidate.owner)
+            if record.state == "dropping":
+                self._commits.remove(candidate.name, candidate.owner, graphs)
+                continue
+            if record.state == "failed":
+                candidate.error = record.error
+            # Shapes whose report others read may come later; their commit updates the readers.
+            self._load(candidate, record)
+
+    def _load(self, candidate: ShapeSet, record: ShapesRecord) -> None:
+        def results(pending: PendingChanges) -> KeptResults:
+            if candidate.error is not None:
+                return KeptResults()
+            inputs = self.consequences.inputs(candidate, pending.owned)
+            try:
+                return candidate.complete(pending, inputs, candidate.budget(timed=False))
+            except ValidationStoppedError as error:
+                candidate.error = error.message
+                return KeptResults()
+
+        self._commits.replace(candidate, record, results)
+
+    # --- registration -------------------------------------------------------------------------
+
+    def put(self, name: str, definition: ShapesDefinition) -> ShapesPut:
+        """Create or replace shapes, and compute their report.
+
+        Raises:
+            ShapesInvalidError, UnsupportedError, LimitError: the shapes are refused.
+            ConflictError: the graph of the report is not empty or belongs to another owner, or a change of
+                the shapes is under way.
+            ValidationStoppedError: the shapes have mode reject, and their report has too many results.
+        """
+        candidate = self._parse(name, definition)
+        with self._lock:
+            self._require_idle(name)
+            old = self.consequences.sets.get(name)
+            if old is not None and old.error is None and old.definition == definition:
+                return ShapesPut(False, False)
+            others = {**self.consequences.sets, **{n: s for n, s in self._under_way.items() if s is not None}}
+            require_no_cycle({**others, name: candidate}.values())
+            self._require_no_flow_cycle(candidate)
+            self._require_free(candidate, old)
+            into = definition.into
+            if into is not None:
+                claim(self._store, into, candidate.owner)
+            self._under_way[name] = candidate
+        record = self._records.get(name)
+        try:
+            self._replace(candidate, old)
+        except BaseException:
+            if self.consequences.sets.get(name) is not candidate:
+                self._restore(name, record)
+                if into is not None and (old is None or old.definition.into != into):
+                    self._store.queue.disown(into, candidate.owner)
+            raise
+        finally:
+            self._under_way.pop(name, None)
+        if definition.graph is not None or (old is not None and old.definition.graph is not None):
+            self._regroup()
+        return ShapesPut(old is None, True)
+
+    def compare(self, name: str, definition: ShapesDefinition) -> Literal["create", "change", "same"]:
+        """Return what a PUT would do, and do nothing; raises the errors of `put` about the definition."""
+        self._parse(name, definition)
+        old = self.consequences.sets.get(name)
+        if old is None:
+            return "create"
+        return "same" if old.error is None and old.definition == definition else "change"
+
+    def _replace(self, candidate: ShapeSet, old: ShapeSet | None) -> None:
+        """Compute the report of a version without the writer lock, then what later commits change."""
+        store, name = self._store, candidate.name
+        before = self._records.get(name)
+        with store.reader.snapshot_read() as snapshot:
+            version, owned = snapshot.version, store.queue.owned
+            inputs = self.consequences.inputs(candidate, owned)
+            graphs = candidate.snapshot(StoreView(snapshot.database(), owned), inputs)
+        budget = candidate.budget(timed=False)
+        error = None
+        kept = KeptResults()
+        try:
+            kept = candidate.complete_snapshot(graphs, budget)
+        except ValidationStoppedError as refused:
+            if candidate.definition.mode == "reject":
+                raise refused.of_shapes(name) from None
+            error = refused.message
+        former = (
+            None if old is None or old.definition.into == candidate.definition.into else old.definition.into
+        )
+        record = ShapesRecord(
+            name,
+            candidate.definition.members(),
+            None if former is None else former.value,
+            created_ms=self._clock_ms() if before is None else before.created_ms,
+        )
+        self._records.put(record)
+
+        def results(pending: PendingChanges) -> KeptResults:
+            candidate.error = error
+            new = KeptResults(kept)
+            if error is not None:
+                return new
+            try:
+                self._catch_up(candidate, new, pending, version)
+            except ValidationStoppedError as refused:
+                if candidate.definition.mode == "reject":
+                    raise refused.of_shapes(name) from None
+                candidate.error = refused.message
+                return KeptResults()
+            return new
+
+        self._commits.replace(candidate, record, results)
+
+    def _catch_up(
+        self, candidate: ShapeSet, kept: KeptResults, pending: PendingChanges, version: int
+    ) -> None:
+        """Update results of an earlier version to the dataset in ``pending``."""
+        inputs = self.consequences.inputs(candidate, pending.owned)
+        budget = candidate.budget(timed=False)
+        missed = missed_changes(self._store, version)
+        if missed is None:
+            kept.apply(kept.replacing(candidate.complete(pending, inputs, budget).by_focus()))
+        elif missed:
+            below = PendingChanges(pending)
+            for change in reversed(missed):
+                below.replay(change.inverse())
+            kept.apply(
+                candidate.update(kept, below, pending, below.net().inverse(), inputs, budget, size=lambda: 0)
+            )
+
+    def _restore(self, name: str, record: ShapesRecord | None) -> None:
+        try:
+            if record is None:
+                self._records.remove(name)
+            else:
+                self._records.put(record)
+        except ReportedError:
+            log.exception("the record of the shapes %s could not be restored", name)
+
+    def delete(self, name: str) -> None:
+        """Remove shapes and the graph of their report.
+
+        Raises:
+            NotFoundError: there are no such shapes.
+            ConflictError: other shapes or a stream use them, or a change of the shapes is under way.
+        """
+        with self._lock:
+            self._require_idle(name)
+            record = self._records.get(name)
+            shapes = self.consequences.sets.get(name)
+            if record is None:
+                raise unknown_shapes(name)
+            into = None if shapes is None else shapes.definition.into
+            if into is not None and (readers := self._readers(into, without=name)):
+                raise _in_use(name, readers)
+            self._under_way[name] = None
+        try:
+            self._records.put(replace(record, state="dropping"))
+            owner = Owner("shapes", name)
+            graphs = [graph for graph, other in self._store.queue.owned.items() if other == owner]
+            try:
+                self._commits.remove(name, owner, graphs)
+            except BaseException:
+                if name in self.consequences.sets:
+                    self._restore(name, record)
+                raise
+        finally:
+            self._under_way.pop(name, None)
+        if shapes is not None and shapes.definition.graph is not None:
+            self._regroup()
+
+    def _regroup(self) -> None:
+        """Update the reports of shapes without ``data`` after a graph began or ceased to hold shapes."""
+        self._store.queue.submit(
+            WriteRequest(lambda _: None, "shapes", alone=True, timed=False, rederive=True)
+        )
+
+    # --- conditions ---------------------------------------------------------------------------
+
+    def _parse(self, name: str, definition: ShapesDefinition) -> ShapeSet:
+        return ShapeSet(name, definition, self._base_iri)
+
+    def _require_idle(self, name: str) -> None:
+        if name in self._under_way:
+            raise ConflictError(
+                f"a change of the shapes {name} is under way",
+                code="in-progress",
+                hint="wait for its end, then repeat the request",
+            )
+
+    def _require_free(self, candidate: ShapeSet, old: ShapeSet | None) -> None:
+        """Refuse to move a report whose graph other shapes read."""
+        former = None if old is None else old.definition.into
+        if former is not None and former != candidate.definition.into:
+            readers = self._readers(former, without=candidate.name)
+            if readers:
+                raise _in_use(candidate.name, readers)
+
+    def _readers(self, graph: NamedNode, *, without: str) -> list[str]:
+        names = [name for name in self.consequences.names_reading(graph) if name != without]
+        return [f"the shapes {name}" for name in names]
+
+    def _require_no_flow_cycle(self, candidate: ShapeSet) -> None:
+        reads, makes = _flow(candidate)
+        cycle = find_cycle(makes, reads, [*self.flows(candidate.name), *self.flows_of_others()])
+        if cycle is not None:
+            raise InputError(
+                f"the shapes {candidate.name} would check their own report: "
+                f"{cycle[0][1]} leads to {cycle[1][1]}",
+                code="cycle",
+                hint="leave the view that reads the report out of data",
+                cycle=[candidate.name],
+            )
+
+    def flows(self, without: str | None = None) -> list[FlowEdge]:
+        """Return the graphs that shapes name as their data, and those of their reports."""
+        return [_flow(each) for each in self.consequences.ordered if each.name != without]
+
+
+def _flow(shapes: ShapeSet) -> FlowEdge:
+    data, into = shapes.definition.data or (), shapes.definition.into
+    reads = {("graph", each.value) for each in data if isinstance(each, NamedNode)}
+    return reads, [] if into is None else [("graph", into.value)]
+
+
+def _in_use(name: str, readers: list[str]) -> ConflictError:
+    return ConflictError(
+        f"the report of the shapes {name} is in use by {', '.join(readers)}",
+        code="in-use",
+        hint="drop or change these first",
+        used_by=readers,
+    )

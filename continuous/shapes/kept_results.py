@@ -1,0 +1,102 @@
+"""The results of shapes at one version, by focus node, and their changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from ..algebra.nodes import Term
+from .result import Result
+
+ResultKey: TypeAlias = tuple[int, Term]
+"""The number of a shape with targets, in the order of the shapes graph, and a focus node."""
+ResultChange: TypeAlias = dict[ResultKey, tuple[Result, ...]]
+"""The new results of the focus nodes whose results change; an empty tuple for none."""
+_NO_RESULTS: tuple[Result, ...] = ()
+
+
+class KeptResults:
+    """All results at one version, or those of a version below with changes on top.
+
+    Attributes:
+        count: number of results.
+    """
+
+    def __init__(self, below: KeptResults | None = None) -> None:
+        self._below = below
+        self._own: ResultChange = {}
+        self.count: int = 0 if below is None else below.count
+
+    def of(self, key: ResultKey) -> tuple[Result, ...]:
+        """Return the results of a focus node."""
+        found = self._own.get(key)
+        if found is None:
+            return _NO_RESULTS if self._below is None else self._below.of(key)
+        return found
+
+    def keys(self) -> set[ResultKey]:
+        """Return the shapes and focus nodes that have results."""
+        found = set() if self._below is None else self._below.keys()
+        for key, results in self._own.items():
+            if results:
+                found.add(key)
+            else:
+                found.discard(key)
+        return found
+
+    def results(self) -> Iterator[Result]:
+        """Yield all results."""
+        for key in self.keys():
+            yield from self.of(key)
+
+    def apply(self, change: ResultChange) -> None:
+        """Make a change."""
+        for key, results in change.items():
+            self.count += len(results) - len(self.of(key))
+            if results or self._below is not None:
+                self._own[key] = results
+            else:
+                self._own.pop(key, None)
+
+    def by_focus(self) -> dict[ResultKey, tuple[Result, ...]]:
+        """Return the results by shape and focus node."""
+        return {key: self.of(key) for key in self.keys()}
+
+    def take(self, above: KeptResults) -> None:
+        """Make the changes of ``above``, whose lowest version is this one."""
+        layers = []
+        layer: KeptResults | None = above
+        while layer is not None and layer is not self:
+            layers.append(layer)
+            layer = layer._below
+        for each in reversed(layers):
+            self.apply(each._own)
+
+    def replacing(self, new: Mapping[ResultKey, tuple[Result, ...]]) -> ResultChange:
+        """Return the change after which the results are ``new``."""
+        change: ResultChange = {key: _NO_RESULTS for key in self.keys() if key not in new}
+        for key, results in new.items():
+            if not same_results(results, self.of(key)):
+                change[key] = results
+        return change
+
+
+def same_results(one: tuple[Result, ...], other: tuple[Result, ...]) -> bool:
+    """Return True if results and messages are the same, in any order."""
+    if one == other and all(a.messages == b.messages for a, b in zip(one, other, strict=True)):
+        return True
+    return len(one) == len(other) and Counter(map(_with_messages, one)) == Counter(map(_with_messages, other))
+
+
+def _with_messages(result: Result) -> tuple[Result, object]:
+    return result, result.messages
+
+
+def difference(kept: KeptResults, change: ResultChange) -> tuple[Counter[Result], Counter[Result]]:
+    """Return the results that a change adds to ``kept`` and those that it removes, as multisets."""
+    before, after = Counter[Result](), Counter[Result]()
+    for key, results in change.items():
+        after.update(results)
+        before.update(kept.of(key))
+    return after - before, before - after

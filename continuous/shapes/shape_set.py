@@ -1,0 +1,205 @@
+"""Shapes at work: the shapes of one PUT over the store, and the changes of their results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
+
+from quadrill.store.changes.commit import GraphName, NetChange
+from quadrill.store.changes.owners import Owner
+from quadrill.store.changes.pending import PendingChanges, StoreView
+
+from ..rules.facts import Fact, Facts, MemoryFacts
+from ..rules.store_facts import InputGraphs, StoreFacts
+from ..rules.terms import RuleTerms
+from .data_graph import DataGraph, ShapesBudget
+from .definition import ShapesDefinition
+from .incremental import IncrementalValidation
+from .kept_results import KeptResults, ResultChange, difference
+from .reading.reader import read_shapes
+from .result import Result
+
+_MOST_TERMS = 200_000
+"""Number of terms in a dictionary from which the shapes are prepared again with an empty one."""
+_FEW_CHANGES = 5_000
+"""Number of changed quads up to which a change is always validated incrementally."""
+_NO_GRAPH = NamedNode("urn:quadrill:no-graph")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The shapes with a dictionary of terms; replaced as a whole when the dictionary is too large."""
+
+    terms: RuleTerms
+    validation: IncrementalValidation
+
+    def complete(self, facts: Facts, budget: ShapesBudget) -> KeptResults:
+        kept = KeptResults()
+        kept.apply(self.validation.complete(DataGraph(facts, self.terms, budget)))
+        return kept
+
+
+@dataclass(eq=False)
+class ShapeSet:
+    """The shapes of one PUT.
+
+    Attributes:
+        name: the name of the shapes.
+        definition: what the client asked for.
+        base_iri: the base of relative IRIs in SPARQL constraints.
+        kept: the results of the newest version; `ShapeConsequences` guards it.
+        error: the reason why the shapes have failed; None while they work.
+        cost_ms: time that the validation of the last commit took.
+    """
+
+    name: str
+    definition: ShapesDefinition
+    base_iri: str
+    kept: KeptResults = field(default_factory=KeptResults)
+    error: str | None = None
+    cost_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Read the shapes graph.
+
+        Raises:
+            ShapesInvalidError, UnsupportedError, LimitError: the shapes are refused.
+        """
+        self.owner = Owner("shapes", self.name)
+        self._prepared = self._prepare()
+
+    @property
+    def size(self) -> int:
+        """Number of shapes with targets."""
+        return len(self._prepared.validation.shapes)
+
+    def fail(self, error: str) -> None:
+        """Note that the shapes are over a budget; they have no results any more."""
+        self.error, self.kept = error, KeptResults()
+
+    def _prepare(self) -> _Prepared:
+        terms = RuleTerms(self.base_iri)
+        triples = parse(self.definition.text, format=RdfFormat.N_TRIPLES)
+        return _Prepared(terms, IncrementalValidation(read_shapes(triples, terms), terms))
+
+    def budget(self, *, timed: bool) -> ShapesBudget:
+        """Return the budget of one validation; without ``timed`` it may take any time."""
+        limit = self.definition.max_time_ms
+        until = time.monotonic() + limit / 1000 if timed else None
+        return ShapesBudget(self.definition.max_results, until, limit)
+
+    def complete(
+        self, view: StoreView | PendingChanges, inputs: InputGraphs, budget: ShapesBudget
+    ) -> KeptResults:
+        """Return all results of a state of the dataset.
+
+        Raises:
+            ShapesBudgetError: the validation exceeds the budget.
+        """
+        prepared = self._prepare()
+        facts = StoreFacts(view, prepared.terms, inputs, _NO_GRAPH, own=False)
+        return prepared.complete(facts, budget)
+
+    def snapshot(self, view: StoreView, inputs: InputGraphs) -> list[Iterator[Quad]]:
+        """Return the quads of the data as iterators over this version, for the calling thread only."""
+        names: Iterable[GraphName]
+        if inputs.listed is not None:
+            names = inputs.listed
+        else:
+            names = (DefaultGraph(), *(name for name in view.graph_names() if name in inputs))
+        return [view.quads_of(name) for name in names]
+
+    def complete_snapshot(self, graphs: Iterable[Iterable[Quad]], budget: ShapesBudget) -> KeptResults:
+        """Return all results of a data graph; the triples that the shapes read are held in memory meanwhile.
+
+        Raises:
+            ShapesBudgetError: the validation exceeds the budget.
+        """
+        prepared = self._prepare()
+        read, ids = prepared.validation.predicates, prepared.terms.dictionary.ids
+        facts = MemoryFacts()
+        for quads in graphs:
+            for quad in quads:
+                if read is None or quad.predicate in read:
+                    facts.add((ids[quad.subject], ids[quad.predicate], ids[quad.object]))
+            budget.check_time()
+        return prepared.complete(facts, budget)
+
+    def update(
+        self,
+        kept: KeptResults,
+        below: StoreView | PendingChanges,
+        pending: PendingChanges,
+        change: NetChange,
+        inputs: InputGraphs,
+        budget: ShapesBudget,
+        *,
+        size: Callable[[], int],
+    ) -> ResultChange:
+        """Return how a change of quads changes the results.
+
+        Args:
+            kept: the results before the change.
+            below: the dataset before the change.
+            pending: the dataset after the change.
+            change: the change.
+            inputs: the graphs whose union is checked.
+            budget: the limits.
+            size: returns the number of quads of the dataset.
+
+        Raises:
+            ShapesBudgetError: the validation exceeds the budget.
+        """
+        changed_quads = len(change.added) + len(change.removed)
+        if changed_quads > _FEW_CHANGES and changed_quads > size() // 4:
+            return kept.replacing(self.complete(pending, inputs, budget).by_focus())
+        prepared = self._prepared
+        read = prepared.validation.predicates
+        if read is not None and not any(
+            quad.predicate in read for quads in (change.added, change.removed) for quad in quads
+        ):
+            return {}
+        terms = prepared.terms
+        before = StoreFacts(below, terms, inputs, _NO_GRAPH, own=False)
+        now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)
+        changed = list(_changed_facts(change, inputs, terms, before, now))
+        if not changed:
+            return {}
+        result = prepared.validation.update(
+            kept, DataGraph(before, terms, budget), DataGraph(now, terms, budget), changed
+        )
+        if len(terms.dictionary) > _MOST_TERMS:
+            self._prepared = self._prepare()
+        return result
+
+    def added_by(
+        self, view: StoreView, triples: Iterable[Quad], inputs: InputGraphs, budget: ShapesBudget
+    ) -> list[Result]:
+        """Return the results that an insertion of triples into the data would add; ``view`` is the dataset.
+
+        Raises:
+            ShapesBudgetError: the validation exceeds the budget.
+        """
+        graph: GraphName = DefaultGraph() if inputs.listed is None else inputs.listed[0]
+        pending = PendingChanges(view)
+        for each in triples:
+            pending.add(Quad(each.subject, each.predicate, each.object, graph))
+        change = self.update(self.kept, view, pending, pending.net(), inputs, budget, size=lambda: 1 << 60)
+        added, _ = difference(self.kept, change)
+        return list(added.elements())
+
+
+def _changed_facts(
+    change: NetChange, inputs: InputGraphs, terms: RuleTerms, before: StoreFacts, now: StoreFacts
+) -> Iterable[Fact]:
+    """Yield the triples that the union of the input graphs has before or after a change only."""
+    ids = terms.dictionary.ids
+    for quads, other in ((change.added, before), (change.removed, now)):
+        for quad in quads:
+            if quad.graph_name in inputs:
+                fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
+                if not other.match(*fact):
+                    yield fact

@@ -1,0 +1,181 @@
+"""The triples that a SPARQL-based constraint depends on, as paths from its focus node.
+
+A triple pattern of the query is reached from ``$this`` over patterns that match whenever the triple pattern
+matters: those of the same group, and those of the groups around it. A changed triple that a reached pattern
+matches can change results only at the starts of the path to the pattern. Triples that other patterns match
+can change the results of every focus node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pyoxigraph import NamedNode
+
+from ...algebra import nodes as n
+from ...algebra.build import all_nodes, expressions, patterns_of
+from ...algebra.variables import certain
+from ..dependencies import ANY_PROPERTY, Dependencies
+from .bound_query import BoundQuery
+
+Reached = Mapping[str, n.PathExpr | None]
+"""Paths from the focus node to the values of variables; None leads to the focus node itself."""
+
+
+def query_dependencies(query: BoundQuery, path: n.PathExpr | None) -> Dependencies:
+    """Return the dependencies of a query; ``path`` leads from the focus node to ``$value``."""
+    fixed: dict[str, n.PathExpr | None] = {"this": None}
+    if "value" in query.prebound:
+        fixed["value"] = path
+    walk = _Walk(fixed)
+    walk.visit(query.body, fixed)
+    return Dependencies(frozenset(walk.paths), None if walk.any_predicate else frozenset(walk.anywhere))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A triple pattern or a path pattern, as a path from its subject to its object."""
+
+    subject: n.TermPattern
+    path: n.PathExpr
+    object: n.TermPattern
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The walk over one query; ``fixed`` are the variables that are pre-bound in every group."""
+
+    fixed: Reached
+    paths: set[n.PathExpr] = field(default_factory=set)
+    anywhere: set[NamedNode] = field(default_factory=set)
+    any_predicate: bool = False
+
+    def visit(self, node: n.Algebra, around: Reached) -> None:
+        """Add the dependencies of a group; the groups around it reach the variables ``around``."""
+        parts = _conjunction(node)
+        steps = [step for part in parts for step in _steps(part)]
+        reached = _extended(around, steps)
+        for step in steps:
+            self._add(step, reached)
+        for part in parts:
+            self._visit_part(part, reached)
+
+    def _visit_part(self, node: n.Algebra, reached: Reached) -> None:
+        match node:
+            case n.Bgp() | n.Path():
+                pass
+            case n.Filter(_, inner) | n.Extend(inner, _, _):
+                self._visit_exists(node, self._only(reached, certain(inner)))
+            case n.LeftJoin(left, right, _):
+                self.visit(left, reached)
+                steps = [step for part in _conjunction(left) for step in _steps(part)]
+                # A row without a right side also joins with rows that differ from its former right side.
+                inside = self._only(_extended(reached, steps), certain(left))
+                self.visit(right, inside)
+                self._visit_exists(node, inside)
+            case n.Union(left, right):
+                self.visit(left, reached)
+                self.visit(right, reached)
+            case n.Graph(name, inner):
+                if name != n.Var("shapesGraph"):
+                    self._add_anywhere(inner)
+            case n.Project(inner, variables):
+                self.visit(inner, self._only(reached, [each.name for each in variables]))
+            case n.Group(inner, keys, _):
+                inside = self._only(reached, {key.name for key in keys} & certain(inner))
+                self.visit(inner, inside)
+                self._visit_exists(node, inside)
+            case n.Distinct(inner) | n.OrderBy(inner, _):
+                self.visit(inner, reached)
+            case _:
+                raise AssertionError(f"a SPARQL constraint has no {type(node).__name__}")
+
+    def _visit_exists(self, node: n.Algebra, reached: Reached) -> None:
+        for expression in expressions(node):
+            for pattern in patterns_of(expression):
+                self.visit(pattern, reached)
+
+    def _only(self, reached: Reached, names: Collection[str]) -> Reached:
+        return {name: path for name, path in reached.items() if name in names or name in self.fixed}
+
+    def _add(self, step: _Step, reached: Reached) -> None:
+        for end, path in ((step.subject, step.path), (step.object, n.Inverse(step.path))):
+            if isinstance(end, n.Var) and end.name in reached:
+                self.paths.add(_joined(reached[end.name], path))
+                return
+        self._add_predicates(step.path)
+
+    def _add_anywhere(self, node: n.Algebra) -> None:
+        for each in all_nodes(node):
+            for step in _steps(each):
+                self._add_predicates(step.path)
+
+    def _add_predicates(self, path: n.PathExpr) -> None:
+        match path:
+            case n.Link(iri):
+                self.anywhere.add(iri)
+            case n.Sequence(left, right) | n.Alternative(left, right):
+                self._add_predicates(left)
+                self._add_predicates(right)
+            case n.NegatedSet():
+                self.any_predicate = True
+            case n.Inverse(inner) | n.OneOrMore(inner):
+                self._add_predicates(inner)
+            case n.ZeroOrMore() | n.ZeroOrOne():
+                self.any_predicate = True  # Which nodes a graph has depends on all its triples.
+
+
+def _conjunction(node: n.Algebra) -> list[n.Algebra]:
+    """Return the parts of a group, which all match in each of its solutions, with its FILTERs and BINDs."""
+    match node:
+        case n.Join(left, right):
+            return [*_conjunction(left), *_conjunction(right)]
+        case n.Filter(_, inner) | n.Extend(inner, _, _):
+            return [*_conjunction(inner), node]
+        case _:
+            return [node]
+
+
+def _steps(node: n.Algebra) -> Iterable[_Step]:
+    match node:
+        case n.Bgp(patterns):
+            return [
+                _Step(
+                    each.subject,
+                    n.Link(each.predicate) if isinstance(each.predicate, NamedNode) else ANY_PROPERTY,
+                    each.object,
+                )
+                for each in patterns
+            ]
+        case n.Path(subject, path, object_):
+            return [_Step(subject, path, object_)]
+        case _:
+            return ()
+
+
+def _extended(around: Reached, steps: Iterable[_Step]) -> Reached:
+    """Return the variables that steps reach from the variables ``around``."""
+    reached = dict(around)
+    waiting = list(steps)
+    while True:
+        rest = []
+        for step in waiting:
+            subject, value = (
+                each.name if isinstance(each, n.Var) else None for each in (step.subject, step.object)
+            )
+            if subject in reached:
+                if value is not None:
+                    reached.setdefault(value, _joined(reached[subject], step.path))
+            elif value in reached:
+                if subject is not None:
+                    reached.setdefault(subject, _joined(reached[value], n.Inverse(step.path)))
+            else:
+                rest.append(step)
+        if len(rest) == len(waiting):
+            return reached
+        waiting = rest
+
+
+def _joined(first: n.PathExpr | None, then: n.PathExpr) -> n.PathExpr:
+    return then if first is None else n.Sequence(first, then)
