@@ -27,6 +27,7 @@ COMMANDS = {
         "export": "folder",
         "mirror": "mirror",
         "rules": "rules",
+        "validate": "validate",
     },
     "Continuous queries": {
         "register": "register",
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.run(options)
     except ReportedError as error:
-        return _fail(error)
+        return _fail(error, options)
     except KeyboardInterrupt:
         return OK
     except BrokenPipeError:
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"quadrill: {where}{error.strerror or error}", file=sys.stderr)
-        return FAILED
+        return _failed(options)
     return code
 
 
@@ -165,7 +166,13 @@ def _refuse(parser: argparse.ArgumentParser, asked: str) -> NoReturn:
     parser.exit(USAGE)
 
 
-def _fail(error: ReportedError) -> int:
+def _failed(options: argparse.Namespace) -> int:
+    """Return the exit code of a command that failed; a command can replace 1 by another one."""
+    code: int = getattr(options, "failed", FAILED)
+    return code
+
+
+def _fail(error: ReportedError, options: argparse.Namespace) -> int:
     """Print each fault of an error with its place, excerpt and hint, and return the exit code."""
     faults = getattr(error, "faults", None) or (
         {"message": error.message, "hint": error.hint}
@@ -180,7 +187,7 @@ def _fail(error: ReportedError) -> int:
             print(fault["excerpt"], file=sys.stderr)
         if fault["hint"]:
             print(f"Hint: {fault['hint']}", file=sys.stderr)
-    return USAGE if isinstance(error, UsageError) else FAILED
+    return USAGE if isinstance(error, UsageError) else _failed(options)
 
 
 if __name__ == "__main__":

@@ -34,24 +34,24 @@ def report_triples(
         more: True if there are results that the report leaves out, so that sh:conforms is false.
     """
     node = report or BlankNode()
-    conforms = not more
+    named = [(name(result), result) for result in results]
+    conforms = not more and not named
     yield node, TYPE, sh("ValidationReport")
-    for result in results:
-        conforms = False
-        named = name(result)
-        yield node, sh("result"), named
-        yield from result_triples(result, named)
     yield node, sh("conforms"), Literal("true" if conforms else "false", datatype=BOOLEAN)
+    for each, _ in named:
+        yield node, sh("result"), each
+    for each, result in named:
+        yield from result_triples(result, each)
 
 
 def result_triples(result: Result, node: Node) -> Iterator[Statement]:
     """Yield the triples of one sh:ValidationResult at a node."""
     yield node, TYPE, sh("ValidationResult")
     yield node, sh("focusNode"), result.focus
+    description: list[Statement] = []
     if result.path is not None:
         path, description = write_path(result.path)
         yield node, sh("resultPath"), path
-        yield from description
     if result.value is not None:
         yield node, sh("value"), result.value
     yield node, sh("sourceShape"), result.shape
@@ -61,6 +61,7 @@ def result_triples(result: Result, node: Node) -> Iterator[Statement]:
     yield node, sh("resultSeverity"), result.severity
     for message in result.messages:
         yield node, sh("resultMessage"), message
+    yield from description
 
 
 def result_row(result: Result) -> Solution:

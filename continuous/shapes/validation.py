@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyoxigraph import Quad
+
+from ..rules.facts import MemoryFacts
+from ..rules.terms import RuleTerms
 from .data_graph import DataGraph
 from .result import Result
 from .shape import Shape
@@ -22,3 +26,12 @@ def validate(shapes: Iterable[Shape], data: DataGraph) -> list[Result]:
                 found.append(result)
                 data.budget.check_results(len(found))
     return found
+
+
+def facts_of(quads: Iterable[Quad], terms: RuleTerms) -> MemoryFacts:
+    """Return quads that no store has as facts; the names of their graphs are ignored."""
+    facts = MemoryFacts()
+    id_of = terms.id_of
+    for quad in quads:
+        facts.add((id_of(quad.subject), id_of(quad.predicate), id_of(quad.object)))
+    return facts

@@ -11,7 +11,7 @@ from ..dependencies import NONE, Dependencies
 from ..result import Result
 from ..shape import Shape
 from ..vocabulary import component
-from .common import shown
+from .common import of_path, shown
 
 _MIN, _MAX = component("MinCount"), component("MaxCount")
 
@@ -25,7 +25,8 @@ class MinCount:
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
         """Yield one result without a value if there are too few value nodes."""
         if len(values) < self.count:
-            message = f"{shown(focus, data)} has {counted(len(values))}, but needs at least {self.count}"
+            found = f"{shown(focus, data)} has {counted(len(values))}{of_path(shape)}"
+            message = f"{found}, but needs at least {self.count}"
             yield shape.result(data, _MIN, focus, None, message)
 
     def reads(self, path: PathExpr | None) -> Dependencies:
@@ -42,7 +43,8 @@ class MaxCount:
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
         """Yield one result without a value if there are too many value nodes."""
         if len(values) > self.count:
-            message = f"{shown(focus, data)} has {counted(len(values))}, but may have at most {self.count}"
+            found = f"{shown(focus, data)} has {counted(len(values))}{of_path(shape)}"
+            message = f"{found}, but may have at most {self.count}"
             yield shape.result(data, _MAX, focus, None, message)
 
     def reads(self, path: PathExpr | None) -> Dependencies:

@@ -12,6 +12,7 @@ from quadrill.store.terms import term_text
 from ...algebra.nodes import PathExpr
 from ..data_graph import DataGraph
 from ..dependencies import NONE, Dependencies
+from ..paths_in_rdf import path_text
 from ..result import Result
 from ..shape import Shape
 from ..vocabulary import component
@@ -21,6 +22,11 @@ def shown(term_id: int, data: DataGraph) -> str:
     """Return the text of a term for a message, at most 200 characters."""
     text = term_text(data.term(term_id))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def of_path(shape: Shape) -> str:
+    """Return ``of`` and the path of a property shape, for a message about its values; "" for a node shape."""
+    return "" if shape.path is None else f" of {path_text(shape.path)}"
 
 
 _LONGEST = 200

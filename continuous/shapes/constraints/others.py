@@ -15,7 +15,7 @@ from ..dependencies import ANY_PROPERTY, NONE, Dependencies, reading
 from ..result import Result
 from ..shape import Shape
 from ..vocabulary import component, short
-from .common import OnValues, shown
+from .common import OnValues, of_path, shown
 
 _CLOSED, _HAS_VALUE = component("Closed"), component("HasValue")
 _MOST_LISTED = 10
@@ -52,7 +52,7 @@ class HasValue:
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
         """Yield one result without a value if the term is not among the value nodes."""
         if self.value not in values:
-            message = f"{shown(focus, data)} does not have the value {shown(self.value, data)}"
+            message = f"{shown(focus, data)} lacks the value {shown(self.value, data)}{of_path(shape)}"
             yield shape.result(data, _HAS_VALUE, focus, None, message)
 
     def reads(self, path: PathExpr | None) -> Dependencies:

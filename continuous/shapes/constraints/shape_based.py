@@ -14,7 +14,7 @@ from ..result import Result
 from ..shape import Shape
 from ..vocabulary import component
 from .cardinality import counted
-from .common import OnValues, shown
+from .common import OnValues, of_path, shown
 
 _MIN, _MAX = component("QualifiedMinCount"), component("QualifiedMaxCount")
 
@@ -78,16 +78,16 @@ class Qualified:
             for value in values
         )
         if self.min_count is not None and count < self.min_count:
-            message = f"{self._found(focus, count, data)}, but needs at least {self.min_count}"
+            message = f"{self._found(shape, focus, count, data)}, but needs at least {self.min_count}"
             yield shape.result(data, _MIN, focus, None, message)
         if self.max_count is not None and count > self.max_count:
-            message = f"{self._found(focus, count, data)}, but may have at most {self.max_count}"
+            message = f"{self._found(shape, focus, count, data)}, but may have at most {self.max_count}"
             yield shape.result(data, _MAX, focus, None, message)
 
     def reads(self, path: PathExpr | None) -> Dependencies:
         """Return the dependencies of the shape and of its siblings."""
         return merged(shape.reads() for shape in (self.shape, *self.siblings)).after(path)
 
-    def _found(self, focus: int, count: int, data: DataGraph) -> str:
-        name = term_text(self.shape.node)
-        return f"{shown(focus, data)} has {counted(count)} that count for the shape {name}"
+    def _found(self, shape: Shape, focus: int, count: int, data: DataGraph) -> str:
+        found = f"{shown(focus, data)} has {counted(count)}{of_path(shape)}"
+        return f"{found} with the shape {term_text(self.shape.node)}"

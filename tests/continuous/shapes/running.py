@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyoxigraph import Quad, RdfFormat, Triple, parse
+from pyoxigraph import Quad, RdfFormat, parse
 
-from quadrill.continuous.rules.facts import MemoryFacts
 from quadrill.continuous.rules.terms import RuleTerms
 from quadrill.continuous.shapes.data_graph import DataGraph
 from quadrill.continuous.shapes.reading.reader import read_shapes
 from quadrill.continuous.shapes.result import Result
-from quadrill.continuous.shapes.validation import validate
+from quadrill.continuous.shapes.validation import facts_of, validate
 
 PREFIXES = """
 PREFIX : <http://example.org/>
@@ -27,17 +26,7 @@ def turtle(text: str) -> list[Quad]:
     return list(parse(PREFIXES + text, RdfFormat.TURTLE))
 
 
-def facts_of(triples: Iterable[Quad | Triple], terms: RuleTerms) -> MemoryFacts:
-    """Return triples as facts."""
-    facts = MemoryFacts()
-    for triple in triples:
-        facts.add((terms.id_of(triple.subject), terms.id_of(triple.predicate), terms.id_of(triple.object)))
-    return facts
-
-
-def results_of(
-    shapes: Iterable[Quad | Triple], data: Iterable[Quad | Triple], *, in_store_form: bool = False
-) -> list[Result]:
+def results_of(shapes: Iterable[Quad], data: Iterable[Quad], *, in_store_form: bool = False) -> list[Result]:
     """Validate a data graph."""
     terms = RuleTerms(in_store_form=in_store_form)
     read = read_shapes(shapes, terms)

@@ -13,8 +13,9 @@ from quadrill.continuous.rules.terms import RuleTerms
 from quadrill.continuous.shapes.data_graph import DataGraph
 from quadrill.continuous.shapes.reading.reader import read_shapes
 from quadrill.continuous.shapes.shape import Shape
+from quadrill.continuous.shapes.validation import facts_of
 from tests.continuous.shapes.random_graphs import Graphs, graphs, triples
-from tests.continuous.shapes.running import facts_of, turtle
+from tests.continuous.shapes.running import turtle
 from tests.continuous.shapes.sparql_texts import constraint_of, texts
 
 

@@ -79,7 +79,7 @@ def test_results_name_focus_node_path_value_and_component() -> None:
     assert {result.messages[0].value for result in found} == {
         f'"Carl" is not an instance of the class <{EX}Person>',
         f'"Carl" does not conform to the shape <{EX}Iri>',
-        f"<{EX}bob> has 0 values, but needs at least 1",
+        f"<{EX}bob> has 0 values of <{EX}knows>, but needs at least 1",
     }
 
 
