@@ -29,7 +29,9 @@ from .write_queue import WriteQueue, WriteRequest
 class StoreWriter:
     """The writer of the store: updates, changes of quads and graphs, and loads.
 
-    Each call of the store's writer is one atomic commit; writers wait for one another.
+    Each call of the store's writer is one atomic commit; writers wait for one another. A call that writes a
+    document or a dataset is a load, whose consequences may take any time: `put_graph`, `post_graph`,
+    `replace_dataset`, `load` and the bulk loads. Consequences of updates and views have limits of time.
     """
 
     def __init__(self, queue: WriteQueue, committer: Committer, options: StoreOptions) -> None:
@@ -116,7 +118,7 @@ class StoreWriter:
 
         Blank nodes stand for the store's nodes with the same labels. The change set omits quads that are
         stored already. ``owner`` may change graphs that it owns (`WriteQueue.owned`); other callers get
-        OwnedGraphError. ``timed`` is False for a load, whose consequences may take any time.
+        OwnedGraphError. ``timed`` is False for a load.
         """
         added, removed = in_store_form(add), in_store_form(remove)
         created, dropped = list(create), list(drop)
@@ -163,7 +165,7 @@ class StoreWriter:
             for quad in wanted:
                 pending.add(quad)
 
-        return self._queue.submit(WriteRequest(derive, cause, expected, owner))
+        return self._queue.submit(WriteRequest(derive, cause, expected, owner, timed=owner is not None))
 
     def post_graph(
         self,
@@ -175,7 +177,8 @@ class StoreWriter:
     ) -> Commit:
         """Add quads to one graph; afterwards the graph exists, also if it is empty."""
         created = () if isinstance(name, DefaultGraph) else (name,)
-        return self.apply(add=quads_in_graph(quads, name), create=created, cause=cause, expected=expected)
+        wanted = quads_in_graph(quads, name)
+        return self.apply(add=wanted, create=created, cause=cause, expected=expected, timed=False)
 
     def delete_graph(
         self, name: GraphName, *, cause: str | None = "delete", expected: int | None = None
@@ -215,8 +218,7 @@ class StoreWriter:
             names: further graph names.
             cause: is stored in the commit.
             expected: the required version of the dataset.
-            restored: True if the quads are those of a backup: quads of derived graphs are left out, and the
-                consequences may take any time.
+            restored: True if the quads are those of a backup: quads of derived graphs are left out.
 
         Raises:
             OwnedGraphError: a quad or a name is of a derived graph, and ``restored`` is False.
@@ -244,7 +246,7 @@ class StoreWriter:
             for quad in wanted:
                 pending.add(quad)
 
-        return self._queue.submit(WriteRequest(derive, cause, expected, timed=not restored))
+        return self._queue.submit(WriteRequest(derive, cause, expected, timed=False))
 
     def load(
         self,

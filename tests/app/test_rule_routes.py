@@ -248,6 +248,32 @@ def test_commit_over_a_budget_is_refused(start_server: Start) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "target", "kind"),
+    [
+        ("POST", "/store?default", "text/turtle"),
+        ("PUT", "/store?default", "text/turtle"),
+        ("POST", "/store?graph=urn:g", "text/turtle"),
+        ("PUT", "/store?graph=urn:g", "text/turtle"),
+        ("POST", "/store", "text/turtle"),
+        ("POST", "/store", "application/n-quads"),
+        ("PUT", "/store", "application/n-quads"),
+    ],
+)
+def test_max_time_limits_updates_and_no_write_of_a_document(
+    start_server: Start, method: str, target: str, kind: str
+) -> None:
+    server = start_server()
+    pairs = "CONSTRUCT { ?x <urn:r> ?y } WHERE { ?x <urn:p> ?a . ?y <urn:p> ?b }"
+    put(server, body=members(pairs, max_time="1ms"))
+    document = "".join(f"<urn:{number}> <urn:p> <urn:o> .\n" for number in range(100))
+    problem = problem_of(server.update(f"INSERT DATA {{ {document} }}"), 422)
+    assert (problem["code"], problem["rules"]) == ("rule-budget", "family")
+    written = server.client.request(method, target, content=document, headers={"Content-Type": kind})
+    assert written.status_code in (201, 204)
+    assert len(inferred(server)) == 10_000
+
+
+@pytest.mark.parametrize(
     ("body", "part"),
     [
         ({"into": INTO}, "needs rules, or include"),

@@ -17,7 +17,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad
 from quadrill.continuous.lifecycle.rule_service import RuleService
 from quadrill.continuous.rules.rule_set import RuleBudgetError
 from quadrill.store.bulk import BulkLoader, LoadOptions
-from quadrill.store.changes.owners import OwnedGraphError
+from quadrill.store.changes.owners import OwnedGraphError, Owner
 from quadrill.store.errors import RdfSyntaxError
 from quadrill.store.formats import RdfType, rdf_format
 from quadrill.store.quads.quad_store import QuadStore
@@ -251,7 +251,7 @@ def test_loads_and_restores_have_no_limit_of_time(
     with pytest.raises(RuleBudgetError, match="max_time"):
         store.writer.apply(add=many)
     with pytest.raises(RuleBudgetError, match="max_time"):
-        store.writer.replace_dataset(many)
+        store.writer.put_graph(DefaultGraph(), many, owner=Owner("view", "seen"))
     file = tmp_path / "many.nq"
     file.write_bytes(lines(many))
     for load in (
@@ -259,7 +259,10 @@ def test_loads_and_restores_have_no_limit_of_time(
         lambda: BulkLoader(store, None).run(LoadOptions((str(file),), engine="oxigraph")),
         lambda: store.writer.load(lines(many), QUADS),
         lambda: store.writer.bulk_extend(many),
+        lambda: store.writer.replace_dataset(many),
         lambda: store.writer.replace_dataset(many, restored=True),
+        lambda: store.writer.put_graph(DefaultGraph(), many),
+        lambda: store.writer.post_graph(DefaultGraph(), many),
     ):
         load()
         assert len(inferred(store)) == 60 * 61 // 2
