@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,8 @@ class Rule:
         head: the triple patterns that each solution of the body turns into triples.
         body: the algebra of WHERE.
         patterns: the triple patterns and paths of the body.
-        computes: True if the body computes terms with BIND or with an expression in a SELECT clause.
+        computes: True if the rule computes terms: with BIND, with an expression in a SELECT clause, or as a
+            triple term of the head that no pattern of the body matches.
         base_iri: the base against which IRI() resolves relative IRIs.
         compile: compiles a built-in rule over all members of a list, which no body can express; ``body`` then
             only shows which predicates the rule reads. None for all other rules.
@@ -96,8 +97,31 @@ def parse_rule(
     body = rename_subquery_variables(drop_idle_minus(query.root))
     head = _head(query, body, text)
     found = tuple(occurrences(body))
-    computes = any(isinstance(node, n.Extend) for node in all_nodes(body))
-    return Rule(name or text, head, body, found, computes, query.base_iri)
+    return Rule(name or text, head, body, found, _computes(head, body), query.base_iri)
+
+
+def _computes(head: tuple[n.TriplePattern, ...], body: n.Algebra) -> bool:
+    made = {each.object for each in head if isinstance(each.object, n.TripleTerm)}
+    return bool(made and made - _matched(body)) or any(isinstance(each, n.Extend) for each in all_nodes(body))
+
+
+def _matched(node: n.Algebra) -> set[n.TermPattern]:
+    """Return triple terms that each solution of a pattern has matched in the data."""
+    match node:
+        case n.Bgp(patterns):
+            return {term for each in patterns for term in _nested(each.object)}
+        case n.Join(left, right):
+            return _matched(left) | _matched(right)
+        case n.LeftJoin(inner) | n.Minus(inner) | n.Filter(_, inner) | n.Graph(_, inner) | n.Distinct(inner):
+            return _matched(inner)
+        case _:
+            return set()
+
+
+def _nested(term: n.TermPattern) -> Iterator[n.TermPattern]:
+    while isinstance(term, n.TripleTerm):
+        yield term
+        term = term.object
 
 
 def _require_rule_form(query: ContinuousQuery, text: str) -> None:

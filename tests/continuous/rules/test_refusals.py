@@ -90,6 +90,31 @@ CYCLES: list[tuple[list[str], str | None, list[int]]] = [
         [0],
     ),
     ([rule("?x :r <<( ?x :p :a )>>", "?x :p ?y MINUS { ?x :r :b }")], None, []),
+    # A triple term of a head is a computed term, unless the body matches it.
+    ([rule("?x :p <<( ?x :p ?y )>>", "?x :p ?y")], "rule-bind-cycle", [0]),
+    (
+        [rule("?x :p <<( ?s ?p <<( ?x :p ?y )>> )>>", "?x :p ?y . ?x :q <<( ?s ?p ?y )>>")],
+        "rule-bind-cycle",
+        [0],
+    ),
+    (
+        [rule("?x :p <<( ?s ?p ?o )>>", "{ ?x :p <<( ?s ?p ?o )>> } UNION { ?x :p ?s, ?p, ?o }")],
+        "rule-bind-cycle",
+        [0],
+    ),
+    ([rule("?x :p <<( ?x :p ?y )>>", "?x :q ?y")], None, []),
+    ([rule("?x :p <<( :a :p :b )>>", "?x :p ?y")], None, []),
+    ([rule("?x :p <<( ?s ?p ?o )>>", "?x :q ?y . ?y :p <<( ?s ?p ?o )>> FILTER(?s != ?x)")], None, []),
+    (
+        [
+            rule(
+                "?x :p <<( ?s ?p ?o )>>",
+                "?y :q ?x OPTIONAL { ?y :r ?z } ?y :p <<( :a :b <<( ?s ?p ?o )>> )>>",
+            )
+        ],
+        None,
+        [],
+    ),
     # A GRAPH pattern never matches the graph of the set, so it causes no dependency.
     ([rule("?x :r ?y", "?x :p ?y FILTER NOT EXISTS { GRAPH ?g { ?x :r ?y } }")], None, []),
 ]
