@@ -16,6 +16,7 @@ from quadrill.store.quads.write_queue import WriteRequest
 
 from ..rules.order import in_order
 from ..rules.rule_set import RuleBudgetError, RuleSet
+from .rule_owners import ReflectedOwners
 from .rule_records import RuleRecords
 
 log = logging.getLogger("quadrill.continuous")
@@ -30,11 +31,13 @@ class RuleConsequences:
     Attributes:
         sets: the sets by name.
         ordered: the sets in an order in which each comes after the sets whose graphs it reads.
+        owners: the owners of graphs that the sets reflect.
     """
 
     def __init__(self, store: QuadStore, records: RuleRecords) -> None:
         self.sets: dict[str, RuleSet] = {}
         self.ordered: tuple[RuleSet, ...] = ()
+        self.owners = ReflectedOwners(records.registry)
         self._store = store
         self._records = records
         # While a request replaces or removes a set: its pending changes, and the name of the set.
@@ -98,6 +101,8 @@ class RuleConsequences:
             self._leaving = pending, name
             make(pending)
 
+        # Also the first set notes the owners with its commit.
+        self._store.queue.consequences = self
         request = WriteRequest(
             derive, f"rules {name}", owner=rule_set.owner, alone=True, committed=committed, timed=False
         )
@@ -181,7 +186,8 @@ class RuleConsequences:
         try:
             for name, rule_set in sets.items():
                 self._records.note(rule_set, "suspended", self._suspending[name])
-            yield
+            with self.owners.committing(owned):
+                yield
         except ApplyError:  # the commit is durable
             self._take(owned)
             raise

@@ -78,9 +78,13 @@ class RuleStart:
             self._consequences.install(rule_set)
         # After a bulk load that a crash has interrupted, consequences of its quads may be missing.
         again = self._store.committer.recovered_bulk
+        owners, owned = self._consequences.owners, self._store.queue.owned
+        regrouped = owners.differ(owned, self._store.committer.counts)
         for record, rule_set in loaded:
-            if again or record.state != "ready" or record.following is not None:
+            stale = again or (regrouped and rule_set.definition.sources is None)
+            if stale or record.state != "ready" or record.following is not None:
                 self._complete(record, rule_set)
+        owners.note(owned)
 
     def _own_views(self, registry: Registry) -> None:
         """Make queries the owners of the graphs of their views, before the engine restores the queries."""

@@ -150,3 +150,10 @@ SHAPES = _table(
     Column("error", Text),
     _filled("created_ms", BigInteger),
 )
+
+REFLECTED_OWNERS = _table(
+    "reflected_owners",
+    _position(),
+    _filled("graph", Text, unique=True),
+    _filled("changing", Boolean),
+)

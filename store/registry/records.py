@@ -153,3 +153,15 @@ class ShapesRecord:
     state: ShapesState = "ready"
     error: str | None = None
     created_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectedOwnerRecord:
+    """A graph with an owner, which rule sets with the default input leave out.
+
+    ``graph`` is the key of the graph. ``changing`` is True while a commit is made with which the graph joins
+    the default input or leaves it.
+    """
+
+    graph: str
+    changing: bool = False

@@ -12,6 +12,7 @@ from .tables import (
     JobRecords,
     PrefixRecords,
     QueryRecords,
+    ReflectedOwnerRecords,
     RuleSetRecords,
     ShapesRecords,
     StoredQueryRecords,
@@ -34,6 +35,7 @@ class Registry:
         self.jobs = JobRecords(database)
         self.rule_sets = RuleSetRecords(database)
         self.shapes = ShapesRecords(database)
+        self.reflected_owners = ReflectedOwnerRecords(database)
 
     @classmethod
     def open(cls, url: str = "sqlite://") -> Self:

@@ -15,6 +15,7 @@ from .models import (
     JOBS,
     PREFIXES,
     QUERIES,
+    REFLECTED_OWNERS,
     RULE_SETS,
     SHAPES,
     STORED_QUERIES,
@@ -26,6 +27,7 @@ from .records import (
     JobRecord,
     PrefixRecord,
     QueryRecord,
+    ReflectedOwnerRecord,
     RuleSetRecord,
     ShapesRecord,
     StoredQueryRecord,
@@ -36,8 +38,8 @@ from .session import Database, with_digest
 
 RecordType = TypeVar(
     "RecordType",
-    ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, RuleSetRecord, ShapesRecord, StoredQueryRecord,
-    StreamRecord, TokenRecord,
+    ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, ReflectedOwnerRecord, RuleSetRecord,
+    ShapesRecord, StoredQueryRecord, StreamRecord, TokenRecord,
 )  # fmt: skip
 
 
@@ -255,6 +257,13 @@ class ShapesRecords(RecordTable[ShapesRecord]):
 
     table, record = SHAPES, ShapesRecord
     unknown = KeyFault("there are no shapes {}", code="unknown-shapes")
+
+
+class ReflectedOwnerRecords(RecordTable[ReflectedOwnerRecord]):
+    """The owned graphs that the graphs of rule sets with the default input reflect."""
+
+    table, record, keys = REFLECTED_OWNERS, ReflectedOwnerRecord, ("graph",)
+    unknown = KeyFault("no owner of the graph {} is recorded", code="unknown-owner")
 
 
 class TokenRecords(RecordTable[TokenRecord]):

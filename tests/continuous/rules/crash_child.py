@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,8 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pyoxigraph import NamedNode, Quad
+
 from quadrill.continuous.rules.rule_set import RuleBudgetError
+from quadrill.store.changes.commit import graph_key
+from quadrill.store.changes.owners import Owner
 from quadrill.store.quads.options import StoreOptions
+from quadrill.store.registry import QueryRecord
 from tests.continuous.rules.served import BASE, INTO, PREFIX, Served, definition, rule
 
 SECOND, THIRD = f"{BASE}second", f"{BASE}third"
@@ -84,6 +90,24 @@ def suspended(served: Served) -> None:
     served.put("one", definition(PAIRS, max_inferred=1, into=SECOND, on_budget="suspend"))
 
 
+def views(served: Served) -> None:
+    graph, owner, queue = NamedNode(f"{BASE}view"), Owner("view", "seen"), served.store.queue
+    served.update(DATA)
+    served.put("one", definition(BACK))
+    served.put("two", definition(rule("?x :in ?g", "GRAPH ?g { ?x :p ?y }"), into=SECOND))
+    for number in range(2):
+        served.registry.queries.add(QueryRecord("seen", "none", options={"into_graph": graph.value}))
+        queue.own(graph, owner)
+        added = Quad(NamedNode(f"{BASE}v{number}"), NamedNode(f"{BASE}p"), NamedNode(f"{BASE}w"), graph)
+        served.store.writer.apply(add=[added], owner=owner)
+        served.registry.queries.remove("seen")
+        before = served.store.reader.version
+        queue.disown(graph, owner)
+        while served.store.reader.version == before:  # until a background commit
+            time.sleep(0.001)
+        served.update("DROP GRAPH :view" if number else "CLEAR GRAPH :view")
+
+
 def steps(killed_at: int) -> tuple[StoreOptions, list[int]]:
     """Kill this process at a step; return the options of its store, and the number of steps so far."""
     count = [0]
@@ -93,7 +117,7 @@ def steps(killed_at: int) -> tuple[StoreOptions, list[int]]:
             os.kill(os.getpid(), signal.SIGKILL)
         count[0] += 1
 
-    from quadrill.store.registry.tables import RuleSetRecords
+    from quadrill.store.registry.tables import ReflectedOwnerRecords, RuleSetRecords
 
     def around(work: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -106,6 +130,8 @@ def steps(killed_at: int) -> tuple[StoreOptions, list[int]]:
 
     RuleSetRecords.put = around(RuleSetRecords.put)  # type: ignore[method-assign]
     RuleSetRecords.remove = around(RuleSetRecords.remove)  # type: ignore[method-assign]
+    ReflectedOwnerRecords.put = around(ReflectedOwnerRecords.put)  # type: ignore[method-assign]
+    ReflectedOwnerRecords.remove = around(ReflectedOwnerRecords.remove)  # type: ignore[method-assign]
     return StoreOptions(durable=False, reached=step), count
 
 
@@ -130,7 +156,10 @@ def check(folder: Path) -> None:
         served.check()
         names = {described["name"]: described for described in served.rules.describe_all()}
         graphs = {served.rules.graph_of(name).value for name in names}
-        assert {graph.value for graph in served.store.queue.owned} == graphs  # type: ignore[union-attr]
+        views = {record.options["into_graph"] for record in served.registry.queries.all()}
+        assert {graph_key(graph) for graph in served.store.queue.owned} == graphs | (
+            views if graphs else set()
+        )
         for record in served.registry.rule_sets.all():
             assert record.state in ("ready", "suspended"), record
             assert record.following is None

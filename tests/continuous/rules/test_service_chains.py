@@ -17,6 +17,7 @@ from quadrill.continuous.rules.rule_set import RuleSet
 from quadrill.store.changes.owners import Owner
 from quadrill.store.errors import ConflictError, InputError, ReportedError, StoreUnwritableError
 from quadrill.store.quads.options import StoreOptions
+from quadrill.store.registry import QueryRecord
 
 from ...examples import examples
 from .served import BASE, Replayed, Served, check_law, definition, rule
@@ -165,6 +166,32 @@ def test_owners_that_change_before_a_failed_commit_count_at_the_next_one(
         assert served.inferred() == set()
         served.update("INSERT DATA { :e :p :f }")
         assert served.inferred() == {":b :r :a", ":f :r :e"}
+
+
+def test_a_view_that_was_dropped_before_a_crash_is_input_after_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, graph = Owner("view", "seen"), NamedNode(f"{BASE}view")
+    quad = Quad(NamedNode(f"{BASE}a"), NamedNode(f"{BASE}p"), NamedNode(f"{BASE}b"), graph)
+    record = QueryRecord("seen", "none", options={"into_graph": graph.value})
+    with Served(tmp_path) as served:
+        served.registry.queries.add(record)
+        served.store.queue.own(graph, view)
+        served.put("one", definition(rule("?y :r ?x", "?x :p ?y")))
+        served.put("two", definition(rule("?x :seen ?y", "?x :r ?y"), into=SECOND, **{"from": [FIRST]}))
+        served.store.writer.apply(add=[quad], owner=view)
+    with Served(tmp_path) as served:  # nothing to do
+        assert served.store.reader.version == 3
+        assert served.inferred() == set()
+        monkeypatch.setattr(served.store.queue, "owners_changed", lambda _: None)
+        served.registry.queries.remove("seen")
+        served.store.queue.disown(graph, view)
+    for _ in range(2):
+        with Served(tmp_path) as served:
+            assert served.store.reader.version == 4
+            assert served.inferred() == {":b :r :a"}
+            assert served.inferred(SECOND) == {":b :seen :a"}
+            served.check()
 
 
 def _refuse(*_: object) -> None:

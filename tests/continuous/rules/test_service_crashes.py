@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.process
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("scenario", ["commits", "replaced", "removed", "suspended"])
+@pytest.mark.parametrize("scenario", ["commits", "replaced", "removed", "suspended", "views"])
 def test_killed_at_each_step_rule_sets_hold_the_fixpoint_after_a_restart(
     scenario: str, tmp_path: Path
 ) -> None:
