@@ -74,7 +74,8 @@ def problem_answer(error: BaseException) -> WholeAnswer:
         retry_after = getattr(error, "retry_after", None)
         headers.setdefault("Retry-After", str(max(1, round(retry_after))) if retry_after else "1")
     body = json.dumps(document, ensure_ascii=False, default=str) + "\n"
-    return WholeAnswer(status, headers, body.encode(), version)
+    # A text may quote half of a surrogate pair, which JSON can write only as an escape.
+    return WholeAnswer(status, headers, body.encode(errors="backslashreplace"), version)
 
 
 def _unexpected(error: BaseException) -> dict[str, Any]:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from pyoxigraph import BlankNode, NamedNode, Triple
 
+from quadrill.store.errors import LimitError
+
 from ..algebra import nodes as n
 from .rule import BindCycleError, NegationCycleError, Rule, described
 from .triggers import Occurrence, predicates_of
+
+_MAX_PAIRS = 2_000_000
+"""Maximum number of pairs of a head triple and a pattern of a set's rules that are compared: some seconds."""
+_MAX_SEARCHES = 100
+"""Number of closed dependencies from which the shortest cycle is chosen for an error message."""
 
 
 def strata(rules: Sequence[Rule]) -> list[list[int]]:
@@ -46,14 +54,26 @@ The kind is ``negation`` or ``bind`` for a closed dependency, else None.
 
 
 def _dependencies(rules: Sequence[Rule]) -> Edges:
+    index = HeadIndex(rules)
     edges: Edges = []
+    left = _MAX_PAIRS
     for rule in rules:
         found: dict[int, str | None] = {}
-        for number, other in enumerate(rules):
-            for occurrence in rule.patterns:
-                if occurrence.graph is None and any(_may_derive(head, occurrence) for head in other.head):
-                    kind = "negation" if occurrence.closed else "bind" if rule.computes else None
-                    if number not in found or (kind is not None and found[number] != "negation"):
+        for occurrence in rule.patterns:
+            if occurrence.graph is not None:
+                continue
+            kind = "negation" if occurrence.closed else "bind" if rule.computes else None
+            for heads in index.candidates(occurrence):
+                left -= len(heads)
+                if left < 0:
+                    raise LimitError(
+                        f"more than {_MAX_PAIRS:,} pairs of a head and a pattern of the rules may match",
+                        hint="name the predicates in the rules, or put the rules into several sets",
+                    )
+                for number, head in heads:
+                    if number in found and (kind is None or found[number] in ("negation", kind)):
+                        continue
+                    if _may_derive(head, occurrence):
                         found[number] = kind
         edges.append(found)
     return edges
@@ -88,29 +108,37 @@ def _require_open_cycles(
 
 
 def _cycle(edges: Edges, component: Sequence[int], kind: str) -> list[int]:
-    """Return the rules of a shortest cycle with a dependency of a kind; each rule depends on the next."""
+    """Return the rules of a cycle with a dependency of a kind; each rule depends on the next.
+
+    The cycle is a shortest one among those through the first dependencies of the kind.
+    """
     inside = set(component)
-    best: list[int] = []
-    for start in component:
-        for other, found in edges[start].items():
-            if found != kind or other not in inside:
-                continue
-            paths = {other: [start, other]} if other != start else {start: [start]}
-            waiting = [other]
-            while waiting and start not in waiting:
-                rule = waiting.pop(0)
-                for following in edges[rule]:
-                    if following == start:
-                        paths[start] = paths[rule]
-                        waiting = [start]
-                        break
-                    if following in inside and following not in paths:
-                        paths[following] = [*paths[rule], following]
-                        waiting.append(following)
-            path = paths.get(start, [])
-            if path and (not best or len(path) < len(best)):
-                best = path
-    return best
+    closed = [
+        (start, other)
+        for start in component
+        for other, found in edges[start].items()
+        if found == kind and other in inside
+    ]
+    for start, other in closed:
+        if start == other:
+            return [start]
+    return min((_path(edges, inside, *edge) for edge in closed[:_MAX_SEARCHES]), key=len)
+
+
+def _path(edges: Edges, inside: set[int], start: int, other: int) -> list[int]:
+    """Return ``start`` and then the rules of a shortest path from ``other`` back to it, without its end."""
+    before = {other: start}
+    waiting = deque([other])
+    while start not in before:
+        rule = waiting.popleft()
+        for following in edges[rule]:
+            if following in inside and following not in before:
+                before[following] = rule
+                waiting.append(following)
+    path = [start]
+    while (rule := before[path[-1]]) != start:
+        path.append(rule)
+    return [start, *reversed(path[1:])]
 
 
 def _components(count: int, edges: Edges) -> list[list[int]]:
@@ -152,6 +180,41 @@ def _components(count: int, edges: Edges) -> list[list[int]]:
                             break
                     components.append(component)
     return components
+
+
+class HeadIndex:
+    """The head triples of rules by predicate and object; finds those that may match a pattern or path."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._heads: dict[object, dict[object, _Heads]] = {}
+        for number, rule in enumerate(rules):
+            for head in rule.head:
+                by_object = self._heads.setdefault(_constant(head.predicate), {})
+                by_object.setdefault(_constant(head.object), []).append((number, head))
+
+    def candidates(self, occurrence: Occurrence) -> Iterator[_Heads]:
+        """Yield lists of heads, with the numbers of their rules; heads in no list do not match."""
+        pattern = occurrence.pattern
+        if isinstance(pattern, n.Path):
+            predicates, value = predicates_of(pattern.path), None
+        else:
+            predicates = None if isinstance(pattern.predicate, n.Var) else frozenset((pattern.predicate,))
+            value = _constant(pattern.object)
+        for name in self._heads if predicates is None else (*map(_constant, predicates), None):
+            by_object = self._heads.get(name, {})
+            if value is None:
+                yield from by_object.values()
+            else:
+                yield from (by_object[each] for each in (value, None) if each in by_object)
+
+
+_Heads = list[tuple[int, n.TriplePattern]]
+"""Head triples with the numbers of their rules."""
+
+
+def _constant(term: n.TermPattern) -> object:
+    """Return a key of a constant term; None for a variable and for a triple term, which may match others."""
+    return None if isinstance(term, n.Var | n.TripleTerm | Triple) else (type(term), term)
 
 
 # --- unification --------------------------------------------------------------------------------

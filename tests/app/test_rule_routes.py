@@ -170,6 +170,17 @@ def test_unsupported_construct_of_a_rule_is_501(
     assert (problem["rule"], problem["line"], problem["column"]) == (0, 1, column)
 
 
+def test_half_of_a_surrogate_pair_in_a_rule_is_refused(server: LiveServer) -> None:
+    text = "CONSTRUCT { ?x <urn:q> '\\ud800' } WHERE { ?x ?p ?y }"
+    body = f'{{"rules": ["{text}"], "into": "urn:surrogate"}}'
+    headers = {"Content-Type": "application/json"}
+    problem = problem_of(server.client.put("/rules/refused", content=body, headers=headers), 400)
+    assert (problem["code"], problem["column"]) == ("query-text", 25)
+    assert "\ud800" in problem["excerpt"]
+    queried = server.client.post("/queries?name=q", content=f'{{"query": "{text}"}}', headers=headers)
+    assert problem_of(queried, 400)["code"] == "query-text"
+
+
 def test_cycle_through_negation_names_its_rules(server: LiveServer) -> None:
     one = "CONSTRUCT { ?x <urn:q> 1 } WHERE { ?x <urn:p> 1 }"
     other = "CONSTRUCT { ?x <urn:p> 1 } WHERE { ?x <urn:r> 1 FILTER NOT EXISTS { ?x <urn:q> 1 } }"

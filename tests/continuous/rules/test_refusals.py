@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from quadrill.continuous.rules.rule import parse_rules
-from quadrill.continuous.rules.strata import strata
-from quadrill.store.errors import QueryTextError, ReportedError, UnsupportedError
+from quadrill.continuous.rules.rule import BindCycleError, parse_rules
+from quadrill.continuous.rules.strata import _dependencies, _may_derive, strata
+from quadrill.store.errors import LimitError, QueryTextError, ReportedError, UnsupportedError
 
+from ...examples import examples
 from .served import BASE, Served, definition, rule
+from .test_fixpoint_law import random_rules
 
 REFUSED: list[tuple[str, str, type[ReportedError]]] = [
     (rule("?x :r ?z", "?x :p ?y"), "rule-unsafe", QueryTextError),
@@ -173,3 +176,28 @@ def test_terms_keep_their_identity_and_the_form_of_the_store() -> None:
         assert found("back") == set()
         served.update("CLEAR DEFAULT")
         assert served.inferred() == set()
+
+
+@pytest.mark.parametrize("seed", range(examples(200)))
+def test_the_index_of_heads_finds_every_dependency(seed: int) -> None:
+    rng = random.Random(seed)
+    rules = [each for _ in range(4) for each in random_rules(rng)]
+    for reader, found in zip(rules, _dependencies(rules), strict=True):
+        expected = {
+            number
+            for number, other in enumerate(rules)
+            for occurrence in reader.patterns
+            if occurrence.graph is None and any(_may_derive(head, occurrence) for head in other.head)
+        }
+        assert found.keys() == expected
+
+
+def test_many_rules_are_ordered_in_a_short_time() -> None:
+    chain = [rule(f"?x :p{number + 1} ?y", f"?x :p{number} ?y") for number in range(3_000)]
+    assert strata(parse_rules(chain, base_iri=BASE)) == [list(range(3_000))]
+    same = parse_rules([rule("?x ?p ?z", "?x ?p ?y . ?y ?q ?z")] * 1_500, base_iri=BASE)
+    with pytest.raises(LimitError, match="2,000,000 pairs"):
+        strata(same)
+    counts = parse_rules([rule("?x ?p ?z", "?x ?p ?y BIND(?y + 1 AS ?z)")] * 1_000, base_iri=BASE)
+    with pytest.raises(BindCycleError):
+        strata(counts)
