@@ -40,6 +40,8 @@ class RuleConsequences:
         self.owners = ReflectedOwners(records.registry)
         self._store = store
         self._records = records
+        # The names of sets that requests of the queue replace or remove.
+        self._changing: set[str] = set()
         # While a request replaces or removes a set: its pending changes, and the name of the set.
         self._leaving: tuple[PendingChanges, str] | None = None
         # Of the current group of requests, by name of a set: the reason why a request suspends the set, and
@@ -101,14 +103,14 @@ class RuleConsequences:
             self._leaving = pending, name
             make(pending)
 
-        # Also the first set notes the owners with its commit.
-        self._store.queue.consequences = self
         request = WriteRequest(
             derive, f"rules {name}", owner=rule_set.owner, alone=True, committed=committed, timed=False
         )
+        self._changing.add(name)
         try:
             return self._store.queue.submit(request)
         finally:
+            self._changing.discard(name)
             if self._leaving is not None and self._leaving[1] == name:
                 self._leaving = None
 
@@ -116,8 +118,8 @@ class RuleConsequences:
 
     @property
     def active(self) -> bool:
-        """True if there are rule sets."""
-        return bool(self.sets)
+        """True if there are rule sets, or a commit adds the first one."""
+        return bool(self.sets or self._changing)
 
     @contextmanager
     def undone_by_errors(self) -> Iterator[None]:

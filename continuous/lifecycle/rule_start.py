@@ -61,6 +61,7 @@ class RuleStart:
         records = self._records.all()
         if records and self._records.registry is not None:
             self._own_views(self._records.registry)
+            self._own_reports(self._records.registry)
         loaded = []
         for record in records:
             self._records.created_ms[record.name] = record.created_ms
@@ -96,6 +97,14 @@ class RuleStart:
                     graph = None if query.into_graph is None else query.into_graph.value
                 if isinstance(graph, str):
                     self._store.queue.own(NamedNode(graph), Owner("view", record.name))
+
+    def _own_reports(self, registry: Registry) -> None:
+        """Make shapes the owners of the graphs of their reports, before the shapes are loaded."""
+        for record in registry.shapes.all():
+            for graph in (record.definition.get("into"), record.former):
+                with suppress(ValueError):
+                    if isinstance(graph, str):
+                        self._store.queue.own(NamedNode(graph), Owner("shapes", record.name))
 
     def _own_graphs(self, record: RuleSetRecord) -> None:
         for members in (record.definition, record.following or {}):
