@@ -308,6 +308,17 @@ class AsyncClient:
         )
         return calls.answer_of("json", answer.text, answer.json)
 
+    async def why(self, name: str, event: int, row: int = 0) -> dict[str, Any]:
+        """Return why an event of a query has a row: elements and quads over which the query alone gives it.
+
+        Args:
+            name: name of the continuous query.
+            event: id of the event.
+            row: number of the row in the event, from 0.
+        """
+        found = calls.one_query("GET", name, f"/results/{event}/why", params={"row": str(row)})
+        return await self._sender.json(found)
+
     async def feed(
         self, name: str, *, resume: int | None = None, snapshot: bool = False, progress: bool = False
     ) -> AsyncIterator[FeedEvent]:

@@ -85,19 +85,8 @@ def _run(
     limits: PreviewLimits,
 ) -> dict[str, Any]:
     inputs, began, left_out = _newest(engine, prepared, span_ms, limits.elements)
-    asked, given = prepared.registration, prepared.default_limits
-    bounded = replace(
-        prepared,
-        registration=replace(
-            asked,
-            costs=replace(
-                asked.costs,
-                max_time=min(asked.costs.max_time or limits.ms, limits.ms),
-                max_rows=min(asked.costs.max_rows or limits.rows, limits.rows),
-            ),
-        ),
-        default_limits=replace(given, kept=limits.rows, bytes=limits.bytes),
-    )
+    given = replace(prepared.default_limits, kept=limits.rows, bytes=limits.bytes)
+    bounded = replace(prepared.bounded(limits.ms, limits.rows), default_limits=given)
     heavy = engine.settings.engines.bounded
     engines = StaticEngines(bounded=None if heavy is None else heavy.within(limits.ms / 1000))
     progress = Progress(limited=True)

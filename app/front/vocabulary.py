@@ -71,6 +71,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "max_results": ("integer", "maximum number of results of the whole report"),
     "shapes": ("string", "name of shapes"),
     "with": ("string", "`data`: the results that an insertion into the data would add"),
+    "row": ("integer", "number of a row of the event, from 0"),
     "replace": ("boolean", "drop the query that has the name"),
     "dry_run": ("boolean", "return what the request would change, without changing anything"),
     "compact": ("boolean", "apply later commits to the existing files of the mirror, if that is possible"),

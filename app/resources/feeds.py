@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -14,11 +15,12 @@ from quadrill.store.documents.serialising import serialising
 from quadrill.store.documents.stored_lines import parse_stored_quads
 
 from ..describing.queries import describe
+from ..describing.why import why
 from ..feeds.events import LINES, EventStream, MessageStream, event_form
 from ..feeds.forms import FeedForm, other_form
 from ..feeds.query_feeds import Encode, FeedSource, encode, encode_line, encode_message
 from ..http import negotiation, websocket, xml_text
-from ..http.answers import WholeAnswer, no_content
+from ..http.answers import WholeAnswer, json_answer, no_content
 from ..http.negotiation import Offer
 from ..http.parameters import check_name, whole_number
 from ..http.request import Request
@@ -67,6 +69,16 @@ def open_results(services: Services, request: Request) -> WholeAnswer | Takeover
         )
     except FeedGoneError:
         return no_content()
+
+
+def get_why(services: Services, request: Request) -> WholeAnswer:
+    """Return why an event has a row: elements and quads over which the query alone gives it."""
+    request.arguments.check({"row"})
+    name = check_name(request.name, "the query name")
+    given = request.names["id"]
+    event_id = int(given) if re.fullmatch(r"[0-9]{1,18}", given) else 0  # no event has the id 0
+    row = whole_number("row", request.arguments.get("row") or "0")
+    return json_answer(why(services.engine, services.store, name, event_id, row))
 
 
 def _position(request: Request) -> tuple[int | None, bool]:

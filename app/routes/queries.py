@@ -138,4 +138,13 @@ QUERIES: tuple[Route, ...] = (
         answers=(*EVENTS, *JSON, *RESULT_TYPES),
     ),
     Route("GET", "/queries/{name}/results", feeds.open_results, websocket=True),
+    Route(
+        "GET",
+        "/queries/{name}/results/{id}/why",
+        feeds.get_why,
+        "why an event has a row: elements and quads over which the query alone gives the row",
+        (200,),
+        ("row",),
+        answers=JSON,
+    ),
 )

@@ -91,10 +91,12 @@ class QueryLifecycle:
 
     def evaluator_maker(self, prepared: PreparedQuery) -> Callable[[], Evaluator]:
         """Return a function that creates the evaluator of a query over the newest version of the store."""
-        asserted = frozenset(
-            NamedNode(each.iri) for each in self._streams_read(prepared) if each.record.quoted_asserted
-        )
-        return partial(self.parts.make_evaluator, prepared, self.parts.store, asserted)
+        return partial(self.parts.make_evaluator, prepared, self.parts.store, self.quoted_asserted(prepared))
+
+    def quoted_asserted(self, prepared: PreparedQuery) -> frozenset[NamedNode]:
+        """Return the streams of a query whose annotated triples count as asserted."""
+        streams = self._streams_read(prepared)
+        return frozenset(NamedNode(each.iri) for each in streams if each.record.quoted_asserted)
 
     def _streams_read(self, prepared: PreparedQuery) -> list[StreamState]:
         """Return the streams that a query reads; all streams if it has a variable for a stream."""
@@ -176,6 +178,7 @@ class QueryLifecycle:
             kept = {} if start is None else parts.streams.kept_now()
             entry.in_journal = True
             task = parts.tasks.submit(AttachTask(running, reset, replay_from, kept), "attach", **members)
+            running.begun = begun_of(entry.pending, start, parts.tasks.order)
         # An automatic restart runs in the engine's thread between two tasks, so the restart cannot wait for
         # its own task.
         with suppress(TimeoutError):
@@ -231,6 +234,7 @@ class QueryLifecycle:
             # not be in `retained` too.
             self.parts.attachments.keep_retained(pending)
             self.parts.tasks.submit(task, "reserve", **members)
+            pending.begun = self.parts.tasks.order
         with suppress(TimeoutError):
             self.parts.sequencer.finish(task, TASK_WAIT_S)
         build.add_done_callback(lambda made: self._on_build_done(entry, pending, made, reset=reset))
@@ -386,6 +390,19 @@ class QueryLifecycle:
                 self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
 
+def begun_of(pending: PendingQuery | None, start: int | None, order: int) -> int | None:
+    """Return the place in the input order after which a query takes inputs, as `RunningQuery.begun`.
+
+    Args:
+        pending: the object that has collected inputs for the query; None without one.
+        start: the event time of the first retained element that the query processes; None without any.
+        order: the place at which the query was attached.
+    """
+    if start is not None:
+        return 0
+    return pending.begun if pending is not None and pending.collects else order
+
+
 def members_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, Any]:
     """Return the members of a journal record or checkpoint from which the query can be created again.
 
@@ -399,6 +416,7 @@ def members_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, A
         "options": registration.options(),
         "created": entry.created_ms,
         "dropped_before": None if entry.running is None else entry.running.dropped_before,
+        "begun": None if entry.running is None else entry.running.begun,
         "entailed": None if prepared is None or (graph := prepared.entailed_graph) is None else graph.value,
         "sources": [] if prepared is None else [spec.to_json() for spec in prepared.source_specs],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -112,10 +112,18 @@ class StreamService:
         with self.parts.tasks.lock:
             return read(state, self.parts.router.readers(state.iri))
 
-    def retained(self, iris: Iterable[str], from_ms: int) -> list[StreamInput]:
-        """Return the retained inputs of some streams from an event time on, in the order of acceptance."""
+    def retained(self, iris: Sequence[str], from_ms: int, after: int = 0) -> list[StreamInput]:
+        """Return the retained inputs of some streams from an event time on, in the order of acceptance.
+
+        With ``after``, only inputs after this place in the order of all streams' inputs are returned.
+        """
         with self.parts.tasks.lock:
-            kept = self.parts.streams.kept_now()
+            states = [(iri, self.parts.streams.find(iri)) for iri in iris]
+            kept = {
+                iri: [each for each in state.retained.inputs if each.order > after]
+                for iri, state in states
+                if state is not None
+            }
         return list(self.parts.streams.retained(iris, from_ms, kept))
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:

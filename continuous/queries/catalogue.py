@@ -98,6 +98,7 @@ class PendingQuery:
         start: the event time from which the query processes retained elements first; None for no such
             elements.
         is_replay: True if the retained elements were evaluated before.
+        begun: the place in the order of all streams' inputs after which inputs are collected.
     """
 
     name: str
@@ -113,6 +114,7 @@ class PendingQuery:
     task: int = 0
     start: int | None = None
     is_replay: bool = False
+    begun: int | None = None
     since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:

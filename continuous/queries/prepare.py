@@ -32,6 +32,8 @@ from ..settings import EngineSettings
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table_registry import TableRegistry
 from ..windows.kinds import kind_of, show_window
+from ..windows.query_streams import ContentOf, StreamsOf
+from ..windows.timeline import QueryTimeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,16 @@ class PreparedQuery:
             self.query, lenient=is_lenient(self.query, strict=self.registration.evaluation.strict_dataset)
         )
 
+    def bounded(self, ms: int, rows: int) -> PreparedQuery:
+        """Return the query with at most ``ms`` milliseconds and ``rows`` rows for one evaluation."""
+        costs = self.registration.costs
+        bounded = replace(
+            costs,
+            max_time=min(costs.max_time or ms, ms),
+            max_rows=min(costs.max_rows or rows, rows),
+        )
+        return replace(self, registration=replace(self.registration, costs=bounded))
+
     def options(
         self, quoted_asserted: frozenset[NamedNode], engines: StaticEngines | None = None
     ) -> EvaluationOptions:
@@ -175,6 +187,25 @@ class PreparedQuery:
     def limits(self) -> QueryLimits:
         """The limits of the query: those of the registration, and the settings for all other limits."""
         return self.registration.costs.over(self.default_limits)
+
+
+def new_timeline(
+    prepared: PreparedQuery,
+    max_empty_windows: int = 1_000,
+    content_of: ContentOf | None = None,
+    variable_streams: StreamsOf | None = None,
+) -> QueryTimeline:
+    """Create the timeline of a query that has taken no input; see `QueryTimeline` for the arguments."""
+    return QueryTimeline(
+        prepared.query.windows,
+        prepared.report,
+        t0_ms=prepared.t0_ms,
+        open_closed=prepared.registration.bounds == "open-closed",
+        max_empty_windows=max_empty_windows,
+        lateness_ms=prepared.registration.lateness,
+        content_of=content_of,
+        variable_streams=variable_streams,
+    )
 
 
 # --- preparation from text and options -------------------------------------------------------------

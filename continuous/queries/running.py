@@ -35,7 +35,7 @@ from ..slices import RUN, pause
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
 from .costs import MinuteCosts, check_costs, too_large
-from .prepare import PreparedQuery
+from .prepare import PreparedQuery, new_timeline
 from .progress import GroupMembership, LastEvaluation, QueryFailure
 from .static_state import StaticState
 from .view_update import update_view
@@ -56,6 +56,8 @@ class RunningQuery:
         timeline: the query's event time, which siblings in its ``group`` may share.
         dropped_before: the number of elements that each of its streams had dropped before the query began;
             None for a query of an earlier release, which does not count them.
+        begun: the place in the order of all streams' inputs after which the query takes inputs; 0 if it began
+            with retained elements; None for a query of an earlier release.
         last: the last evaluation.
         failure: the input at which the query failed.
         inputs: the number of elements that the query took, by the second.
@@ -90,6 +92,7 @@ class RunningQuery:
         self.view: View | None = None
         self.is_replaying = False
         self.dropped_before: dict[str, int] | None = None
+        self.begun: int | None = None
         self.group: GroupMembership[RunningQuery] = GroupMembership()
         self.last = LastEvaluation()
         self.failure = QueryFailure()
@@ -119,15 +122,8 @@ class RunningQuery:
         ):
             evaluator.list_windows()
 
-        self.timeline = QueryTimeline(
-            prepared.query.windows,
-            prepared.report,
-            t0_ms=prepared.t0_ms,
-            open_closed=prepared.registration.bounds == "open-closed",
-            max_empty_windows=settings.max_empty_windows,
-            lateness_ms=prepared.registration.lateness,
-            content_of=evaluator.content_of,
-            variable_streams=evaluator.streams_of,
+        self.timeline = new_timeline(
+            prepared, settings.max_empty_windows, evaluator.content_of, evaluator.streams_of
         )
 
     # --- inputs ---------------------------------------------------------------------------------

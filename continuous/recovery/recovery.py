@@ -235,6 +235,7 @@ class Recovery:
             query_and_evaluator = self._replay.evaluator(kept.members, query.looked_up, query.pins)
             running = self._lifecycle.make_running(entry, *query_and_evaluator, paused=kept.state == "paused")
             running.dropped_before = kept.members.get("dropped_before")
+            running.begun = kept.members.get("begun")
             restore(running, query, self._filter.restore_limit_ms(entry))
             self._parts.views.adopt(entry.name, running.view)
             return running

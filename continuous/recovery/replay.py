@@ -24,7 +24,7 @@ from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
 from ..language.registration import Registration
-from ..lifecycle.lifecycle import QueryLifecycle
+from ..lifecycle.lifecycle import QueryLifecycle, begun_of
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import QueryEntry
 from ..queries.prepare import PreparedQuery
@@ -213,6 +213,7 @@ class Replay:
                     self.skip_query(begun, members)
                     return None
                 begun.pending = pending = parts.attachments.new_pending(begun.name, self._prepared(members))
+                pending.begun = record.number
                 parts.attachments.keep_retained(pending)
                 return kinds.CallTask(partial(parts.attachments.begin_waiting, begun, pending))
             case "attach":
@@ -322,6 +323,8 @@ class Replay:
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
         running.dropped_before = members.get("dropped_before")
+        start = members.get("from", made[0].registration.start_from)
+        running.begun = begun_of(entry.pending, start, record.number)
         return kinds.AttachTask(running, members["reset"], members.get("from"))
 
     def skip_query(self, entry: QueryEntry | None, members: Mapping[str, Any]) -> None:

@@ -49,6 +49,7 @@ class QueryTimeline:
         windows: the window operators of the query.
         inputs: the query's streams, and the elements that wait for the watermark.
         instant: the query's current instant; None before the first instant.
+        origin: the first instant; None before it, and in a timeline that was restored.
         quiet_until: the instant until which AFTER suppresses events; `NEVER` afterwards, or without AFTER.
     """
 
@@ -92,6 +93,7 @@ class QueryTimeline:
         self._last_at: int | None = None
         self._last_window: Interval | None = None
         self.instant: int | None = None
+        self.origin: int | None = None
         for declaration in windows:
             for iri in sorted(self.windows.streams_of(declaration) or ()):
                 self._read(declaration, iri)
@@ -233,7 +235,7 @@ class QueryTimeline:
         yield from self._advance(watermark, silent)
         if self.instant is None and isinstance(event, Advance):
             # A query whose first input is a heartbeat or tick has its first instant at the watermark.
-            self._start(watermark)
+            self.start(watermark)
             if self._strategy.at_changes:
                 yield Evaluation(watermark, "tick")
         if self.instant is not None:
@@ -281,8 +283,9 @@ class QueryTimeline:
                 quiet = self.quiet_until - 1 if due[0] < self.quiet_until else limit
                 yield from self._process_time_event(*due, min(limit, element[0], quiet), silent)
 
-    def _start(self, origin: int) -> None:
-        self.instant = origin
+    def start(self, origin: int) -> None:
+        """Begin at the first instant; inputs begin at their own unless the caller has begun before."""
+        self.instant = self.origin = origin
         if self.report.after_ms is not None:
             self.quiet_until = origin + self.report.after_ms
         for operator in self.windows:
@@ -366,7 +369,7 @@ class QueryTimeline:
         """Process the first waiting transaction at ``at``, and the expiries and closes at that instant."""
         changed, interval, reported = False, None, False
         if self.instant is None:
-            self._start(at)
+            self.start(at)
             changed = True
         elif time:
             changed, interval, reported = yield from self._pass(at, 0)

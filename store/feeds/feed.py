@@ -17,6 +17,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from ..errors import GoneError, NotFoundError
 from ..logs.journal import Journal
 from ..logs.result_log import EventRow
 from ..results import one_line
@@ -118,6 +119,24 @@ class FeedHistory:
         while number and number < len(self.events) and self.events[-number - 1].id is None:
             number += 1
         return list(islice(reversed(self.events), number))[::-1]
+
+    def find(self, event_id: int) -> StoredEvent:
+        """Return the event with an id.
+
+        Raises:
+            NotFoundError: no event since the newest reset has the id.
+            GoneError: the event is no longer in the history.
+        """
+        number = self._count_after(event_id - 1) if self.epoch_id < event_id <= self.last_id else 0
+        event = self.events[-number] if number else None
+        if event is not None and event.id == event_id:
+            return event
+        if self.epoch_id < event_id <= self._dropped_to:
+            raise GoneError(
+                f"the event {event_id} is no longer kept; the oldest one is {self.earliest_id}",
+                earliest=self.earliest_id,
+            )
+        raise NotFoundError(f"the feed has no event {event_id}", code="unknown-event")
 
     def _count_after(self, after_id: int) -> int:
         """Count the history's events from the first event with an id above ``after_id``."""
@@ -287,6 +306,11 @@ class Feed:
                         self._subscribers.remove(each)
         for each in slow:
             each.end()
+
+    def find(self, event_id: int) -> StoredEvent:
+        """Return a published event by its id; raises as `FeedHistory.find` does."""
+        with self._lock:
+            return self.history.find(event_id)
 
     # --- subscribers ----------------------------------------------------------------------------
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-from pyoxigraph import NamedNode, Quad, QueryBoolean, Store
+from pyoxigraph import BlankNode, NamedNode, Quad, QueryBoolean, Store
 
 from ..documents.wall_clock import require_epoch
 from ..errors import UnsupportedError
-from ..terms import Solution
+from ..terms import Solution, Term
 from .query import evaluation_error
 
 
@@ -72,6 +72,16 @@ class Workspace:
             for graph in self._graphs:
                 compacted.add_graph(graph)
             self._store, self._removed = compacted, 0
+
+    def match(
+        self,
+        subject: NamedNode | BlankNode | None,
+        predicate: NamedNode | None,
+        object: Term | None,
+        graph: NamedNode | None,
+    ) -> list[Quad]:
+        """Return the quads that match a pattern; None is a wildcard, also for the graph."""
+        return list(self._store.quads_for_pattern(subject, predicate, object, graph))
 
     def query(
         self, text: str, width: int, functions: Mapping[NamedNode, Any], aggregates: Mapping[NamedNode, Any]

@@ -83,6 +83,7 @@ def _operation(method: str, path: str, content: list[str]) -> Operation:
     for start, name in _BY_KIND.items():
         if path.startswith(start + "/"):
             target = target.replace("{name}", name)
+    target = target.replace("/results/{id}/", "/results/1/")
     target += _PARAMETERS.get(f"{path} {method}", _PARAMETERS.get(path, ""))
     kind = content[0] if content else ""
     body = _BODIES[kind] if content else ("" if method in ("post", "put", "patch") else None)

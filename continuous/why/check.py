@@ -1,0 +1,86 @@
+"""The check of a reason: the query over chosen elements and quads alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.store.quads.quad_store import QuadStore
+
+from ..evaluate.recomputing import RecomputedAnswer, ReferenceEvaluator
+from ..inputs import StreamInput
+from ..queries.prepare import PreparedQuery
+from .limits import Deadline
+from .moments import Beginning, ElementKey, Replay, chosen_inputs
+from .target import EventRow
+
+
+class ReasonCheck:
+    """Says whether a query gives a row over chosen elements and quads alone.
+
+    The check evaluates by the definition: new windows take the chosen elements, with all movements of the
+    streams' time, and a new store holds the chosen quads.
+    """
+
+    def __init__(
+        self,
+        prepared: PreparedQuery,
+        inputs: Sequence[StreamInput],
+        beginning: Beginning | None,
+        quoted_asserted: frozenset[NamedNode],
+        row: EventRow,
+        deadline: Deadline,
+    ) -> None:
+        """Create the check of a row.
+
+        Args:
+            prepared: the query.
+            inputs: all inputs from which elements are chosen.
+            beginning: the first instant of the query over all inputs; None if it has none.
+            quoted_asserted: the streams whose annotated triples count as asserted.
+            row: the row.
+            deadline: the end of the time for all checks.
+        """
+        self._beginning = beginning
+        self._prepared, self._inputs, self._row, self._deadline = prepared, inputs, row, deadline
+        self._options = partial(prepared.options, quoted_asserted)
+
+    def gives(self, at: int, elements: Collection[ElementKey], quads: Collection[Quad]) -> bool:
+        """Return True if the query's answer at an instant has the row.
+
+        Raises:
+            ReportedError: the evaluation exceeds a limit.
+        """
+        store = QuadStore.open(None)
+        try:
+            if quads:
+                store.writer.apply(add=quads)
+            return self._gives(store, at, elements)
+        finally:
+            store.close()
+
+    def _gives(self, store: QuadStore, at: int, elements: Collection[ElementKey]) -> bool:
+        prepared = self._prepared
+        evaluator = ReferenceEvaluator(prepared.query, store, self._options(), analysis=prepared.analysis)
+        try:
+            inputs = chosen_inputs(self._inputs, elements)
+            replay = Replay(prepared, inputs, evaluator.streams_of, self._deadline, self._beginning)
+            for instant, contents in replay.evaluations(at):
+                if instant == at:
+                    evaluator.budget.since = time.monotonic()
+                    if self._has_row(evaluator, evaluator.answer(at, contents), at):
+                        return True
+            return False
+        finally:
+            evaluator.close()
+
+    def _has_row(self, evaluator: ReferenceEvaluator, answer: RecomputedAnswer, at: int) -> bool:
+        value = self._row.value
+        if isinstance(value, bool):
+            return answer.boolean is value
+        if isinstance(value, Quad):
+            return value in evaluator.construct(answer.rows, at)
+        return value in answer.rows

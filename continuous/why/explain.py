@@ -1,0 +1,299 @@
+"""The reason of one row of an event: elements and quads over which the query alone gives the row.
+
+moments     the evaluations that may have had the row, from the retained inputs
+candidates  what solutions of the query match, else all that the query reads
+check       the query over a candidate alone; only a candidate that gives the row is returned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad
+
+from quadrill.store.errors import LimitError
+from quadrill.store.quads.quad_store import QuadStore
+
+from ..algebra import nodes as n
+from ..algebra.build import operands, with_operands
+from ..algebra.graphs import Dataset, dataset_of, is_lenient, may_change
+from ..algebra.static import merged_background
+from ..inputs import StreamInput
+from ..queries.prepare import PreparedQuery
+from ..rules.triggers import Occurrence, occurrences, predicates_of
+from ..windows.query_streams import StreamsOf
+from .check import ReasonCheck
+from .limits import WHY_LIMITS, Deadline, WhyLimits
+from .moments import ElementIndex, ElementKey, Moment, Replay, moments_at, newest_elements
+from .past import PastDataset, expired
+from .search import MomentSearch, Reason, stream_of
+from .shrink import shrunk
+from .target import EventRow
+
+_MOST_VERSIONS = 20
+"""Number of earlier versions in which a row is sought that a commit may have deleted."""
+_MOST_CHECKS = 20
+"""Number of checks of one moment; further solutions of the query hardly help."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedQuery:
+    """The query of an event, as it was when the event was found.
+
+    Attributes:
+        prepared: the query.
+        scopes: the retained inputs of its streams, those since the query began first, then all.
+        streams_of: the streams of windows with a stream variable; None if all windows name their streams.
+        quoted_asserted: the streams whose annotated triples count as asserted.
+    """
+
+    prepared: PreparedQuery
+    scopes: tuple[Sequence[StreamInput], ...]
+    streams_of: StreamsOf | None
+    quoted_asserted: frozenset[NamedNode]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The reason of a row.
+
+    Attributes:
+        elements: the elements, with their N-Quads, in the order of streams and sequence numbers.
+        quads: the quads of the store that rule sets do not infer.
+        inferred: the quads of the store that rule sets infer.
+        truncated: True if a limit cut the lists; the rest alone need not give the row.
+    """
+
+    elements: list[tuple[ElementKey, list[str]]]
+    quads: list[str]
+    inferred: list[str]
+    truncated: bool
+
+
+def explain(
+    store: QuadStore, query: ExplainedQuery, row: EventRow, limits: WhyLimits = WHY_LIMITS
+) -> Explained:
+    """Return elements and quads over which the query alone gives a row; of a deleted row, before it left.
+
+    Raises:
+        GoneError: code ``why-expired``: the elements or changes are no longer kept.
+        LimitError: the search took too long.
+    """
+    deadline = Deadline(limits.ms)
+    for inputs in query.scopes:
+        found = _Explanation(store, query, inputs, row, limits, deadline).find()
+        if found is not None:
+            return found
+    raise expired("the row cannot be derived again: elements or changes that it needs are no longer kept")
+
+
+class _Explanation:
+    """The search for the reason of one row over some retained inputs."""
+
+    def __init__(
+        self,
+        store: QuadStore,
+        query: ExplainedQuery,
+        inputs: Sequence[StreamInput],
+        row: EventRow,
+        limits: WhyLimits,
+        deadline: Deadline,
+    ) -> None:
+        self._store, self._row = store, row
+        self._limits, self._deadline = limits, deadline
+        self._prepared = prepared = query.prepared.bounded(deadline.left_ms, limits.rows)
+        inputs = newest_elements(inputs, limits.elements)
+        self._index = ElementIndex(inputs)
+        replay = Replay(prepared, inputs, query.streams_of, deadline)
+        self._moments = moments_at(replay, row.at, before=row.deleted)
+        self._check = ReasonCheck(prepared, inputs, replay.reached, query.quoted_asserted, row, deadline)
+        strict = prepared.registration.evaluation.strict_dataset
+        self._dataset = dataset_of(prepared.query, lenient=is_lenient(prepared.query, strict=strict))
+        self._static = _static_patterns(prepared.analysis.root)
+        self._truncated = False
+
+    def find(self) -> Explained | None:
+        """Return the reason; None if no kept elements and changes give the row."""
+        for past in self._versions():
+            for moment in self._moments:
+                for reason in islice(self._searched(moment, past), _MOST_CHECKS):
+                    if self._gives(moment, reason) and self._is_right(past, reason):
+                        return self._explained(reason, past)
+        for past in self._versions():
+            for moment in self._moments:
+                for reason in self._whole(moment, past):
+                    if self._gives(moment, reason) and self._is_right(past, reason):
+                        return self._explained(self._smaller(moment, reason), past)
+        return None
+
+    def _versions(self) -> Iterator[PastDataset | None]:
+        """Yield the dataset of the event's version; of a deletion, then earlier ones that differ for it."""
+        if not self._static:
+            yield None
+            return
+        past = PastDataset(self._store, self._row.version, self._limits, self._deadline)
+        yield past
+        if not self._row.deleted:
+            return
+        analysis = self._prepared.analysis
+        patterns = [part.pattern for part in analysis.split[1]]
+        if analysis.is_merged:
+            patterns.append(merged_background(analysis.root).pattern)
+        first = max(0, past.version - _MOST_VERSIONS)
+        for commit in reversed(past.commits(first)):
+            if any(may_change(pattern, [commit]) for pattern in patterns):
+                past.back_to(commit.version - 1)
+                yield past
+
+    def _searched(self, moment: Moment, past: PastDataset | None) -> Iterator[Reason]:
+        prepared = self._prepared
+        union = prepared.registration.evaluation.window_default_graph == "union"
+        dataset = self._dataset_at(past)
+        search = MomentSearch(
+            prepared.query, prepared.analysis, moment, self._index, past, dataset, union=union
+        )
+        tried = set()
+        for reason in search.reasons(self._row):
+            if reason not in tried:
+                tried.add(reason)
+                yield reason
+
+    def _dataset_at(self, past: PastDataset | None) -> Dataset:
+        """Return the graphs that the query reads, without those of rule sets if the registration says so."""
+        dataset = self._dataset
+        if past is None or not self._prepared.query.dataset.asserted:
+            return dataset
+        default, named = dataset.default or (DefaultGraph(),), dataset.named
+        names = tuple(past.graph_names()) if named is None else named
+        return Dataset(
+            tuple(graph for graph in default if graph not in past.inferred),
+            tuple(graph for graph in names if graph not in past.inferred),
+        )
+
+    # --- all that the query reads ---------------------------------------------------------------
+
+    def _whole(self, moment: Moment, past: PastDataset | None) -> Iterator[Reason]:
+        """Yield all that the query reads at a moment: its windows' contents first, then all elements."""
+        quads = frozenset() if past is None else self._read_quads(past)
+        held = {
+            key
+            for window, content in moment.contents.items()
+            for quad, at in content.items()
+            if (key := self._index.source(stream_of(self._prepared.query, window), quad, at)) is not None
+        }
+        yield Reason(frozenset(held), quads)
+        every = {key for key, each in self._index.elements.items() if each.event_time <= moment.at}
+        if every - held:
+            yield Reason(frozenset(every), quads)
+
+    def _read_quads(self, past: PastDataset) -> frozenset[Quad]:
+        """Return the quads that the patterns outside of windows match, up to a limit."""
+        found: dict[Quad, None] = {}
+        dataset = self._dataset_at(past)
+        default = dataset.default or (DefaultGraph(),)
+        for occurrence in self._static:
+            match occurrence.graph:
+                case None:
+                    graphs: Sequence[NamedNode | DefaultGraph | None] = default
+                case n.Var():
+                    graphs = (None,)
+                case name:
+                    graphs = (name,)
+            for graph in graphs:
+                for pattern in _constants_of(occurrence):
+                    try:
+                        found.update(dict.fromkeys(past.match(*pattern, graph)))
+                    except LimitError as error:
+                        if error.code == "query-timeout":
+                            raise
+                        self._truncated = True
+        if len(found) > self._limits.matches:
+            self._truncated = True
+        return frozenset(islice(found, self._limits.matches))
+
+    def _smaller(self, moment: Moment, reason: Reason) -> Reason:
+        """Return a smaller reason that gives the row, as small as the time allows."""
+        deadline = Deadline(min(self._limits.shrink_ms, self._deadline.left_ms))
+        items: list[ElementKey | Quad] = [*sorted(reason.elements), *reason.quads]
+
+        def suffices(chosen: Sequence[ElementKey | Quad]) -> bool:
+            return self._gives(moment, _reason_of(chosen))
+
+        return _reason_of(shrunk(items, suffices, deadline))
+
+    # --- checks and the answer ------------------------------------------------------------------
+
+    def _gives(self, moment: Moment, reason: Reason) -> bool:
+        try:
+            return self._check.gives(moment.at, reason.elements, reason.quads)
+        except LimitError as error:
+            if error.code == "query-timeout":
+                raise
+            return False
+
+    @staticmethod
+    def _is_right(past: PastDataset | None, reason: Reason) -> bool:
+        return past is None or past.holds(reason.quads)
+
+    def _explained(self, reason: Reason, past: PastDataset | None) -> Explained:
+        most = self._limits.listed
+        inferred = () if past is None else past.inferred
+        quads = sorted(reason.quads, key=str)
+        asserted = [f"{quad} ." for quad in quads if quad.graph_name not in inferred]
+        derived = [f"{quad} ." for quad in quads if quad.graph_name in inferred]
+        sources = self._index.elements
+        elements = [(key, [f"{each} ." for each in sources[key].quads]) for key in sorted(reason.elements)]
+        cut = max(len(asserted), len(derived), len(elements)) > most
+        return Explained(elements[:most], asserted[:most], derived[:most], cut or self._truncated)
+
+
+def _reason_of(items: Sequence[ElementKey | Quad]) -> Reason:
+    return Reason(
+        frozenset(each for each in items if isinstance(each, tuple)),
+        frozenset(each for each in items if isinstance(each, Quad)),
+    )
+
+
+def _static_patterns(root: n.Algebra) -> list[Occurrence]:
+    """Return the triple patterns and paths that match quads of the store."""
+    merged = [
+        found
+        for node in _windows(root)
+        if node.name == n.MERGED
+        for found in occurrences(node.input)
+        if found.graph is None
+    ]
+    return [*occurrences(_without_windows(root)), *merged]
+
+
+def _windows(node: n.Algebra) -> Iterator[n.Window]:
+    if isinstance(node, n.Window):
+        yield node
+        return
+    for each in operands(node):
+        yield from _windows(each)
+
+
+def _without_windows(node: n.Algebra) -> n.Algebra:
+    if isinstance(node, n.Window):
+        return n.Bgp()
+    return with_operands(node, [_without_windows(each) for each in operands(node)])
+
+
+def _constants_of(
+    occurrence: Occurrence,
+) -> Iterator[tuple[NamedNode | None, NamedNode | None, n.Term | None]]:
+    """Yield subject, predicate and object of quads that a pattern can match; None is a wildcard."""
+    pattern = occurrence.pattern
+    if isinstance(pattern, n.Path):
+        predicates = predicates_of(pattern.path)
+        yield from [(None, None, None)] if predicates is None else [(None, each, None) for each in predicates]
+        return
+    subject, predicate, value = pattern.subject, pattern.predicate, pattern.object
+    yield (
+        subject if isinstance(subject, NamedNode) else None,
+        predicate if isinstance(predicate, NamedNode) else None,
+        None if isinstance(value, n.Var | n.TripleTerm) else value,
+    )
