@@ -19,7 +19,7 @@ from quadrill.continuous.shapes.paths_in_rdf import path_text, read_path
 from quadrill.continuous.shapes.reading.graph import ShapesGraph
 from quadrill.continuous.shapes.result import Result
 from quadrill.store.errors import ReportedError
-from quadrill.store.terms import Term
+from quadrill.store.terms import Term, store_form
 from tests.continuous.shapes.running import results_of
 from tests.w3c.expectations import expected_failures
 
@@ -80,6 +80,19 @@ def test_suite_is_whole() -> None:
 
 @pytest.mark.parametrize("case", params())
 def test_report_is_the_expected_one(case: ShaclCase) -> None:
+    check(case, in_store_form=False)
+
+
+CHANGED = "shacl/core/property/datatype-ill-formed"
+"""The case with an xsd:integer that is no xsd:byte; the store keeps an xsd:byte as such an xsd:integer."""
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.key != CHANGED], ids=lambda case: case.key)
+def test_report_is_the_same_for_terms_as_the_store_keeps_them(case: ShaclCase) -> None:
+    check(case, in_store_form=True)
+
+
+def check(case: ShaclCase, *, in_store_form: bool) -> None:
     graph = ShapesGraph(quads(case.file))
 
     def one(node: Term, predicate: str) -> Term:
@@ -92,15 +105,14 @@ def test_report_is_the_expected_one(case: ShaclCase) -> None:
     inputs = [quads(DATA / each.value.removeprefix(BASE)) for each in (shapes, data)]
     if expected == FAILURE:
         with pytest.raises(ReportedError):
-            results_of(*inputs)
+            results_of(*inputs, in_store_form=in_store_form)
         return
-    results = results_of(*inputs)
+    results = results_of(*inputs, in_store_form=in_store_form)
     assert one(expected, SH + "conforms") == Literal(not results)
     nodes = graph.objects(expected, NamedNode(SH + "result"))
     compared = any(graph.objects(node, NamedNode(SH + "sourceConstraint")) for node in nodes)
-    assert Counter(_shown(each, compared) for each in results) == Counter(
-        _read(graph, each) for each in nodes
-    )
+    wanted = Counter(_read(graph, each, stored=in_store_form) for each in nodes)
+    assert Counter(_shown(each, compared) for each in results) == wanted
 
 
 Shown = tuple[str | None, ...]
@@ -118,9 +130,11 @@ def _shown(result: Result, compared: bool) -> Shown:
     )
 
 
-def _read(graph: ShapesGraph, node: Term) -> Shown:
+def _read(graph: ShapesGraph, node: Term, *, stored: bool) -> Shown:
     def value(name: str) -> str | None:
         values = graph.objects(node, NamedNode(SH + name))
+        if stored and values and isinstance(values[0], Literal):
+            return str(store_form(values[0]))
         return str(values[0]) if values else None
 
     paths = graph.objects(node, NamedNode(SH + "resultPath"))
