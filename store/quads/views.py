@@ -182,9 +182,9 @@ class ViewRegistry:
         without a view.
         """
         with self._lock:
-            old = self.by_name.get(name)
-            if old is not None and (view is None or old.graph != view.graph):
-                self.close(name)
+            old, graph = self.by_name.get(name), None if view is None else view.graph
+            if graph != (None if old is None else old.graph):
+                self._release(name, kept=graph)
             if view is not None:
                 self.by_name[name] = view
                 self._outbox.pop(name, None)
@@ -193,10 +193,19 @@ class ViewRegistry:
     def close(self, name: str) -> None:
         """Remove the view of a query that ends; its graph keeps the quads, and all clients may write it."""
         with self._lock:
-            view = self.by_name.pop(name, None)
-            self._outbox.pop(name, None)
-            if view is not None:
-                self._store.queue.disown(view.graph, Owner("view", name))
+            self._release(name)
+
+    def _release(self, name: str, kept: NamedNode | None = None) -> None:
+        """Remove the view of a query, and let all clients write the graphs of the query except ``kept``.
+
+        A query that could not be restored has no view, but its graph has had an owner since the start.
+        """
+        self.by_name.pop(name, None)
+        self._outbox.pop(name, None)
+        owner = Owner("view", name)
+        for graph in [each for each, other in self._store.queue.owned.items() if other == owner]:
+            if graph != kept:
+                self._store.queue.disown(graph, owner)
 
     # --- methods for the thread that changes the views ----------------------------------------------
 

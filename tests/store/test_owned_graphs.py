@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +20,7 @@ from quadrill.store.formats import rdf_format
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.views import View, ViewRegistry
 from quadrill.store.remote import Fetched
 from quadrill.store.sparql.update_plan import UpdateRequest
 from quadrill.store.sparql.update_worker import UpdateTask, decode_change, derive_encoded_change, owned_of
@@ -179,6 +181,21 @@ def test_an_update_may_read_a_derived_graph_and_operations_on_many_graphs_leave_
     assert (len(commit.added), len(commit.removed)) == (added, removed)
     assert set(store.reader.quads_for_pattern(graph=OWNED)) == {INSIDE, Quad(A, P, Literal(9), OWNED)}
     assert OWNED in store.reader.graph_names()
+
+
+def test_the_graph_of_a_query_that_was_not_restored_is_released_with_the_query() -> None:
+    owner = Owner("view", "q")
+    with QuadStore.open(None) as opened:
+        views = ViewRegistry(opened, cast(Any, None))
+        opened.queue.own(OTHER, owner)
+        views.close("q")
+        assert not opened.queue.owned
+        opened.queue.own(OTHER, owner)
+        opened.queue.own(NEW, owner)  # the graph that a registration has claimed
+        views.adopt("q", View("q", NEW))
+        assert dict(opened.queue.owned) == {NEW: owner}
+        views.adopt("q", None)
+        assert not opened.queue.owned
 
 
 def test_dropping_many_graphs_drops_the_others(store: QuadStore) -> None:
