@@ -27,6 +27,7 @@ COMMANDS = {
         "export": "folder",
         "mirror": "mirror",
         "rules": "rules",
+        "shapes": "shapes",
         "validate": "validate",
     },
     "Continuous queries": {

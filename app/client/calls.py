@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import httpx
 
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
+TURTLE = "text/turtle"
 RESULTS = "application/sparql-results+json, application/n-quads;q=0.9"
 
 
@@ -24,7 +25,7 @@ class HttpCall:
 
     method: str
     path: str
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
     json: Any = None
@@ -133,6 +134,42 @@ def put_rules(name: str, given: Mapping[str, Any], *, wait: bool) -> HttpCall:
     """Build the request that creates or replaces a rule set."""
     params = {} if wait else {"wait": "false"}
     return rules("PUT", name, params=params, json=members(given), patient=wait)
+
+
+def shapes(method: str, name: str, what: str = "", **given: Any) -> HttpCall:
+    """Build a request about the shapes of one name."""
+    return HttpCall(method, f"shapes/{quote(name, safe='')}{what}", **given)
+
+
+def put_shapes(
+    name: str, graph: Any, from_graph: str | None, media_type: str, given: Mapping[str, Any]
+) -> HttpCall:
+    """Build the request that creates or replaces shapes.
+
+    Raises:
+        ValueError: not exactly one of ``graph`` and ``from_graph`` is given.
+        TypeError: the shapes graph is of a type that cannot be sent.
+    """
+    if (graph is None) == (from_graph is None):
+        raise ValueError("put needs a shapes graph or from_graph")
+    if from_graph is not None:
+        return shapes("PUT", name, params=given, json={"graph": from_graph}, patient=True)
+    content, kind = body_of(graph, media_type)
+    return shapes("PUT", name, params=given, headers={"Content-Type": kind}, content=content, patient=True)
+
+
+def report(name: str, limit: int | None) -> HttpCall:
+    """Build the request for the validation report of shapes."""
+    params = {} if limit is None else {"limit": str(limit)}
+    return shapes("GET", name, "/report", params=params, headers={"Accept": TURTLE})
+
+
+def validate(name: str, data: Any, media_type: str, *, with_data: bool) -> HttpCall:
+    """Build the request that validates data without storing the data."""
+    content, kind = body_of(data, media_type)
+    params = {"shapes": name} | ({"with": "data"} if with_data else {})
+    headers = {"Content-Type": kind, "Accept": TURTLE}
+    return HttpCall("POST", "shapes:validate", params, headers, content)
 
 
 def members(given: Mapping[str, Any]) -> dict[str, Any]:

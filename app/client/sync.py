@@ -11,7 +11,7 @@ import httpx
 
 from . import calls
 from .answers import Answer, FeedEvent
-from .calls import HttpCall, lost, refused
+from .calls import TURTLE, HttpCall, lost, refused
 from .errors import QuadrillError
 from .event_stream import events_of
 from .resuming import SILENCE_S, FeedPlace
@@ -90,6 +90,66 @@ class Rules:
         self._answer(calls.rules("DELETE", name))
 
 
+class Shapes:
+    """SHACL shapes of one server; methods return descriptions of shapes as dicts, and reports in Turtle."""
+
+    def __init__(self, send: Callable[[HttpCall], httpx.Response]) -> None:
+        """``send`` is a function that sends a request and returns the response."""
+        self._send = send
+
+    def all(self) -> list[dict[str, Any]]:
+        """Return the descriptions of all shapes, oldest first, without their shapes graphs."""
+        answer = self._send(HttpCall("GET", "shapes"))
+        return list(answer.json()["shapes"])
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return the parameters, state and number of results of shapes, and the shapes graph as ``text``."""
+        answer = self._send(calls.shapes("GET", name))
+        return dict(answer.json())
+
+    def put(
+        self,
+        name: str,
+        graph: Any = None,
+        *,
+        media_type: str = TURTLE,
+        from_graph: str | None = None,
+        **parameters: Any,
+    ) -> dict[str, Any]:
+        """Create or replace shapes and return their description, once their report is complete.
+
+        Args:
+            name: name of the shapes.
+            graph: the shapes graph: a graph of rdflib, triples of pyoxigraph, or text or bytes.
+            media_type: media type of text or bytes.
+            from_graph: IRI of a graph of the store with the shapes, in place of ``graph``.
+            parameters: ``mode``, ``data`` (a list of IRIs and ``default``), ``into`` and the budgets.
+        """
+        answer = self._send(calls.put_shapes(name, graph, from_graph, media_type, parameters))
+        return dict(answer.json())
+
+    def report(self, name: str, *, limit: int | None = None) -> str:
+        """Return the validation report of the store's newest version, with at most ``limit`` results."""
+        answer = self._send(calls.report(name, limit))
+        return answer.text
+
+    def validate(self, name: str, data: Any, *, media_type: str = TURTLE, with_data: bool = False) -> str:
+        """Return the validation report of data that is not stored.
+
+        Args:
+            name: name of the shapes.
+            data: a graph of rdflib, triples of pyoxigraph, or text or bytes.
+            media_type: media type of text or bytes.
+            with_data: report the results that an insertion into the server's data would add.
+        """
+        answer = self._send(calls.validate(name, data, media_type, with_data=with_data))
+        return answer.text
+
+    def delete(self, name: str) -> None:
+        """Delete shapes and the graph of their report."""
+        self._send(calls.shapes("DELETE", name))
+
+
 class _Sender:
     """Sender of HTTP requests to one server."""
 
@@ -129,6 +189,7 @@ class Client:
         sources: sources of the server, which only the role admin may manage.
         sinks: sinks of the server.
         rules: rule sets of the server.
+        shapes: SHACL shapes of the server.
     """
 
     def __init__(
@@ -154,6 +215,7 @@ class Client:
         self.sources = Connectors("sources", self._sender.json)
         self.sinks = Connectors("sinks", self._sender.json)
         self.rules = Rules(self._sender.json)
+        self.shapes = Shapes(self._sender.send)
 
     def __enter__(self) -> Self:
         return self

@@ -21,15 +21,20 @@ from . import plan as planning
 from .arguments import add_client_command
 from .connection import ServerConnection, ServerError, connect
 from .declared import SECTIONS, Declared, read_files
+from .plain_http import HttpAnswer
 from .plan import Action, ApplyStep
 from .toml_text import write_toml
 
+_OF_SHAPES = ("shapes", "on_violation")
+"""Members of a stream that names shapes."""
 _DONE: dict[Action, str] = {"create": "created", "change": "changed", "same": "same", "remove": "removed"}
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands ``apply`` and ``dump`` to the command line parser."""
-    summary = "make a server match declaration files: prefixes, streams, rules, queries, sources, sinks"
+    summary = (
+        "make a server match declaration files: prefixes, rules, shapes, streams, queries, sources, sinks"
+    )
     apply = add_client_command(
         commands,
         "apply",
@@ -54,7 +59,9 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="remove the server's objects that no file declares, in sections that a file has",
     )
-    summary = "print the prefixes, streams, rules, queries, sources and sinks of a server as a file for apply"
+    summary = (
+        "print a server's prefixes, rules, shapes, streams, queries, sources and sinks as a file for apply"
+    )
     dump = add_client_command(commands, "dump", _dump, summary, "dump > quadrill.toml", "dump --format yaml")
     dump.add_argument("--format", choices=("toml", "yaml"), default="toml", help="default: toml")
 
@@ -63,13 +70,13 @@ def _apply(options: argparse.Namespace) -> int:
     declared, sections = read_files(options.files, os.environ, options.format)
     with connect(options) as server:
         has = _present(server, sections)
-        new_sets = {each.name for each in declared if each.section == "rules"} - has.get("rules", {}).keys()
+        new_sets = _new_names("rules", declared, has)
         differing = {
             (each.section, each.name): _differences(server, each, has[each.section].get(each.name), new_sets)
             for each in declared
         }
         if options.dry_run:
-            _check_streams(server, declared, has)
+            _check_streams(server, declared, has, _new_names("shapes", declared, has))
         removable = {section: _removable(section, has[section]) for section in sections}
         steps = planning.plan(declared, has, differing, removable if options.prune else {})
         left = len(_removable_names(removable) - {(each.section, each.name) for each in declared})
@@ -79,6 +86,13 @@ def _apply(options: argparse.Namespace) -> int:
             _execute_steps(server, steps, has, report)
     report.end()
     return 0
+
+
+def _new_names(
+    section: str, declared: Iterable[Declared], has: Mapping[str, Collection[str]]
+) -> Collection[str]:
+    """Return the names in a section that the files declare and the server does not have."""
+    return {each.name for each in declared if each.section == section}.difference(has.get(section, ()))
 
 
 def _removable_names(removable: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:
@@ -103,11 +117,13 @@ def _present(server: ServerConnection, sections: Collection[str]) -> dict[str, d
 def _removable(section: str, has: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the names of the objects in a section that ``apply --prune`` may remove.
 
-    A rule set stands after the sets whose graphs it reads. A stream that a query derives, or that a first
-    push created without a declaration, is not included.
+    Rule sets and shapes stand after those whose graphs they read. A stream that a query derives, or that a
+    first push created without a declaration, is not included.
     """
     if section == "rules":
-        return planning.by_reading(has)
+        return planning.by_reading(has, "from")
+    if section == "shapes":
+        return planning.by_reading(has, "data")
     if section != "streams":
         return list(has)
     return [name for name, each in has.items() if each["declared"] and each["derived_from"] is None]
@@ -134,6 +150,11 @@ def _differences(
         if declared.section == "rules":
             server.call("PUT", _path("rules", declared.name), params={"dry_run": "true"}, json=given)
             return () if described is None else planning.rules_differences(given, described)
+        if declared.section == "shapes":
+            answer = _put_shapes(server, declared.name, given, dry_run="true")
+            if described is None or answer.json()["change"] == "same":
+                return ()
+            return planning.shapes_differences(given, described)
         if declared.section in ("sources", "sinks"):
             path = _path(declared.section, declared.name)
             answer = server.call("PUT", path, params={"dry_run": "true"}, json=given)
@@ -147,14 +168,30 @@ def _differences(
     return planning.stream_differences(given, described)
 
 
+def _put_shapes(
+    server: ServerConnection, name: str, given: Mapping[str, Any], **parameters: str
+) -> HttpAnswer:
+    """Put shapes from the members of their declaration."""
+    params = planning.shapes_parameters(given) | parameters
+    return server.call("PUT", _path("shapes", name), params=params, **planning.shapes_body(given))
+
+
 def _check_streams(
-    server: ServerConnection, declared: Iterable[Declared], has: Mapping[str, Mapping[str, dict[str, Any]]]
+    server: ServerConnection,
+    declared: Iterable[Declared],
+    has: Mapping[str, Mapping[str, dict[str, Any]]],
+    new_shapes: Collection[str],
 ) -> None:
-    """Send each stream declaration as a dry run; raise ServerError if the server would reject one."""
+    """Send each stream declaration as a dry run; raise ServerError if the server would reject one.
+
+    ``new_shapes`` are the shapes that the files declare and the server does not have.
+    """
     for each in declared:
         if each.section == "streams":
             described = has["streams"].get(each.name)
             members = planning.stream_declaration(each.members, described)
+            if members.get("shapes") in new_shapes:
+                members = {name: value for name, value in members.items() if name not in _OF_SHAPES}
             with _with_place(each.place):
                 server.call("PUT", _path("streams", each.name), params={"dry_run": "true"}, json=members)
 
@@ -263,6 +300,8 @@ def _execute(server: ServerConnection, step: ApplyStep, described: Mapping[str, 
         parameters = {"replace": "true"} if step.action == "change" else {}
         for warning in server.call("PUT", path, params=parameters, json=members).json()["warnings"]:
             print(f"warning: {step.place}: {warning}", file=sys.stderr)
+    elif step.section == "shapes":
+        _put_shapes(server, step.name, members)
     else:
         if step.section == "streams":
             members = planning.stream_declaration(members, described)
@@ -289,6 +328,8 @@ def _path(section: str, name: str) -> str:
 def _dump(options: argparse.Namespace) -> int:
     with connect(options) as server:
         has = _present(server, SECTIONS)
+        # The list of shapes does not have their graphs.
+        has["shapes"] = {name: server.call("GET", _path("shapes", name)).json() for name in has["shapes"]}
     variables: dict[str, str] = {}
     document = {
         section: {
@@ -319,6 +360,8 @@ def _as_file(section: str, name: str, described: Mapping[str, Any], variables: d
         members = planning.query_members(described)
     elif section == "rules":
         members = planning.rules_members(described)
+    elif section == "shapes":
+        members = planning.shapes_members(described)
     elif section != "prefixes":
         members = planning.connector_members(described)
     found = planning.with_references(section, name, members, variables)

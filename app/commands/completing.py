@@ -40,8 +40,9 @@ def _role(command: str, argument: str) -> str | None:
     if argument == "stream" and "declare" not in command:
         return "streams"
     if argument in ("name", "names"):
-        if " rules " in command:
-            return "rules"
+        group = command.split()[1]
+        if group in ("rules", "shapes"):
+            return group
         return {"source": "sources", "sink": "sinks"}.get(command.split()[-1], "queries")
     if argument == "query" and command.endswith("explain"):
         return "queries"

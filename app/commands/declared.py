@@ -14,9 +14,9 @@ from typing import Any
 
 from quadrill.store.errors import UnsupportedError
 
-from .arguments import OfflineError, UsageError, read_text
+from .arguments import OfflineError, UsageError, media_type_of, read_text
 
-SECTIONS = ("prefixes", "streams", "rules", "queries", "sources", "sinks")
+SECTIONS = ("prefixes", "rules", "shapes", "streams", "queries", "sources", "sinks")
 """Sections of a declaration file in creation order: objects of a section need only earlier sections."""
 
 STANDARD_INPUT = Path("-")
@@ -133,6 +133,8 @@ def _declared(section: str, name: Any, members: Any, file: Path, environment: Ma
         given = _with_text(given, place, file)
     if section == "rules" and "files" in given:
         given = _with_rules(given, place, file)
+    if section == "shapes":
+        given = _with_shapes_graph(given, place, file)
     if section in ("sources", "sinks"):
         given |= {each: _object(given[each], f"{place}: {each}") for each in _OBJECTS if each in given}
     return Declared(section, name, given, file)
@@ -153,6 +155,26 @@ def _with_rules(members: dict[str, Any], place: str, file: Path) -> dict[str, An
     if not isinstance(named, list) or not isinstance(rules, list):
         raise OfflineError(f"{place}: files and rules must be lists")
     return {**members, "rules": [*rules, *(_text_of(each, place, file) for each in named)]}
+
+
+def _with_shapes_graph(members: dict[str, Any], place: str, file: Path) -> dict[str, Any]:
+    """Return the members of shapes with the shapes graph as ``text`` and its media type as ``type``."""
+    if len({"text", "file", "graph"} & members.keys()) != 1:
+        raise OfflineError(
+            f"{place} needs one of text, the shapes graph, file, which has it, and graph, which names it"
+        )
+    if "type" in members:
+        raise OfflineError(f"{place} has no member 'type'", hint="The text is Turtle; a file can be any RDF.")
+    if "graph" in members:
+        return members
+    if "file" not in members:
+        return {**members, "type": "text/turtle"}
+    named = members.pop("file")
+    text = _text_of(named, place, file)
+    try:
+        return {**members, "text": text, "type": media_type_of(Path(named))}
+    except UsageError as error:
+        raise OfflineError(f"{place}: {error.message}") from error
 
 
 def _text_of(named: Any, place: str, file: Path) -> str:

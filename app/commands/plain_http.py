@@ -26,6 +26,7 @@ _PIECE = 1 << 16
 """Maximum bytes of one read from a response body."""
 _PORTS = {"http": 80, "https": 443}
 
+Parameters = Mapping[str, str | list[str]]
 Body = str | bytes | Iterable[bytes] | None
 """Body of a request; an iterable is sent in chunks, because its length is unknown."""
 HttpError = (OSError, http.client.HTTPException)
@@ -76,7 +77,7 @@ class HttpConnection:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
+        params: Parameters | None = None,
         headers: Mapping[str, str] | None = None,
         content: Body = None,
         json: Any = None,
@@ -84,6 +85,7 @@ class HttpConnection:
     ) -> http.client.HTTPResponse:
         """Send one request and return the response, which must be read or closed before the next request.
 
+        A parameter with a list of values is sent once for each value.
         ``silence`` is the maximum number of seconds without a byte of the response; None means no limit.
         """
         sent = self._headers | dict(headers or {})
@@ -115,8 +117,8 @@ class HttpConnection:
             self.close()
             raise
 
-    def _target(self, path: str, params: Mapping[str, str] | None) -> str:
-        query = f"?{urlencode(params)}" if params else ""
+    def _target(self, path: str, params: Parameters | None) -> str:
+        query = f"?{urlencode(params, doseq=True)}" if params else ""
         return f"{self._base}{path}{query}"
 
     def _open(self, through: SplitResult | None) -> http.client.HTTPConnection:

@@ -34,6 +34,14 @@ _RULES_DEFAULTS: dict[str, Any] = {
     "max_time": "10s",
     "on_budget": "reject",
 }
+_SHAPES_DEFAULTS: dict[str, Any] = {
+    "mode": "watch",
+    "data": None,
+    "into": None,
+    "graph": None,
+    "max_time": "10s",
+    "max_results": 100_000,
+}
 _FIGURES = frozenset(("name", "guarantee", "position", *Figures().to_json()))
 """Members of a source's or sink's description that are not part of its declaration."""
 
@@ -144,13 +152,44 @@ def rules_differences(given: Mapping[str, Any], described: Mapping[str, Any]) ->
     return tuple(found)
 
 
-def by_reading(described: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the names of rule sets, each after the sets whose graphs it reads."""
-    names = {each["into"]: name for name, each in described.items()}
+def shapes_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a PUT of shapes from their declaration."""
+    return {name: value for name, value in given.items() if name not in ("text", "type", "graph")}
+
+
+def shapes_body(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a PUT of shapes from their declaration, as options of a request."""
+    if "graph" in given:
+        return {"json": {"graph": given["graph"]}}
+    return {"content": given["text"], "headers": {"Content-Type": given["type"]}}
+
+
+def shapes_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the members in which a declaration differs from the server's description of shapes.
+
+    The comparison may be made only if the server has reported a change. If no parameter differs, the change
+    is in the shapes graph, or the shapes have failed and are put again.
+    """
+    found = []
+    for name, default in _SHAPES_DEFAULTS.items():
+        has, wants = described.get(name, default), given.get(name, default)
+        if name == "max_time":
+            has, wants = _milliseconds(has), _milliseconds(wants)
+        if has != wants:
+            found.append(name)
+    return tuple(found) or ("text" if described["error"] is None else "error",)
+
+
+def by_reading(described: Mapping[str, Mapping[str, Any]], member: str) -> list[str]:
+    """Return the names of rule sets or shapes, each after those whose graphs it reads.
+
+    The graphs that one reads are in ``member``, and the graph that it makes is in ``into``.
+    """
+    names = {each["into"]: name for name, each in described.items() if "into" in each}
     ordered: dict[str, None] = {}
 
     def place(name: str) -> None:
-        for graph in described[name].get("from") or ():
+        for graph in described[name].get(member) or ():
             if graph in names and names[graph] not in ordered:
                 place(names[graph])
         ordered[name] = None
@@ -183,6 +222,16 @@ def rules_members(described: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: described.get(name, default) for name, default in _RULES_DEFAULTS.items()}
     declared = {name: value for name, value in found.items() if value != _RULES_DEFAULTS[name]}
     return {"into": described["into"], **declared}
+
+
+def shapes_members(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the declaration of shapes from their description, without members that have the default.
+
+    The shapes graph is the member ``text``, or ``graph`` if the shapes were read from a graph of the store.
+    """
+    found = {name: described.get(name, default) for name, default in _SHAPES_DEFAULTS.items()}
+    declared = {name: value for name, value in found.items() if value != _SHAPES_DEFAULTS[name]}
+    return declared if "graph" in declared else {**declared, "text": described["text"]}
 
 
 def connector_members(described: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from pyoxigraph import NamedNode, Triple
+from pyoxigraph import NamedNode, RdfFormat, Triple, parse, serialize
 
 from quadrill.continuous.shapes.definition import ShapesDefinition, read_parameters, shapes_text
 from quadrill.continuous.shapes.report import report_triples
@@ -34,9 +34,11 @@ def list_shapes(services: Services, request: Request) -> WholeAnswer:
 
 
 def get_shapes(services: Services, request: Request) -> WholeAnswer:
-    """Return the parameters, the state and the number of results of shapes."""
+    """Return the parameters, the state, the number of results and the shapes graph of shapes."""
     request.arguments.check()
-    return json_answer(services.shapes.reports.describe(_name(request)))
+    name = _name(request)
+    described = services.shapes.reports.describe(name)
+    return json_answer({**described, "text": _turtle(services.shapes.reports.text(name))})
 
 
 def put_shapes(services: Services, request: Request) -> WholeAnswer:
@@ -90,6 +92,17 @@ def validate(services: Services, request: Request) -> WholeAnswer:
 
 def _triples(results: Iterable[Result], *, more: bool = False) -> Iterable[Triple]:
     return (Triple(*each) for each in report_triples(results, more=more))
+
+
+def _turtle(text: str) -> str:
+    """Return a shapes graph in Turtle; a PUT of it changes nothing."""
+    written = serialize(
+        (quad.triple for quad in parse(text, format=RdfFormat.N_TRIPLES)),
+        format=RdfFormat.TURTLE,
+        prefixes=PREFIXES,
+    )
+    assert written is not None
+    return written.decode()
 
 
 def _definition(services: Services, request: Request) -> ShapesDefinition:

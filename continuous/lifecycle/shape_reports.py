@@ -79,6 +79,13 @@ class ShapeReports:
             "created": record.created_ms,
         }
 
+    def text(self, name: str) -> str:
+        """Return the shapes graph of shapes as N-Triples. Raises: NotFoundError."""
+        record = self._records.get(name)
+        if record is None:
+            raise unknown_shapes(name)
+        return str(record.definition["text"])
+
     def describe_all(self) -> list[dict[str, Any]]:
         """Return all shapes as JSON members, oldest first."""
         found = []

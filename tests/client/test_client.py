@@ -76,6 +76,36 @@ def test_rule_sets_are_put_listed_and_deleted(client: Client) -> None:
         client.rules.describe("r")
 
 
+def test_shapes_are_put_validated_and_deleted(client: Client) -> None:
+    text = (
+        "@prefix sh: <http://www.w3.org/ns/shacl#> . "
+        "<urn:S> sh:targetClass <urn:P> ; sh:property [ sh:path <urn:name> ; sh:minCount 1 ] ."
+    )
+    client.update("INSERT DATA { <urn:a> a <urn:P> . GRAPH <urn:shapes> { <urn:T> a <urn:Shape> } }")
+    made = client.shapes.put("s", text, mode="reject", data=["default", "urn:g"])
+    assert (made["state"], made["results"], made["data"]) == ("ready", 1, ["default", "urn:g"])
+    assert client.shapes.put("g", from_graph="urn:shapes")["graph"] == "urn:shapes"
+    assert [each["name"] for each in client.shapes.all()] == ["s", "g"]
+    again = client.shapes.put("copy", client.shapes.describe("s")["text"])
+    assert again["mode"] == "watch"
+    with pytest.raises(QuadrillError, match="violates the shapes s") as refused:
+        client.update("INSERT DATA { <urn:b> a <urn:P> }")
+    assert refused.value.problem is not None and refused.value.problem["results"] == 1
+    assert "<urn:a>" in client.shapes.report("s")
+    assert "sh:resultMessage" not in client.shapes.report("s", limit=0)
+    data = "<urn:b> a <urn:P> ."
+    for with_data in (False, True):
+        assert "<urn:b>" in client.shapes.validate("s", data, with_data=with_data)
+    named = "<urn:a> <urn:name> 'a' . <urn:b> <urn:name> 'b' ."
+    assert "true" in client.shapes.validate("s", f"{data} {named}")
+    with pytest.raises(ValueError, match="from_graph"):
+        client.shapes.put("none")
+    for name in ("s", "g", "copy"):
+        client.shapes.delete(name)
+    with pytest.raises(QuadrillError, match="there are no shapes s"):
+        client.shapes.describe("s")
+
+
 def test_answers_as_data_frames(client: Client) -> None:
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     pytest.importorskip("pyarrow")

@@ -20,6 +20,7 @@ NAMES = {
     "AsyncConnectors": "Connectors",
     "AsyncIterator": "Iterator",
     "AsyncRules": "Rules",
+    "AsyncShapes": "Shapes",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "aclose": "close",
@@ -34,6 +35,7 @@ SENTENCES = {
     ),
     "used from one event loop.": "every method may be called from any thread.",
     "Callable[[HttpCall], Awaitable[dict[str, Any]]]": "Callable[[HttpCall], dict[str, Any]]",
+    "Callable[[HttpCall], Awaitable[httpx.Response]]": "Callable[[HttpCall], httpx.Response]",
     "AsyncIterator, Awaitable, Callable": "Callable, Iterator",
 }
 

@@ -130,6 +130,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "mapping.rq": "CONSTRUCT { <urn:s> <urn:p> ?a } WHERE { }",
         "ask.rq": "ASK { ?s ?p ?o }",
         "grand.rq": "CONSTRUCT { ?x <urn:grand> ?z } WHERE { ?x <urn:parent> ?y . ?y <urn:parent> ?z }",
+        "shapes.ttl": "<urn:S> <http://www.w3.org/ns/shacl#targetClass> <urn:P> .",
         "it.toml": '[prefixes]\nex = "http://e/"\n',
     }
     for name, text in files.items():
@@ -183,6 +184,12 @@ WALK: list[tuple[str, int]] = [
     ("rules list", 0),
     ("rules show family", 0),
     ("rules delete family", 0),
+    ("shapes put people shapes.ttl --mode warn", 0),
+    ("shapes", 0),
+    ("shapes list", 0),
+    ("shapes get people", 0),
+    ("shapes report people", 0),
+    ("shapes delete people", 0),
     ("mirror --show", 1),
     ("top --once --interval 0.1", 0),
     ("export all.nq", 0),

@@ -30,6 +30,7 @@ COMMANDS = [
     ["backup", "copy"],
     ["queries"],
     ["rules", "list"],
+    ["shapes", "report", "s"],
     ["streams"],
     ["sources"],
     ["sinks", "--json"],
