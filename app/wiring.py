@@ -15,6 +15,7 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
 from quadrill.continuous.language.context import LanguageLimits
 from quadrill.continuous.language.mapping.limits import RecordLimits
+from quadrill.continuous.lifecycle.rule_queries import follow_rule_sets
 from quadrill.continuous.lifecycle.rule_service import QueriesOfSets, RuleService
 from quadrill.continuous.lifecycle.shape_service import ShapeService
 from quadrill.continuous.remote.settings import RemoteSettings
@@ -174,7 +175,13 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             settings=engine_settings(settings, engines, rules, shapes, threaded=threaded),
             journal=journal,
         )
-        rules.queries = QueriesOfSets(engine.parts.admin, engine.queries.entailed_by, engine.queries.flows)
+        rules.queries = QueriesOfSets(
+            engine.parts.admin,
+            engine.queries.entailed_by,
+            engine.queries.flows,
+            partial(engine.queries.entailed_by, with_windows=True),
+            partial(follow_rule_sets, engine.parts),
+        )
         shapes.flows_of_others = lambda: [*rules.flows(), *engine.queries.flows()]
         fanout = Fanout(
             heartbeat=settings.sse_heartbeat,
@@ -337,6 +344,7 @@ def engine_settings(
         ),
         engines=engines,
         graph_of_set=rules.graph_of,
+        definition_of_set=rules.definition_of,
         flows_of_sets=lambda: [*rules.flows(), *shapes.flows()],
         threaded=threaded,
     )

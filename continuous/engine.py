@@ -32,6 +32,7 @@ from .language.registration import Registration
 from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
+from .lifecycle.rule_queries import follow_rule_sets
 from .lifecycle.stream_service import StreamService
 from .recovery.recovery import Recovery
 from .scheduler.task_kinds import CommitTask
@@ -125,6 +126,7 @@ class Engine:
                 parts.streams.restore()
                 for record in parts.catalogue.stored():
                     self.lifecycle.restore(record)
+        follow_rule_sets(parts)
         parts.texts.forget()
         parts.sources.start()
         parts.views.start()

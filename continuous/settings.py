@@ -14,6 +14,7 @@ from .algebra.flows import FlowEdge
 from .language.mapping.limits import RECORD_LIMITS, RecordLimits
 from .remote.settings import RemoteSettings
 from .rows import QueryLimits
+from .rules.definition import RuleSetDefinition
 
 DAY_MS = 86_400_000
 
@@ -93,6 +94,9 @@ class EngineSettings:
     remote: RemoteSettings = RemoteSettings()  # limits and defaults of remote sources
     engines: StaticEngines = StaticEngines()  # engines for static parts that are too large for the store
     graph_of_set: Callable[[str], NamedNode] = no_rule_sets  # returns the graph of a rule set by its name
+    # Returns a rule set by its name, as it is after the commit that becomes visible; None while it derives
+    # nothing.
+    definition_of_set: Callable[[str], RuleSetDefinition | None] = lambda name: None
     # Returns the graphs that each rule set reads by name, and its own graph.
     flows_of_sets: Callable[[], list[FlowEdge]] = list
     threaded: bool = True  # False executes tasks in the calling thread (tests, offline runs)

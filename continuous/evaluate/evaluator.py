@@ -127,6 +127,8 @@ class Evaluator(ABC):
         self.statics = StaticInputs(
             options, parts, background, self.terms, tables, whole=self.is_whole, earlier=known
         )
+        if options.rules is not None:
+            self.statics.read_rule_graphs(options.rules)
         self.quads: QuadCounts | None = None
         if query.form == "construct":
             keys = QuadKeys(self._template, self.columns, self.terms.dictionary)

@@ -305,7 +305,14 @@ class NativeEvaluator(Evaluator):
         self.rest = self.analysis.clocked
         with self.terms.planning:
             state = PlanState(
-                self.rest, self.query, self.tables, options, self.terms, self.budget, ordered=self.ordered
+                self.rest,
+                self.query,
+                self.tables,
+                options,
+                self.terms,
+                self.budget,
+                ordered=self.ordered,
+                rules=self.statics.steps.rules,
             )
             names = [var.name for var in self.columns]
             ask = self.query.form == "ask"
@@ -317,7 +324,7 @@ class NativeEvaluator(Evaluator):
     def take(self, changes: Changes) -> bool:
         """Apply changes of static parts to the query's next step; return True if any row changed."""
         assert self.state is not None
-        taken = False
+        taken = self.statics.rules_moved
         for place, change in changes.items():
             if change.renewals:
                 for lookup in self.statics.arrangements.get(place, ()):
@@ -345,7 +352,7 @@ class NativeEvaluator(Evaluator):
 
     def list_windows(self) -> None:
         """Promise that each report reads a whole new window, so that texts may replace the operators."""
-        if self.state is not None and not self.ordered:
+        if self.state is not None and not self.ordered and self.state.entailed is None:
             self._listing = window_listing(self.state, self.vars)
 
     def _list_window(self, state: PlanState, at: int, windows: Encoded) -> ListedAnswer | None:
@@ -394,7 +401,7 @@ class NativeEvaluator(Evaluator):
         """
         state, answer, made = self.state, self.answer, self._loop
         assert state is not None
-        if self.movable is not None and self.movable.is_due:
+        if (self.movable is not None and self.movable.is_due) or state.entailed is not None:
             return None
         if made is None or made[0] is not state or made[1] is not timeline:
             made = self._loop = state, timeline, run_loop(state, timeline, emission, answer.check)
@@ -451,9 +458,9 @@ class NativeEvaluator(Evaluator):
         statics, options = self.statics, self.options
         alone = self.ordered or statics.has_own or not statics.shares or is_static(self.rest)
         # The fan-out of one query may move its filters, while the filters of a sibling query stay.
-        if alone or self.analysis.is_volatile or self.movable is not None:
-            return None
         assert self.state is not None
+        if alone or self.analysis.is_volatile or self.movable is not None or self.state.entailed is not None:
+            return None
         if self.state.asks_clock and statics.parts:
             # A commit evaluates only queries whose static parts it changes, so in a shared plan NOW() would
             # differ by member.

@@ -8,7 +8,7 @@ scratch store, with windows rewritten to named graphs. docs/decisions/0030-recom
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -35,7 +35,8 @@ from ..expressions.choices import Functions
 from ..inputs import WindowContent
 from ..language.analysis import Analysis
 from ..output.emission import difference
-from ..rows import Solution
+from ..rows import IdRow, Solution
+from ..static.entailed_windows import EntailedWindows
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
@@ -122,6 +123,10 @@ class ReferenceEvaluator(Evaluator):
             for each in all_nodes(window.input)
         )
         self._uses_times = uses_timestamps(query.root)
+        rules = self.statics.steps.rules
+        self._entailed = (
+            None if rules is None else EntailedWindows(rules, self.terms, self.budget, query.base_iri)
+        )
         self._workspace = Workspace()
         self._windows: dict[WindowKey, WindowGraphs] = {}
         self._tables: dict[str, LoadedTable] = {}
@@ -165,7 +170,7 @@ class ReferenceEvaluator(Evaluator):
                 self._workspace.add(quads)
             elif rows:
                 self._tables[name].apply(rows)
-        return any(changes.values())
+        return any(changes.values()) or statics.rules_moved
 
     # --- one evaluation ------------------------------------------------------------------------
 
@@ -245,12 +250,16 @@ class ReferenceEvaluator(Evaluator):
     def _load(self, given: Contents) -> dict[NamedNode, dict[Triple, int]]:
         """Load the windows into the scratch store; return event times by window if the query reads them."""
         times: dict[NamedNode, dict[Triple, int]] = {}
+        if self._entailed is not None:
+            self._entailed.begin()
         for key in [*given, *(self._windows.keys() - given.keys() - {_MERGED_KEY})]:
             content = given.get(key, {})
             if has_reifiers(content):
                 if self.options.asserts_quoted(key, self.query.windows):
                     content = assert_quoted(content)
                 content = canonical_content(content)
+            if self._entailed is not None:
+                content = self._with_consequences(self._entailed, key, content)
             window = self._windows.get(key)
             if window is None:
                 window = self._windows[key] = WindowGraphs(self._workspace, key, len(self._windows) + 1)
@@ -260,7 +269,22 @@ class ReferenceEvaluator(Evaluator):
             if self._uses_times:
                 for name in (key[0], MERGED):
                     _add_times(times.setdefault(name, {}), content, union=self._union)
+        if self._entailed is not None:
+            self._entailed.end()
         return times
+
+    def _with_consequences(
+        self, entailed: EntailedWindows, key: WindowKey, content: WindowContent
+    ) -> WindowContent:
+        """Return a window's content with its consequences, which have no event time of their own."""
+        triples = [
+            quad.triple for quad in content if self._union or isinstance(quad.graph_name, DefaultGraph)
+        ]
+        return {**content, **dict.fromkeys(entailed.derived(key, triples), 0)}
+
+    def _answer_rows(self) -> Iterator[IdRow]:
+        if self._entailed is not None:
+            yield from self._entailed.referenced_rows()
 
     def _text(self, keys: Sequence[WindowKey]) -> str:
         """Return the cached query text for the present window keys, row shapes and graph names."""

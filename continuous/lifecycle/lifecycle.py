@@ -27,6 +27,7 @@ from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, specs_of
 from ..scheduler.sequencer import TASK_WAIT_S
 from ..scheduler.task_kinds import AttachTask, CallTask
+from ..static.rule_graphs import NamedRules
 from ..streams.accept import StreamState
 from .parts import EngineParts
 
@@ -56,7 +57,7 @@ class QueryLifecycle:
         registration: Registration,
         name: str | None = None,
         specs: tuple[SourceSpec, ...] | None = None,
-        entailed: NamedNode | None = None,
+        entailed: NamedRules | None = None,
     ) -> PreparedQuery:
         """Prepare a registration, and find the remote sources that the query reads.
 
@@ -65,7 +66,7 @@ class QueryLifecycle:
             name: the name of the query, if the query has one already.
             specs: the remote sources of an earlier registration; None finds the sources now, because a graph
                 is remote only if the store does not hold the graph.
-            entailed: the graph of the rule set that the query named earlier, although the set may be gone;
+            entailed: the rule set that the query named earlier, although the set may be gone or replaced;
                 None looks the set up.
 
         Raises:
@@ -79,8 +80,13 @@ class QueryLifecycle:
             check_constants(prepared.query)
         asked = registration.evaluation.entailment
         if asked is not None:
-            known = asked == NO_INFERRED or entailed is not None
-            prepared = prepared.over(entailed if known else self.parts.settings.graph_of_set(asked))
+            settings = self.parts.settings
+            if asked == NO_INFERRED:
+                prepared = prepared.over(None)
+            elif entailed is not None:
+                prepared = prepared.over(entailed.into, entailed.definition)
+            else:
+                prepared = prepared.over(settings.graph_of_set(asked), settings.definition_of_set(asked))
         query, store = prepared.query, self.parts.store
         if specs is None:
             timed, allows = isinstance(prepared.refresh, int), store.allowed_hosts.allows
@@ -418,5 +424,15 @@ def members_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, A
         "dropped_before": None if entry.running is None else entry.running.dropped_before,
         "begun": None if entry.running is None else entry.running.begun,
         "entailed": None if prepared is None or (graph := prepared.entailed_graph) is None else graph.value,
+        "rules": _rules_of(entry, prepared),
         "sources": [] if prepared is None else [spec.to_json() for spec in prepared.source_specs],
     }
+
+
+def _rules_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, Any] | None:
+    """Return the rule set whose consequences the query's windows include, as the query sees it now."""
+    if prepared is None or prepared.rules is None:
+        return None
+    graphs = None if entry.running is None else entry.running.evaluator.statics.steps.rules
+    definition = prepared.rules.definition if graphs is None else graphs.definition
+    return None if definition is None else definition.members()

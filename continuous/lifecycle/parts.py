@@ -84,6 +84,7 @@ class EngineParts:
             kept = KeptTables(rows, store, limits)
         budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
         self.statics = TableRegistry(store, terms, self.tasks, budget, kept, settings.static_limits, threads)
+        self.statics.commits.definition_of = settings.definition_of_set
         self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(self.statics, settings.engines)
         client = RemoteClient(
             store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes

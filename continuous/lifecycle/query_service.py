@@ -190,10 +190,15 @@ class QueryService:
         entry = self.parts.catalogue.find(name)
         return None if entry is None else entry.prepared
 
-    def entailed_by(self, rule_set: str) -> list[str]:
-        """Return the names of the queries whose registration names a rule set as their entailment."""
+    def entailed_by(self, rule_set: str, *, with_windows: bool = False) -> list[str]:
+        """Return the names of the queries whose registration names a rule set, or of those with windows."""
         entries = self.parts.starting.entries_of(self.parts.catalogue)
-        return [each.name for each in entries if each.registration.evaluation.entailment == rule_set]
+        found = [each for each in entries if each.registration.evaluation.entailment == rule_set]
+        return [
+            each.name
+            for each in found
+            if not with_windows or ((prepared := each.prepared) is not None and prepared.rules is not None)
+        ]
 
     def flows(self) -> list[FlowEdge]:
         """Return what each query reads and makes, of those that make a stream or a view."""

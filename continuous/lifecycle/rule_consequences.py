@@ -14,6 +14,7 @@ from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
 
+from ..rules.definition import RuleSetDefinition
 from ..rules.order import in_order
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from .rule_owners import ReflectedOwners
@@ -48,6 +49,8 @@ class RuleConsequences:
         # the number of its inferred triples.
         self._suspending: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        # The set that the running request adds or replaces.
+        self._installing: RuleSet | None = None
 
     # --- the sets -----------------------------------------------------------------------------
 
@@ -63,6 +66,13 @@ class RuleConsequences:
         self.sets = sets
         self.ordered = tuple(in_order(list(sets.values())))
 
+    def definition_of(self, name: str) -> RuleSetDefinition | None:
+        """Return a set as it is defined after the commit that becomes visible; None if it derives nothing."""
+        found = self._installing
+        rule_set = found if found is not None and found.name == name else self.sets.get(name)
+        suspended = rule_set is None or rule_set.suspended or name in self._suspending
+        return None if suspended or rule_set is None else rule_set.definition
+
     def count(self, graph: GraphName) -> int:
         """Return the number of quads in a graph."""
         return self._store.committer.counts.get(graph, 0)
@@ -75,6 +85,7 @@ class RuleConsequences:
 
         def make(pending: PendingChanges) -> None:
             owners.append(pending.owned)
+            self._installing = rule_set
             derive(pending)
 
         def committed(_: Commit) -> None:
@@ -113,6 +124,8 @@ class RuleConsequences:
             self._changing.discard(name)
             if self._leaving is not None and self._leaving[1] == name:
                 self._leaving = None
+            if self._installing is rule_set:
+                self._installing = None
 
     # --- consequences (store.quads.consequences) ----------------------------------------------
 

@@ -24,6 +24,7 @@ from ..language.context import LanguageLimits
 from ..rules.definition import RuleSetDefinition, read_definition
 from ..rules.order import flows_of, require_no_cycle, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
+from ..rules.strata import require_for_windows
 from ..rules.why import RuleDerivation
 from .commit_consequences import CommitConsequences
 from .derived_graphs import claim, missed_changes
@@ -73,11 +74,15 @@ class QueriesOfSets:
         lock: held while a query is registered or dropped.
         names: returns the names of the queries whose registration names the given rule set.
         flows: returns the inputs and outputs of each query.
+        with_windows: returns the names of the queries with windows that name the given rule set.
+        replaced: called with the name of a set after its replacement.
     """
 
     lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
     names: Callable[[str], list[str]] = lambda name: []
     flows: Callable[[], list[FlowEdge]] = list
+    with_windows: Callable[[str], list[str]] = lambda name: []
+    replaced: Callable[[str], None] = lambda name: None
 
 
 class RuleService:
@@ -87,6 +92,7 @@ class RuleService:
     thread acquires this lock while it holds the writer lock, and no thread commits while it holds this lock.
 
     Attributes:
+        definition_of: returns a set by its name; see `RuleConsequences.definition_of`.
         queries: the registered queries, which may name rule sets.
         all_consequences: what follows from each commit, in rule sets and in shapes.
     """
@@ -117,6 +123,7 @@ class RuleService:
         self._consequences = RuleConsequences(store, self._records)
         self._shapes = shapes or ShapeConsequences(store, ShapeRecords(None))
         self.all_consequences = CommitConsequences(store, self._consequences, self._shapes)
+        self.definition_of = self._consequences.definition_of
         self._base_iri = base_iri
         self._limits = limits
         self._clock_ms = clock_ms
@@ -172,6 +179,8 @@ class RuleService:
             require_no_view_cycle(candidate, [*self.flows(name), *self.queries.flows()])
             if old is not None and old.into != candidate.into and (readers := self.readers_of(old)):
                 raise _in_use(name, readers)
+            if self.queries.with_windows(name):
+                require_for_windows(name, candidate.rules)
             claim(self._store, candidate.into, candidate.owner)
             put = RulePut(
                 name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition
@@ -242,6 +251,7 @@ class RuleService:
                 self._abandon(candidate, old)
             raise
         self._finish(candidate, old, state, error)
+        self.queries.replaced(candidate.name)
 
     def _finish(
         self, candidate: RuleSet, old: RuleSet | None, state: RuleSetState, error: str | None

@@ -22,7 +22,9 @@ from ..operators.join import DeltaJoin
 from ..operators.matching import Match
 from ..operators.ordering import TopK
 from ..rows import Budget, Delta, IdRow, PinnedIds, Solution, add, merge
+from ..static.entailed_windows import EntailedWindows
 from ..static.lookup import Lookup
+from ..static.rule_graphs import RuleGraphs
 from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions
 from ..static.static_inputs import StaticInputs
@@ -44,7 +46,8 @@ class PlanState:
     """The operators of one plan, the function generated from them, and the pending inputs of the next step.
 
     ``content_of`` returns a new empty content object for a window. ``keys`` maps each window to the input
-    keys of its triples, its quads, their event times, and the names of its streams.
+    keys of its triples, its quads, their event times, and the names of its streams. ``entailed`` has the
+    consequences of the windows' contents; None for a query without entailment.
 
     The constructor raises UnsupportedError for a construct that cannot be evaluated incrementally. The caller
     must hold the lock ``planning`` of the term dictionary, so that no sweep runs.
@@ -60,12 +63,15 @@ class PlanState:
         budget: Budget,
         *,
         ordered: bool = False,
+        rules: RuleGraphs | None = None,
     ) -> None:
         """Build the plan of ``rest``, a query without its static parts; ``tables`` has the parts' columns.
 
-        ``ordered`` says that the rows of the plan's answer have an order (ORDER BY).
+        ``ordered`` says that the rows of the plan's answer have an order (ORDER BY). ``rules`` are the graphs
+        of the rule set whose consequences the windows include.
         """
         self.terms = terms
+        self.entailed = None if rules is None else EntailedWindows(rules, terms, budget, evaluation.base_iri)
         self._union = evaluation.window_default_graph == "union"
         functions = {**custom_functions(), GREATEST: greatest}
         context = ExpressionContext(terms.values, evaluation.base_iri, functions, budget)
@@ -89,7 +95,9 @@ class PlanState:
             self.keys[window.name] = keys
             found = [asked.get(key, frozenset()) for key in keys[:3]]
             wanted[window.name] = (
-                None if None in found else frozenset().union(*[each or () for each in found])
+                None
+                if None in found or rules is not None
+                else frozenset().union(*[each or () for each in found])
             )
         self._streams_met: set[WindowKey] = set()
         self._asserts = partial(evaluation.asserts_quoted, windows=query.windows)
@@ -185,6 +193,9 @@ class PlanState:
         self._copied.clear()
         if self.asks_clock and at != self._instant:
             self._move_clock(at, given)
+        entailed = self.entailed
+        if entailed is not None:
+            entailed.begin()
         for key, content in contents:
             for_triples, for_quads, for_times, for_streams = self.keys[key[0]]
             if key[1] is not None and for_streams in self.plan.sources and key not in self._streams_met:
@@ -192,6 +203,8 @@ class PlanState:
                 given.setdefault(for_streams, {})[(self.terms.dictionary.encode(key[1]),)] = 1
             renames = self.terms.coder.met_reifier
             triples, quads, _ = self._renaming.take(key, content) if renames else content.take()
+            if entailed is not None:
+                triples = entailed.extended(key, triples)
             if isinstance(content, TimedContent):
                 given[for_times] = self._times_of(key, content)
             if key[1] is not None:
@@ -202,6 +215,8 @@ class PlanState:
             for source, change in ((for_triples, triples), (for_quads, quads)):
                 if change:
                     given[source] = {**given[source], **change} if source in given else change
+        if entailed is not None:
+            entailed.end()
         return given
 
     def plain_steps(self) -> int:
@@ -239,6 +254,8 @@ class PlanState:
         so the sweep misses no id (`quadrill.store.sweep`).
         """
         yield (self._now,)
+        if self.entailed is not None:
+            yield from self.entailed.referenced_rows()
         for _, stream in list(self._streams_met):
             yield (self.terms.dictionary.encode(stream),)
         yield from self._renaming.referenced_rows()

@@ -19,6 +19,7 @@ from ..algebra.nodes import Var, Window
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.reports import Report, ReportKind
 from ..algebra.scalar_functions import EXTENSION_FUNCTIONS
+from ..algebra.volatile import uses_timestamps
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
@@ -28,7 +29,11 @@ from ..language.registration import Profile, Registration, check_after, check_vi
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..rows import QueryLimits
+from ..rules.built_in import rules_of
+from ..rules.definition import RuleSetDefinition
+from ..rules.strata import require_for_windows
 from ..settings import EngineSettings
+from ..static.rule_graphs import NamedRules
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table_registry import TableRegistry
 from ..windows.kinds import kind_of, show_window
@@ -42,9 +47,10 @@ class PreparedQuery:
 
     ``result_iri`` is the IRI of the stream that a CONSTRUCT query makes; for a SELECT query it names the
     feed, which no window may read. ``base_iri`` is the base IRI from which stream names become IRIs.
-    ``sources`` are the remote sources of the query; None if it has none. ``looked_up`` are the static parts
-    that were looked up before a restart, by position, with the reason; None decides again which parts are
-    looked up. ``analysis`` is that part of the preparation which follows from the query text alone.
+    ``sources`` are the remote sources of the query; None if it has none. ``rules`` is the rule set whose
+    consequences the windows include; None without one. ``looked_up`` are the static parts that were looked up
+    before a restart, by position, with the reason; None decides again which parts are looked up. ``analysis``
+    is that part of the preparation which follows from the query text alone.
     """
 
     registration: Registration
@@ -59,6 +65,7 @@ class PreparedQuery:
     base_iri: str
     analysis: Analysis
     sources: QuerySources | None = None
+    rules: NamedRules | None = None
     looked_up: Mapping[int, str | None] | None = None
     default_limits: QueryLimits = QueryLimits()
 
@@ -129,20 +136,29 @@ class PreparedQuery:
         """The graph of the rule set that the registration names; None without one."""
         return next(iter(self.query.dataset.added), None)
 
-    def over(self, graph: NamedNode | None) -> PreparedQuery:
+    def over(self, graph: NamedNode | None, definition: RuleSetDefinition | None = None) -> PreparedQuery:
         """Return the query with the graph of a rule set in its default graph; None hides all such graphs.
 
+        The windows of the query include the consequences of their contents by the set ``definition``.
+
         Raises:
-            UnsupportedError: the query has windows, to whose contents no rules are applied.
+            InputError: the query has windows, and a rule of the set negates or aggregates derived triples.
+            UnsupportedError: the query has windows, and reads event times of triples.
         """
-        if graph is not None and self.query.windows:
-            raise UnsupportedError(
-                "a query with windows that names an entailment",
-                hint="Name the graph of the rule set in FROM or GRAPH: static parts may read it.",
-            )
         added = () if graph is None else (graph,)
         dataset = replace(self.query.dataset, added=added, asserted=graph is None)
-        return replace(self, query=replace(self.query, dataset=dataset))
+        rules = None
+        if graph is not None and self.query.windows:
+            if uses_timestamps(self.query.root):
+                raise UnsupportedError(
+                    "timestamp() in a query that names an entailment",
+                    hint="Consequences of several elements have no event time; leave timestamp() out.",
+                )
+            name = self.registration.evaluation.entailment or ""
+            if definition is not None:
+                require_for_windows(name, rules_of(definition, self.base_iri, None))
+            rules = NamedRules(name, graph, definition)
+        return replace(self, query=replace(self.query, dataset=dataset), rules=rules)
 
     def reads(self) -> Reads:
         """Return the streams and graphs that the query reads, according to its dataset clause."""
@@ -181,6 +197,7 @@ class PreparedQuery:
             uncertain_filters=asked.uncertain_filters,
             looked_up=self.looked_up,
             limits=self.limits,
+            rules=self.rules,
         )
 
     @property

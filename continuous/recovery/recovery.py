@@ -120,7 +120,7 @@ class Recovery:
             state.require_followed(journal.log.earliest, journal.log.last, parts.store.log.version)
             self._restore_streams(state)
         records = replay.read(processed, last, usable=usable)
-        parts.statics.begin_replay(replay.lagging_tables, replay.reloads)
+        parts.statics.begin_replay(replay.lagging_tables, replay.reloads, replay.definitions)
         if usable:
             parts.starting.records = len(records)
             self._restore_queries(state, records)

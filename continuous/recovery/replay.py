@@ -7,7 +7,7 @@ a replay after the published ones are new, and are written to the result log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,10 +26,13 @@ from ..inputs import StreamInput
 from ..language.registration import Registration
 from ..lifecycle.lifecycle import QueryLifecycle, begun_of
 from ..lifecycle.parts import EngineParts
+from ..lifecycle.rule_queries import redefine
 from ..queries.catalogue import QueryEntry
 from ..queries.prepare import PreparedQuery
 from ..remote.spec import SourceSpec
+from ..rules.definition import RuleSetDefinition, read_definition
 from ..scheduler import task_kinds as kinds
+from ..static.rule_graphs import NamedRules
 from ..streams.dead_letters import DeadLetter, unreadable
 from ..streams.movements import forget_time
 from .replay_filter import ReplayFilter
@@ -43,6 +46,7 @@ class Replay:
     Attributes:
         lagging_tables: pairs of a table and the version from which on its rows were unknown (`TableReplay`).
         reloads: pairs of a table and the version of a reload (`TableReplay`).
+        definitions: the rule sets that commits have replaced (`TableReplay`).
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Replay:
         self._journal = journal
         self.lagging_tables: set[tuple[str, int]] = set()
         self.reloads: set[tuple[str, int]] = set()
+        self.definitions: dict[tuple[str, int], RuleSetDefinition | None] = {}
         # The versions of the store at which queries' refreshes read static parts in the running inputs; see
         # `TaskQueue.replayed_versions`.
         self.read_versions: dict[str, int] = {}
@@ -78,6 +83,9 @@ class Replay:
                     self._versions_of_task.setdefault(members["turn"], {})[members["query"]] = members[
                         "version"
                     ]
+                case "rules":
+                    at = members["set"], members["version"]
+                    self.definitions[at] = _definition(members["definition"])
                 case "failed":
                     self._failures_of_task.setdefault(members["turn"], []).append(members)
                 case "behind":
@@ -160,8 +168,8 @@ class Replay:
 
     def _prepared(self, members: Mapping[str, Any]) -> PreparedQuery:
         specs = tuple(map(SourceSpec.from_json, members["sources"]))
-        graph = members.get("entailed")  # missing in folders of earlier versions
-        entailed = None if graph is None else NamedNode(graph)
+        graph, rules = members.get("entailed"), members.get("rules")  # missing in folders of earlier versions
+        entailed = None if graph is None else NamedRules("", NamedNode(graph), _definition(rules))
         return self._lifecycle.prepare(registration_of(members), members["name"], specs, entailed)
 
     # --- records --------------------------------------------------------------------------------
@@ -193,8 +201,8 @@ class Replay:
             case "commit":
                 parts.store.committer.forward(members["version"])
                 return kinds.CommitTask(Commit(members["version"], members["at"]))
-            case "stream":
-                return kinds.CallTask(parts.router.new_stream)
+            case "stream" | "redefine":
+                return kinds.CallTask(self._work_of(record))
             case "unstream":
                 self._drop_stream(members, counted=counted)
             case "epoch":
@@ -243,6 +251,12 @@ class Replay:
                 )
                 return kinds.SettingsTask(running, entry.registration)
         return None
+
+    def _work_of(self, record: JournalRecord) -> Callable[[], None]:
+        parts, members = self._parts, record.members
+        if record.kind == "stream":
+            return parts.router.new_stream
+        return partial(redefine, parts, members["set"], _definition(members["definition"]))
 
     def _derived_task(self, record: JournalRecord, *, counted: bool) -> InputTask | None:
         """Return the task for an input of a derived stream whose query is not replayed; else None."""
@@ -356,3 +370,8 @@ def registration_of(members: Mapping[str, Any]) -> Registration:
 def _tables_of(members: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Return the tables that a journal record names, each with the record's version of the store."""
     return [(name, members["version"]) for name in members["tables"]]
+
+
+def _definition(members: Mapping[str, Any] | None) -> RuleSetDefinition | None:
+    """Return the rule set in the members of a journal record or checkpoint; None if it derived nothing."""
+    return None if members is None else read_definition(members)

@@ -17,11 +17,12 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import QueryTextError
 
 from ..algebra import nodes as n
-from .definition import BUILT_IN
+from ..language.context import LanguageLimits
+from .definition import BUILT_IN, RuleSetDefinition
 from .interfaces import Evaluable
 from .list_rules import ChainRule, IntersectionRule, KeyRule
 from .lists import ListCells
-from .rule import Rule, parse_rule
+from .rule import Rule, parse_rule, parse_rules
 from .terms import RuleTerms
 from .triggers import occurrences
 
@@ -186,6 +187,18 @@ INCONSISTENCIES: dict[str, str] = {
 """Bodies of the rules that conclude ``false``, by name."""
 
 OWL2_RL: Texts = {**_EQUALITY, **_PROPERTIES, **_CLASSES, **_CLASS_AXIOMS, **_SCHEMA}
+
+
+def rules_of(definition: RuleSetDefinition, base_iri: str, limits: LanguageLimits | None) -> list[Rule]:
+    """Return the parsed rules of a set, those of built-in sets after the client's.
+
+    Raises:
+        QueryTextError, UnsupportedError: a rule is refused.
+    """
+    return [
+        *parse_rules(definition.rules, base_iri=base_iri, limits=limits),
+        *built_in_rules(definition.include),
+    ]
 
 
 def built_in_rules(include: Iterable[str]) -> list[Rule]:

@@ -54,7 +54,7 @@ class Facts(Protocol):
 
 
 class RememberedFacts:
-    """Facts with a cache of their matches, for the time of one update of a rule set.
+    """Facts with a cache of their matches, for the time of one update or until `clear`.
 
     The caller must report each fact that is added or removed with `changed`.
     """
@@ -74,6 +74,14 @@ class RememberedFacts:
             if len(found) <= _LARGEST_REMEMBERED:
                 self._matches[pattern] = found
         return found
+
+    def clear(self) -> None:
+        """Forget all matches."""
+        self._matches.clear()
+
+    def read_from(self, facts: Facts) -> None:
+        """Read matches that are not remembered from other facts, which have equal remembered matches."""
+        self._facts = facts
 
     def changed(self, fact: Fact) -> None:
         """Remove the cached matches of every pattern that matches ``fact``, which was added or removed."""
@@ -110,10 +118,7 @@ _LARGEST_REMEMBERED = 1_000
 
 
 class MemoryFacts:
-    """Facts indexed in memory, for the computation of a rule set from its input graphs alone.
-
-    They are released after the computation: no commit keeps them for the next one.
-    """
+    """Facts indexed in memory: those of a rule set for one computation, or the content of a window."""
 
     def __init__(self) -> None:
         self._objects: dict[int, dict[int, set[int]]] = {}  # predicate -> subject -> objects
@@ -151,6 +156,23 @@ class MemoryFacts:
         self._counts[p] = self._counts.get(p, 0) + 1
         self._size += 1
         return True
+
+    def remove(self, fact: Fact) -> None:
+        """Remove a fact, which must exist."""
+        s, p, o = fact
+        for index, key, value in ((self._objects, s, o), (self._subjects, o, s)):
+            values = index[p][key]
+            values.remove(value)
+            if not values:
+                del index[p][key]
+        if s not in self._objects[p]:
+            _drop(self._by_subject, s, p)
+        if o not in self._subjects[p]:
+            _drop(self._by_object, o, p)
+        self._counts[p] -= 1
+        if not self._counts[p]:
+            del self._objects[p], self._subjects[p], self._counts[p]
+        self._size -= 1
 
     def add_in(self, graph: int, fact: Fact) -> None:
         """Add a triple of a named input graph, for GRAPH patterns only."""
@@ -204,6 +226,13 @@ class MemoryFacts:
     ) -> Iterable[Row]:
         """Return the rows of ``find``: nothing is kept. See `Facts.kept`."""
         return find()
+
+
+def _drop(index: dict[int, set[int]], key: int, predicate: int) -> None:
+    predicates = index[key]
+    predicates.remove(predicate)
+    if not predicates:
+        del index[key]
 
 
 _NOTHING: dict[int, set[int]] = {}

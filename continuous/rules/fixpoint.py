@@ -79,14 +79,17 @@ class InputChange:
             inferred before.
         removed: facts that no input graph has any longer; they may be inferred as well.
         quads: triples that a named input graph gained or lost, with the id of the graph.
+        background: facts that graphs gained or lost to which no rule adds: those behind the content of a
+            window.
     """
 
     added: list[Fact] = field(default_factory=list)
     removed: list[Fact] = field(default_factory=list)
     quads: list[tuple[int, Fact]] = field(default_factory=list)
+    background: list[Fact] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.quads)
+        return bool(self.added or self.removed or self.quads or self.background)
 
 
 def update(program: Program, state: Inferred, change: InputChange, check: Callable[[], None]) -> None:
@@ -211,14 +214,17 @@ class _Update:
     def _closed_heads(self, index: BodyTriggers, facts: Facts) -> Iterable[Fact]:
         """Return the heads over ``facts`` that an inserted fact may remove, or that a deleted fact may add.
 
-        They come from rules with a changed GRAPH pattern, whose triples no rule derives, and from rules with
-        a changed pattern below a negation or an aggregate, whose triples the lower strata have completed.
+        They come from rules with a changed GRAPH pattern or changed background facts, which no rule derives,
+        and from rules with a changed pattern below a negation or an aggregate, whose triples the lower strata
+        have completed.
         """
         states = (self._before, self._now)
         found: dict[Fact, None] = {}
         for graph, fact in self._change.quads:
             for trigger in index.in_graph(graph, fact):
                 found.update(dict.fromkeys(trigger.heads((fact,), graph, facts, states)))
+        for trigger, changed in index.outside(self._change.background):
+            found.update(dict.fromkeys(trigger.heads(changed, None, facts, states)))
         for trigger, changed in index.of(chain(self._gained, self._lost)) if index.closed else ():
             if trigger.closed:
                 found.update(dict.fromkeys(trigger.heads(changed, None, facts, states)))

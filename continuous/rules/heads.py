@@ -12,6 +12,8 @@ from .layout import Frame, Layout
 
 Bindings = Mapping[int, int]
 """The term ids of bound variables, by slot."""
+_MOST_CHECKED = 100_000
+"""Maximum number of term ids of which a head remembers whether RDF allows them as a subject."""
 
 
 class HeadTemplate:
@@ -59,6 +61,8 @@ class HeadTemplate:
             return None
         allowed = self._subjects.get(s)
         if allowed is None:
+            if len(self._subjects) >= _MOST_CHECKED:
+                self._subjects.clear()
             allowed = self._subjects[s] = isinstance(self._terms.term(s), NamedNode | BlankNode)
         if not allowed:
             return None

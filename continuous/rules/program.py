@@ -97,7 +97,7 @@ class CompiledRule:
 
     def derives(self, fact: Fact, facts: Facts) -> bool:
         """Return True if a solution of the body derives the fact."""
-        return any(True for _ in self._solutions_for(fact, facts, self.matcher))
+        return any(True for _ in self.solutions_for(fact, facts, self.matcher))
 
     def explain(self, fact: Fact, facts: Facts) -> Iterator[list[Premise]]:
         """Yield the premises of each solution that derives the fact, in the order of the rule's patterns."""
@@ -107,10 +107,10 @@ class CompiledRule:
         def traced(bound: frozenset[str]) -> Matcher:
             return compiler.compile(self.rule.body, self.scope, bound)
 
-        for _ in self._solutions_for(fact, facts, traced):
+        for _ in self.solutions_for(fact, facts, traced):
             yield trace.premises()
 
-    def _solutions_for(
+    def solutions_for(
         self, fact: Fact, facts: Facts, compiled: Callable[[frozenset[str]], Matcher]
     ) -> Iterator[None]:
         """Yield once for each solution that derives the fact.

@@ -14,14 +14,14 @@ from quadrill.store.changes.pending import PendingChanges, StoreView
 from quadrill.store.errors import ReportedError
 
 from ..language.context import LanguageLimits
-from .built_in import built_in_rules
+from .built_in import rules_of
 from .definition import RuleSetDefinition
 from .facts import Fact, MemoryFacts
 from .fixpoint import materialise, update
 from .inconsistencies import InconsistencyFinder
 from .match_cache import MatchCache
 from .program import Program
-from .rule import Rule, parse_rules
+from .rule import Rule
 from .store_facts import InputGraphs, StoreFacts, StoreState
 from .terms import RuleTerms
 from .why import RuleDerivation, derivations
@@ -104,10 +104,7 @@ class RuleSet:
         """
         self.name = name
         self.definition = definition
-        self.rules: list[Rule] = [
-            *parse_rules(definition.rules, base_iri=base_iri, limits=limits),
-            *built_in_rules(definition.include),
-        ]
+        self.rules: list[Rule] = rules_of(definition, base_iri, limits)
         self.owner = Owner("rules", name)
         self.suspended = False
         self.cost_ms = 0.0
@@ -133,9 +130,7 @@ class RuleSet:
         """Return the input graphs, given the owners of graphs; the mapping must not change later."""
         known, inputs = self._inputs
         if known is not owned:
-            sources = self.definition.sources
-            excluded = frozenset((*owned, self.into)) if sources is None else frozenset()
-            inputs = InputGraphs(sources, excluded)
+            inputs = InputGraphs.of(self.definition.sources, self.into, owned)
             self._inputs = owned, inputs
         return inputs
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.store.changes.commit import GraphName, NetChange
+from quadrill.store.changes.owners import Owners
 from quadrill.store.changes.pending import PendingChanges, StoreView
 
 from .facts import Fact, Pattern, Row
@@ -32,6 +33,11 @@ class InputGraphs:
 
     listed: tuple[GraphName, ...] | None = None
     excluded: frozenset[GraphName] = frozenset()
+
+    @classmethod
+    def of(cls, sources: tuple[GraphName, ...] | None, into: NamedNode, owned: Owners) -> InputGraphs:
+        """Return the input graphs of a set with the member ``from``, its graph, and the owners of graphs."""
+        return cls(sources, frozenset((*owned, into)) if sources is None else frozenset())
 
     def __contains__(self, graph: GraphName) -> bool:
         return graph not in self.excluded if self.listed is None else graph in self.listed

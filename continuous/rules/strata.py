@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pyoxigraph import BlankNode, NamedNode, Triple
 
-from quadrill.store.errors import LimitError
+from quadrill.store.errors import InputError, LimitError
 
 from ..algebra import nodes as n
 from .rule import BindCycleError, NegationCycleError, Rule, described
@@ -44,6 +44,34 @@ def strata(rules: Sequence[Rule]) -> list[list[int]]:
     for number, component in enumerate(components):
         result[level[number]].extend(component)
     return [sorted(stratum) for stratum in result if stratum]
+
+
+def negated_dependency(rules: Sequence[Rule]) -> tuple[int, int] | None:
+    """Return the numbers of a rule and of one that it negates or aggregates; None if there are none."""
+    for number, found in enumerate(_dependencies(rules)):
+        for other, kind in found.items():
+            if kind == "negation":
+                return number, other
+    return None
+
+
+def require_for_windows(name: str, rules: Sequence[Rule]) -> None:
+    """Check that windows can have the consequences of a rule set.
+
+    Raises:
+        InputError: a rule negates or aggregates what rules of the set derive.
+    """
+    found = negated_dependency(rules)
+    if found is None:
+        return
+    numbers = list(dict.fromkeys(found))
+    what = "its own triples" if len(numbers) == 1 else f"triples that the rule {found[1]} derives"
+    raise InputError(
+        f"windows cannot have the consequences of the rule set {name}: its rule {found[0]} negates or "
+        f"aggregates {what}",
+        hint="put this rule into a second rule set that reads this one, and name the first set",
+        rules=described(rules, numbers),
+    )
 
 
 Edges = list[dict[int, str | None]]

@@ -20,10 +20,14 @@ class RuleTerms:
             xsd:byte 07 that of the xsd:integer 7; False if each literal has an id as it was written.
     """
 
-    def __init__(self, base_iri: str | None = None, *, in_store_form: bool = True) -> None:
+    def __init__(
+        self, base_iri: str | None = None, values: ValueTable | None = None, *, in_store_form: bool = True
+    ) -> None:
+        """Create the terms; ``values`` has the dictionary to use, None creates an empty one."""
+        values = ValueTable(TermDictionary()) if values is None else values
         self.in_store_form = in_store_form
-        self.dictionary = TermDictionary()
-        self.context = ExpressionContext(ValueTable(self.dictionary), base_iri)
+        self.dictionary = values.dictionary
+        self.context = ExpressionContext(values, base_iri)
 
     def id_of(self, term: n.Term) -> int:
         """Return the id of a term."""

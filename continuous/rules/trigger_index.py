@@ -8,6 +8,7 @@ from operator import itemgetter
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
+from ..algebra.variables import triple_variables
 from .facts import Fact, Facts
 from .interfaces import Evaluable, TriggerLike
 from .join_split import BodyRule, Conjunct, JoinSplit
@@ -16,7 +17,12 @@ from .triggers import Occurrence, predicates_of
 
 
 class BodyTrigger:
-    """The trigger of one triple pattern or path of a rule body; see `interfaces.TriggerLike`."""
+    """The trigger of one triple pattern or path of a rule body; see `interfaces.TriggerLike`.
+
+    Attributes:
+        rule: the compiled rule.
+        exact: True if in every solution of `heads` the pattern matches one of the changed facts.
+    """
 
     def __init__(self, rule: BodyRule, occurrence: Occurrence, parts: Sequence[Conjunct] | None) -> None:
         self.rule = rule
@@ -79,6 +85,9 @@ class BodyTrigger:
         needed = self._path is None and self._split is None
         self._guards = _guards(rule, occurrence, self._binds) if needed else []
         self._bound = frozenset(names)
+        whole = isinstance(pattern, n.TriplePattern) and triple_variables(pattern) <= names
+        required = any(each is pattern for each in _required(rule.rule.body))
+        self.exact = whole and required and self.graph is None and not _nested(pattern)  # type: ignore[arg-type]
 
     def matches(self, fact: Fact) -> bool:
         """Return True if a fact with the predicate and object of the trigger may match the pattern."""
@@ -298,6 +307,10 @@ class BodyTriggers:
                         yield trigger, group
                     for trigger in self._by_value.get((predicate, value), ()):
                         yield trigger, group
+
+    def outside(self, changed: Iterable[Fact]) -> Iterator[tuple[TriggerLike, list[Fact]]]:
+        """Yield triggers for facts of graphs to which no rule adds; see `of`."""
+        return self.of(changed)
 
     def in_graph(self, graph: int, fact: Fact) -> Iterator[TriggerLike]:
         """Yield the triggers of GRAPH patterns that a triple of the named graph ``graph`` matches."""

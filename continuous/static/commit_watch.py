@@ -17,8 +17,10 @@ from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..rows import Solution, difference
+from ..rules.definition import RuleSetDefinition
 from ..settings import StaticLimits
 from .keyed_rows import KEY_S, TooManyRowsError, rows_with
+from .rule_graphs import DefinitionOf, NamedRules, RuleGraphs
 from .table import Change, Table
 from .table_reading import CommitOrder, TableReplay, active
 from .trigger_index import AffectedRows, TableGroup, TriggerIndex
@@ -43,6 +45,9 @@ class CommitWatch:
         gone: callbacks that release the tables of dropped queries, called while no thread iterates over
             tables.
         due: by version, the tables changed by commits whose tasks have not run.
+        rules: the graphs that the rules of queries' entailments read.
+        definition_of: returns a rule set as it is defined after the commit that becomes visible; None for a
+            set that derives nothing.
         replay: the object that determines, during a replay, which tables fall behind at which commit; None
             outside a replay.
     """
@@ -59,6 +64,8 @@ class CommitWatch:
         self._stop: Callable[[], None] | None = None
         self._loading = False
         self.due: dict[int, list[Table]] = {}
+        self.rules: list[RuleGraphs] = []
+        self.definition_of: DefinitionOf = lambda name: None
 
     def start(self) -> None:
         """Start to observe the commits of the store.
@@ -95,6 +102,22 @@ class CommitWatch:
             active().check()
             time.sleep(_POLL_S)
 
+    def wait_delivered(self, seconds: float) -> None:
+        """Wait until the commit of the newest version is delivered to the engine."""
+        self._store.subscribers.wait_delivered(self._store.reader.version, seconds)
+
+    def read_rule_graphs(self, named: NamedRules) -> RuleGraphs:
+        """Start to record the changes of the graphs that a rule set reads, after a running bulk load."""
+        while True:
+            with self.order.lock:
+                if not self._loading:
+                    definition = named.definition if self.replay else self.definition_of(named.name)
+                    graphs = RuleGraphs(named.name, named.into, definition, self._store, self.order.lock)
+                    self.rules.append(graphs)
+                    return graphs
+            active().check()
+            time.sleep(_POLL_S)
+
     # --- methods that the store calls (`store.quads.observer.Observer`) ---------------------------------
 
     @contextmanager
@@ -103,8 +126,10 @@ class CommitWatch:
         with self.order.lock:
             self.release_dropped()
             looked_up = [table for table in self.index.tables() if not table.is_held]
-            frozen = self._store.frozen() if looked_up else None
+            frozen = self._store.frozen() if looked_up or self.rules else None
             self._loading = True
+            for graphs in self.rules:
+                graphs.frozen = frozen
             for table in looked_up:
                 table.watchers.frozen = frozen
         try:
@@ -114,6 +139,8 @@ class CommitWatch:
                 self._loading = False
                 for table in looked_up:
                     table.watchers.frozen = None
+                for graphs in self.rules:
+                    graphs.frozen = None
 
     @contextmanager
     def around_commits(self, commits: Sequence[Commit]) -> Iterator[bool]:
@@ -123,7 +150,11 @@ class CommitWatch:
         """
         with self.order.lock:
             self.release_dropped()
-            unaffected = self.replay is None and not any(self.index.touched(each, 1) for each in commits)
+            unaffected = (
+                self.replay is None
+                and not any(self.index.touched(each, 1) for each in commits)
+                and not any(self._replaced(graphs, each) for each in commits for graphs in self.rules)
+            )
             yield unaffected
             if unaffected:
                 self.order.made_at = commits[-1].at_ms
@@ -147,6 +178,7 @@ class CommitWatch:
                 # even if the change of the table is known.
                 changes = {**self._after(group, touched, before, commit), **changes}
             self._note(commit, changes)
+            self._note_rules(commit)
             if replay is not None:
                 replay.read(version, self.index.tables())
 
@@ -165,6 +197,27 @@ class CommitWatch:
             for tell in table.watchers.changed:
                 tell(change)
             self.due.setdefault(commit.version, []).append(table)
+
+    def _definition(self, graphs: RuleGraphs, version: int) -> RuleSetDefinition | None:
+        """Return a rule set after the commit of a version, in a replay as the journal has it."""
+        if self.replay is None:
+            return self.definition_of(graphs.name)
+        return self.replay.definition_at(graphs.name, version, graphs.newest)
+
+    def _replaced(self, graphs: RuleGraphs, commit: Commit) -> bool:
+        """Return True if a commit may change what follows from the graphs that rules read."""
+        return graphs.reads(commit, self._definition(graphs, commit.version))
+
+    def _note_rules(self, commit: Commit) -> None:
+        """Add a commit to the changes of the graphs that rules read."""
+        copy: FrozenReader | None = None
+        for graphs in self.rules:
+            definition = self._definition(graphs, commit.version)
+            if graphs.reads(commit, definition):
+                if copy is None and graphs.frozen is None and graphs.is_large(commit):
+                    copy = self._without(commit)
+                graphs.committed(commit, definition, copy)
+                self.due.setdefault(commit.version, [])
 
     def _without(self, commit: Commit) -> FrozenReader | None:
         """Return a copy of the dataset before the newest commit; None if the copy needs too much memory."""

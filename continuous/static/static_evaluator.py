@@ -31,6 +31,7 @@ from ..remote.query import NO_SOURCES, QuerySources
 from ..rows import Budget, QueryLimits, Solution
 from ..uncertainty import custom_functions
 from ..windows.window_delta import WindowKey
+from .rule_graphs import NamedRules
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -61,6 +62,7 @@ class EvaluationOptions:
         looked_up: the positions of parts that were look-ups before a restart, each with the reason, or None
             if the client asked for a look-up; the whole value is None if there was no restart.
         limits: the limits of the query's evaluations.
+        rules: the rule set whose consequences the windows of the query include; None for no consequences.
     """
 
     name: str = ""
@@ -75,6 +77,7 @@ class EvaluationOptions:
     uncertain_filters: OneOf["early", "late", "auto"] = "early"
     looked_up: Mapping[int, str | None] | None = None
     limits: QueryLimits = QueryLimits()
+    rules: NamedRules | None = None
 
     def asserts_quoted(self, key: WindowKey, windows: Sequence[WindowDeclaration]) -> bool:
         """Return True if annotated triples of a window's content count as asserted."""
@@ -112,7 +115,8 @@ class StaticEvaluator:
     def scope(self, part: StaticPattern) -> Dataset:
         """Return the dataset that a static part reads; its field ``named`` is None for all named graphs."""
         if part.name == MERGED_PART:
-            return Dataset(self._query.dataset.default or (DefaultGraph(),), ())
+            clause = self._query.dataset
+            return Dataset((*(clause.default or (DefaultGraph(),)), *clause.added), ())
         return self._scope
 
     @property

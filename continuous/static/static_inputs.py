@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
-from quadrill.store.errors import LimitError
+from quadrill.store.errors import LimitError, UnsupportedError
 
 from ..algebra.canonical import Arranged, Canonical, arranged, without_canonical_form
 from ..algebra.rewrites import has_order
@@ -13,6 +13,7 @@ from ..algebra.static import StaticPattern
 from ..rows import IdRow, Solution, difference
 from ..windows.encoded import EngineTerms
 from .lookup import Lookup
+from .rule_graphs import NamedRules, RuleGraphs
 from .shared_rows import SharedArrangement
 from .static_evaluator import EvaluationOptions, StaticEvaluator
 from .table import Changes, Frontier, PendingSteps, Table, TableChange, TableFrontier
@@ -87,6 +88,25 @@ class StaticInputs:
             self._options.name, TableFrontier(-1) if registry is None else registry.task
         )
         self.tables = self.steps.tables
+
+    def read_rule_graphs(self, named: NamedRules) -> RuleGraphs:
+        """Find the graphs that the rules of the query's entailment read, whose changes become steps.
+
+        Raises:
+            UnsupportedError: the query reads its static parts itself.
+        """
+        if self._registry is None:
+            raise UnsupportedError(
+                "a query with windows that names an entailment and reads remote graphs",
+                hint="Load the remote graphs into the store first.",
+            )
+        found = self.steps.rules = self._registry.rules.read(named)
+        return found
+
+    @property
+    def rules_moved(self) -> bool:
+        """True if a commit changed graphs that the rules read, and the query has not applied the change."""
+        return self.steps.rules is not None and self.steps.rules.have_moved
 
     def open(self) -> None:
         """Find or create the tables of all static parts, with all rows in memory instead of look-ups."""
@@ -207,6 +227,8 @@ class StaticInputs:
         """Stop recording changes of the tables, because the query has ended; the tables stay readable."""
         for each in self._looks():
             each.detach()
+        if self.steps.rules is not None:
+            self.steps.rules.steps = None
         for table in self.tables:
             if self.steps in table.readers:
                 table.readers.remove(self.steps)
@@ -214,6 +236,10 @@ class StaticInputs:
     def close(self) -> None:
         """Release all tables of the query; called while no other thread iterates over the list of tables."""
         self.stop()
+        rules, self.steps.rules = self.steps.rules, None
+        if rules is not None:
+            assert self._registry is not None
+            self._registry.rules.release(rules)
         while self.tables:
             table = self.tables.pop()
             if table.follows:
@@ -285,6 +311,8 @@ class StaticInputs:
             for each in self._looks():
                 if isinstance(each, Lookup):
                     each.attach()
+            if steps.rules is not None:
+                steps.rules.attach(steps, steps.task.version)
             for table in followed:
                 if steps not in table.readers:
                     table.readers.append(steps)

@@ -19,6 +19,7 @@ from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
 from ..rows import Delta, IdRow, Solution, difference, merge
 from ..windows.encoded import EngineTerms
+from .rule_graphs import RuleGraphs
 from .shared_rows import SharedRows
 from .static_evaluator import StaticEvaluator
 from .table_facts import PartIdentity, RowsReading
@@ -316,6 +317,7 @@ class PendingSteps:
         task: the task frontier of the engine.
         own: the task frontier of the query, which differs from the engine's while the query has a backlog.
         held: True if the query applies steps only at a refresh by request or timer.
+        rules: the graphs that the rules of the query's entailment read; None without rules.
         ahead: the waiting steps by version.
         unknown: for each table with unknown rows, the first version at which the rows are unknown.
     """
@@ -326,6 +328,7 @@ class PendingSteps:
         self.task = self.own = task
         self.frontier: Frontier = task
         self.held = False
+        self.rules: RuleGraphs | None = None
         self.ahead: dict[int, StaticStep] = {}
         self.unknown: dict[Table, int] = {}
 
@@ -369,6 +372,14 @@ class PendingSteps:
         """Record for a query that the rows of one of its tables are unknown from a version on."""
         self._part(version)
         self.unknown[table] = version
+
+    def graphs_changed(self, version: int, at_ms: int) -> None:
+        """Record that a commit changed graphs that the rules of the query's entailment read."""
+        self._part(version)
+        self.task.moved[self.name] = None
+        step = self.ahead.get(version) or StaticStep(version, version - 1, at_ms)
+        step.place = self.task.place
+        self.ahead[version] = step
 
     def _part(self, version: int) -> None:
         """Set the query's frontier apart from the task frontier, to a version before ``version``."""

@@ -24,6 +24,7 @@ from quadrill.store.threads import Threads
 
 from ..durable.tasks import Task
 from ..rows import Delta, Solution, difference
+from ..rules.definition import RuleSetDefinition
 from .changed_rows import ChangedRows
 from .static_evaluator import StaticEvaluator
 from .table import ReloadedRows, Table
@@ -387,12 +388,20 @@ class TableReplay:
     Attributes:
         behind: pairs of a table name and a version at which the table fell behind.
         swaps: pairs of a table name and a version at which the table was reloaded.
+        definitions: the rule sets that commits have replaced, by name and version of the commit.
     """
 
     behind: set[tuple[str, int]]
     swaps: set[tuple[str, int]]
+    definitions: Mapping[tuple[str, int], RuleSetDefinition | None]
     _recomputer: Recomputer
     _fresh: dict[tuple[str, int], tuple[ReloadedRows, int]] = field(default_factory=dict)
+
+    def definition_at(
+        self, name: str, version: int, before: RuleSetDefinition | None
+    ) -> RuleSetDefinition | None:
+        """Return a rule set after the commit of a version; ``before`` is the set before the commit."""
+        return self.definitions.get((name, version), before)
 
     def fell_behind(self, version: int, tables: Iterable[Table]) -> list[Table]:
         """Return the tables that fell behind at the commit of this version before the crash."""

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from quadrill.store.errors import ConflictError
 from quadrill.store.quads.quad_store import QuadStore
@@ -17,10 +18,12 @@ from ..algebra.triggers import triggers
 from ..durable.tasks import TaskQueue
 from ..errors import EngineStoppedError
 from ..expressions.oxigraph import canonical
+from ..rules.definition import RuleSetDefinition
 from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms
 from .commit_watch import CommitWatch
 from .lookup import Lookup
+from .rule_registry import RuleGraphsRegistry
 from .static_evaluator import StaticEvaluator
 from .stored_tables import KeptTables
 from .table import Table, TableFrontier
@@ -49,6 +52,7 @@ class TableRegistry:
         commits: the commit watch, which computes the changes of tables in writers' threads.
         recomputer: the reader of all rows of tables.
         task: the newest version whose task has run, and the queries whose tables have changed.
+        rules: the graphs that the rules of queries' entailments read.
     """
 
     store: QuadStore
@@ -73,6 +77,7 @@ class TableRegistry:
             self.threads,
         )
         self.task = TableFrontier(self.store.reader.version)
+        self.rules = RuleGraphsRegistry(self.commits, self.task, self.tasks)
 
     # --- tables and rows ------------------------------------------------------------------------
 
@@ -269,6 +274,8 @@ class TableRegistry:
         self.task.version = max(self.task.version, version)
         self.commits.release_dropped()
         self._catch_up([table for table in self.commits.due.pop(version, ()) if table.live])
+        if self.commits.rules:
+            self.rules.advance()
 
     def swap(self, swap: ReloadTask) -> None:
         """Replace the rows of reloaded tables, and apply the changes of commits after the reload."""
@@ -322,9 +329,17 @@ class TableRegistry:
 
     # --- replay ---------------------------------------------------------------------------------
 
-    def begin_replay(self, behind: set[tuple[str, int]], swaps: set[tuple[str, int]]) -> None:
-        """Begin a replay, in which tables fall behind and are reloaded as before the crash."""
-        self.commits.replay = TableReplay(behind, swaps, self.recomputer)
+    def begin_replay(
+        self,
+        behind: set[tuple[str, int]],
+        swaps: set[tuple[str, int]],
+        definitions: Mapping[tuple[str, int], RuleSetDefinition | None] = MappingProxyType({}),
+    ) -> None:
+        """Begin a replay, in which tables fall behind and are reloaded as before the crash.
+
+        ``definitions`` are the rule sets that commits have replaced, by name and version of the commit.
+        """
+        self.commits.replay = TableReplay(behind, swaps, definitions, self.recomputer)
 
     def swap_again(self, names: Sequence[str], version: int) -> ReloadTask:
         """Return the task of a table reload that the journal contains, during a replay."""

@@ -35,6 +35,11 @@ class FrozenReader:
         if place is not None:
             weakref.finalize(self, _remove, self._querier, place)
 
+    @property
+    def database(self) -> Store:
+        """The database of the copy, which must not be changed."""
+        return self._querier[0].database
+
     def query(self, request: QueryRequest) -> QueryResult:
         """Evaluate a query on the frozen copy; see `quadrill.store.quads.reading.StoreReader.query`."""
         return self._querier[0].evaluate(request, self.version)

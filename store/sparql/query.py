@@ -236,13 +236,13 @@ class Querier:
     """An evaluator of SPARQL queries on one Oxigraph store."""
 
     def __init__(self, store: Store, limits: TextLimits, hosts: AllowedHosts) -> None:
-        self._store = store
+        self.database = store
         self._limits = limits
         self._hosts = hosts
 
     def use(self, store: Store) -> None:
         """Evaluate later queries on another Oxigraph store; open results keep their snapshots."""
-        self._store = store
+        self.database = store
 
     def evaluate(self, request: QueryRequest, version: int) -> QueryResult:
         """Start the evaluation of a query on the store, which is at ``version`` or later.
@@ -288,13 +288,13 @@ class Querier:
     def _start(
         self, request: QueryRequest, calls: ServiceCalls | None
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
-        options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request, self._store)
+        options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request, self.database)
         if time.time_ns() < 0:
             require_epoch()
         try:
             if calls is not None:
                 return self._start_with_calls(request, calls, options)
-            return self._store.query(request.text, base_iri=request.base_iri, **options)
+            return self.database.query(request.text, base_iri=request.base_iri, **options)
         except SyntaxError as error:
             raise text_error(
                 request.text,
@@ -314,7 +314,7 @@ class Querier:
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
         """Start a query whose SERVICE calls go to the relay; raises the errors of ``Store.query``."""
         try:
-            return self._store.query(calls.text, base_iri=request.base_iri, **options)
+            return self.database.query(calls.text, base_iri=request.base_iri, **options)
         except SyntaxError:
             # The endpoints of SERVICE calls were replaced in the text, so positions in this error are wrong:
             # parse the original text for the error.

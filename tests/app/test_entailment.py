@@ -218,9 +218,16 @@ def test_wrong_entailments_of_registrations_are_problems(start_server: Start) ->
     assert problem_of(register(server, "q", ALL, entailment=7), 400)
     server.client.put("/rules/family", json={"rules": [GRAND], "into": INTO})
     windows = "SELECT * WHERE { STREAM <urn:s> [RANGE 1m] { ?x <urn:v> ?v } ?x <urn:grand> ?z }"
-    refused = problem_of(register(server, "q", windows, entailment="family"), 501)
-    assert "windows" in refused["detail"] and "hint" in refused
     assert register(server, "q", windows, entailment="none").status_code == 201
+    negating = "CONSTRUCT { ?x <urn:only> ?y } WHERE { ?x <urn:parent> ?y MINUS { ?x <urn:grand> ?y } }"
+    server.client.put("/rules/only", json={"rules": [GRAND, negating], "into": "urn:only"})
+    refused = problem_of(register(server, "r", windows, entailment="only"), 400)
+    assert "its rule 1 negates or aggregates triples that the rule 0 derives" in refused["detail"]
+    assert [each["rule"] for each in refused["rules"]] == [1, 0] and "hint" in refused
+    assert register(server, "r", ALL, entailment="only").status_code == 201
+    timed = """REGISTER QUERY t AS SELECT ?x FROM STREAM <urn:s> [RANGE 10s STEP 10s]
+        WHERE { ?x <urn:v> ?v FILTER(timestamp(?x) > 0) }"""
+    problem_of(register(server, "t", timed, entailment="family"), 501)
     validated = server.client.post("/queries:validate", json={"query": ALL, "entailment": "family"})
     assert validated.status_code == 200, validated.text
 

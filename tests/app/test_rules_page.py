@@ -47,8 +47,8 @@ def run(commands: str, server: LiveServer) -> str:
 
 def test_commands_of_the_concepts_print_the_stated_answers(start_server: Start) -> None:
     server = start_server()
-    assert run_page("concepts/rules.md", server) == 3
-    assert server.client.get("/rules/family").json()["strata"] == [[0], [1]]
+    assert run_page("concepts/rules.md", server) == 5
+    assert server.client.get("/rules/family").json()["strata"] == [[0]]
 
 
 def test_commands_of_the_cookbook_print_the_stated_answers(start_server: Start) -> None:

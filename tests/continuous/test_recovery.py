@@ -112,14 +112,18 @@ class Life:
                 self.store,
                 self.registry,
                 clock=clock,
-                settings=EngineSettings(**settings),
+                settings=EngineSettings(**settings, **self.more_settings()),
                 journal=self.journal,
             )
             undo.callback(self.engine.stop)
             self.engine.start()
             undo.pop_all()
 
-    def crash(self) -> Life:
+    def more_settings(self) -> dict[str, Any]:
+        """Settings that need the open store."""
+        return {}
+
+    def crash(self) -> Any:
         copy = self.copy(self.folder.with_name(self.folder.name + "x"))
         self.stop()
         return type(self)(copy, self.clock, **self.settings)

@@ -1,0 +1,193 @@
+"""Queries whose windows include the consequences of their contents."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.lifecycle.rule_queries import follow_rule_sets
+from quadrill.continuous.lifecycle.rule_service import QueriesOfSets, RuleService
+from quadrill.continuous.streams.push_call import PushCall
+from quadrill.store.errors import InputError
+
+from ..engines import Bench
+
+E = "http://e/"
+PREFIX = f"PREFIX : <{E}> PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> "
+S = f"{E}s"
+INTO = f"{E}into"
+
+
+class RuleBench(Bench):
+    """An engine in memory with rule sets."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            graph_of_set=lambda name: self.rules.graph_of(name),
+            definition_of_set=lambda name: self.rules.definition_of(name),
+            **settings,
+        )
+        self.rules = RuleService(self.store, None, base_iri=E, clock_ms=self.clock.now_ms)
+        self.rules.start()
+        self.rules.queries = QueriesOfSets(
+            replaced=lambda name: follow_rule_sets(self.engine.parts, name),
+            with_windows=lambda name: self.engine.queries.entailed_by(name, with_windows=True),
+        )
+        self.answers: dict[str, Counter[str]] = {}
+        self.places: dict[str, int] = {}
+
+    def put_rules(self, *texts: str, name: str = "r", **members: Any) -> None:
+        found = {"rules": [PREFIX + each for each in texts], "into": INTO, **members}
+        self.rules.put(name, found).run()
+
+    def query(self, name: str, text: str, **options: Any) -> None:
+        members = {"query": PREFIX + text, "entailment": "r", "output": "changes", **options}
+        self.engine.queries.register(Registration.from_json(members, name=name))
+        self.answers[name], self.places[name] = Counter(), 0
+
+    def send(self, at: int, triples: str) -> None:
+        body = PREFIX.replace("PREFIX", "@prefix").replace("> @", "> . @") + ". " + triples
+        self.engine.streams.push(PushCall(S, "application/trig", at=at), body.encode())
+
+    def update(self, text: str) -> None:
+        self.store.writer.update(PREFIX + text)
+        self.engine.sync()
+
+    def events(self, name: str) -> list[tuple[str, list[str]]]:
+        """Return the new events of a query, and apply them to its answer."""
+        found = []
+        for event in self.engine.queries.feed(name).subscribe(0).take():
+            if event.id is None or event.id <= self.places[name]:
+                continue
+            self.places[name] = event.id
+            document = json.loads(event.data)
+            rows = [
+                " ".join(value["value"].removeprefix(E) for _, value in sorted(row.items()))
+                for row in document["results"]["bindings"]
+            ]
+            found.append((event.kind, sorted(rows)))
+            answer = self.answers[name]
+            (answer.subtract if event.kind == "delete" else answer.update)(rows)
+        return found
+
+
+@contextmanager
+def rule_bench(**settings: Any) -> Iterator[RuleBench]:
+    one = RuleBench(**settings)
+    one.engine.start()
+    try:
+        yield one
+    finally:
+        one.engine.stop()
+        one.store.close()
+
+
+@pytest.fixture(params=["native", "reference"])
+def bench(request: pytest.FixtureRequest) -> Iterator[RuleBench]:
+    with rule_bench() as one:
+        if request.param == "reference":
+
+            def made(prepared: Any, store: Any, quoted: Any) -> Any:
+                parts = one.engine.parts
+                options = prepared.options(quoted)
+                return ReferenceEvaluator(
+                    prepared.query, store, options, parts.statics.terms, statics=parts.statics
+                )
+
+            one.engine.parts.make_evaluator = made
+        yield one
+
+
+KINDS = "SELECT ?x ?c WHERE { STREAM :s [RANGE 10ms] { ?x a ?c } }"
+
+
+def test_classes_of_elements_follow_the_schema_of_the_store(bench: RuleBench) -> None:
+    bench.update("INSERT DATA { :A rdfs:subClassOf :B . :B rdfs:subClassOf :C . :old a :A }")
+    bench.put_rules(include=["rdfs"])
+    bench.query("q", KINDS)
+    bench.send(100, ":x a :A .")
+    assert bench.events("q") == [("insert", ["A x", "B x", "C x"])]
+    bench.send(105, ":x a :B .")
+    assert bench.events("q") == []
+    bench.update("DELETE DATA { :A rdfs:subClassOf :B }")
+    assert bench.events("q") == []
+    bench.send(112, ":y a :B .")
+    assert bench.events("q") == [("delete", ["A x"]), ("insert", ["B y", "C y"])]
+    bench.update("DELETE DATA { :B rdfs:subClassOf :C }")
+    assert bench.events("q") == [("delete", ["C x", "C y"])]
+    bench.update("INSERT DATA { :B rdfs:subClassOf :D }")
+    assert bench.events("q") == [("insert", ["D x", "D y"])]
+    bench.send(200, ":z a :Z .")
+    assert bench.events("q")[-1] == ("insert", ["Z z"])
+    assert +bench.answers["q"] == Counter(["Z z"])
+
+
+def test_what_the_graphs_alone_derive_is_not_in_a_window(bench: RuleBench) -> None:
+    bench.put_rules("CONSTRUCT { ?x :r ?z } WHERE { ?x :p ?y . ?y :p ?z }")
+    bench.query("q", "SELECT ?x ?z WHERE { STREAM :s [RANGE 10ms] { ?x :r ?z } }")
+    bench.update("INSERT DATA { :a :p :b . :b :p :c }")
+    bench.send(100, ":c :p :d .")
+    assert bench.events("q") == [("insert", ["b d"])]
+    bench.send(101, ":a :p :b .")
+    assert bench.events("q") == [("insert", ["a c"])], "the triple of the element counts as well"
+    bench.send(102, ":d :p :e .")
+    assert bench.events("q") == [("insert", ["c e"])]
+
+
+def test_replaced_rules_take_effect_as_one_change(bench: RuleBench) -> None:
+    bench.put_rules("CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?y }")
+    bench.query("q", "SELECT ?x ?y WHERE { STREAM :s [RANGE 10ms] { ?x :r ?y } }")
+    bench.send(100, ":a :p :b . :c :q :d .")
+    assert bench.events("q") == [("insert", ["a b"])]
+    bench.put_rules("CONSTRUCT { ?x :r ?y } WHERE { ?x :q ?y }")
+    assert bench.events("q") == [("delete", ["a b"]), ("insert", ["c d"])], "without a commit"
+    bench.update("INSERT DATA { :e :p :f }")
+    bench.put_rules("CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?y }")
+    assert bench.events("q") == [("delete", ["c d"]), ("insert", ["a b"])], "with a commit"
+    bench.send(101, ":g :p :h .")
+    assert bench.events("q") == [("insert", ["g h"])]
+
+
+def test_rules_that_negate_derived_triples_are_refused_for_windows(bench: RuleBench) -> None:
+    negating = [
+        "CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?y }",
+        "CONSTRUCT { ?x :s ?y } WHERE { ?x :q ?y FILTER NOT EXISTS { ?x :r ?y } }",
+    ]
+    bench.put_rules(*negating)
+    with pytest.raises(InputError, match="rule 1 negates or aggregates triples that the rule 0 derives"):
+        bench.query("q", KINDS)
+    bench.put_rules(negating[0])
+    bench.query("q", KINDS)
+    with pytest.raises(InputError, match="windows cannot have the consequences of the rule set r"):
+        bench.put_rules(*negating)
+
+
+def test_a_window_over_the_maximum_fails_its_query_only(bench: RuleBench) -> None:
+    bench.put_rules("CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?k . ?l :p ?y }", max_inferred=10)
+    bench.query("q", "SELECT ?x ?y WHERE { STREAM :s [RANGE 10ms] { ?x :r ?y } }")
+    bench.query("other", "SELECT ?x ?y WHERE { STREAM :s [RANGE 10ms] { ?x :p ?y } }", entailment="none")
+    bench.send(100, ":a :p :b . :c :p :d . :e :p :f . :g :p :h .")
+    feed = bench.engine.queries.feed("q").subscribe(0).take()
+    assert [event.kind for event in feed] == ["error"]
+    assert "the rule set r would infer more than 10 triples from a window (max_inferred)" in feed[0].data
+    assert len(bench.events("other")[0][1]) == 4
+
+
+def test_graph_patterns_and_counts_of_triples_see_elements_only(bench: RuleBench) -> None:
+    bench.put_rules("CONSTRUCT { ?y :p ?x } WHERE { ?x :p ?y }")
+    bench.query("graphs", "SELECT ?g ?x ?y WHERE { STREAM :s [RANGE 10ms] { GRAPH ?g { ?x :p ?y } } }")
+    bench.query("two", "SELECT ?x ?y WHERE { STREAM :s [TRIPLES 2] { ?x :p ?y } }")
+    bench.send(100, ":g { :a :p :b } :c :p :d .")
+    assert bench.events("graphs") == [("insert", ["g a b"])]
+    assert bench.events("two") == [("insert", ["a b", "b a", "c d", "d c"])]
+    bench.send(101, ":b :p :a .")
+    assert bench.events("two") == [], "the triple that leaves follows from the one that enters"
+    bench.send(102, ":e :p :f .")
+    assert bench.events("two") == [("delete", ["c d", "d c"]), ("insert", ["e f", "f e"])]
