@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quadrill.continuous.lifecycle.rule_service import RulePut
+from quadrill.continuous.lifecycle.rule_put import RulePut
 from quadrill.store.bulk import BulkLoader, LoadCancelledError, LoadProgress
 from quadrill.store.bulk.load import MIRROR as MIRROR_FOLDER
 from quadrill.store.bulk.load import require_mirror

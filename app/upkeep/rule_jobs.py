@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any, Protocol
 
-from quadrill.continuous.lifecycle.rule_service import RulePut
+from quadrill.continuous.lifecycle.rule_put import RulePut
 from quadrill.store.registry import JobRecord, Registry
 
 from .progress import PROGRESS_SECONDS, progress_of

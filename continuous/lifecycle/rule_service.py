@@ -21,49 +21,21 @@ from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
 
 from ..algebra.flows import FlowEdge
 from ..language.context import LanguageLimits
-from ..rules.definition import RuleSetDefinition, read_definition
+from ..rules.definition import read_definition
 from ..rules.order import flows_of, require_no_cycle, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.strata import require_for_windows
-from ..rules.why import RuleDerivation
 from .commit_consequences import CommitConsequences
 from .derived_graphs import claim, missed_changes
 from .rule_consequences import RuleConsequences
-from .rule_inconsistencies import inconsistencies
+from .rule_descriptions import describe_set, why_of
+from .rule_put import RulePut
 from .rule_records import RuleRecords
 from .rule_start import RuleStart, empty, exceeds_own_budget
 from .shape_consequences import ShapeConsequences
 from .shape_records import ShapeRecords
 
 log = logging.getLogger("quadrill.continuous")
-
-
-@dataclass(slots=True)
-class PutProgress:
-    """The progress of a PUT; ``inferred`` is the number of triples that it has inferred so far."""
-
-    inferred: int = 0
-
-
-@dataclass(slots=True)
-class RulePut:
-    """One PUT of a rule set that was accepted and is not complete.
-
-    Attributes:
-        name: the name of the set.
-        created: True if the set is new.
-        changed: False if the set is registered with the same definition; `run` then does nothing.
-        run: computes the inferred triples and makes the set visible; raises the errors of `RuleService.put`.
-        definition: the definition of the set.
-        progress: the progress of `run`.
-    """
-
-    name: str
-    created: bool
-    changed: bool
-    run: Callable[[], None]
-    definition: RuleSetDefinition
-    progress: PutProgress = field(default_factory=PutProgress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,33 +386,8 @@ class RuleService:
             failed = self._failed.get(name)
         if rule_set is None and put is None and failed is None:
             raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
-        definition: Mapping[str, Any] = {}
-        if rule_set is not None:
-            definition = rule_set.definition.members()
-        elif put is not None:
-            definition = put.definition.members()
-        elif failed is not None:
-            definition = failed.definition
-        state, error = "ready", None if rule_set is None else rule_set.error
-        if put is not None:
-            state = "materialising"
-        elif failed is not None:
-            state, error = "failed", failed.error
-        elif rule_set is not None and rule_set.suspended:
-            state = "suspended"
-        return {
-            "name": name,
-            **definition,
-            "state": state,
-            "version": None if rule_set is None else self._store.reader.version,
-            "inferred": 0 if rule_set is None else self._consequences.count(rule_set.into),
-            "materialised": None if put is None else put.progress.inferred,
-            "strata": [] if rule_set is None else rule_set.strata(),
-            **({} if listed else {"inconsistencies": inconsistencies(self._store, rule_set)}),
-            "cost_ms": 0.0 if rule_set is None else round(rule_set.cost_ms, 3),
-            "error": error,
-            "created": self._records.created_ms.get(name, 0),
-        }
+        created_ms = self._records.created_ms.get(name, 0)
+        return describe_set(self._store, name, rule_set, put, failed, created_ms, listed=listed)
 
     def why(self, quad: Quad) -> dict[str, Any]:
         """Return why a quad is in the store, as JSON members: whether it is asserted, and derivations.
@@ -448,28 +395,7 @@ class RuleService:
         Raises:
             NotFoundError: the store does not have the quad.
         """
-        with self._store.reader.snapshot_read() as snapshot:
-            view = StoreView(snapshot.database(), self._store.queue.owned)
-            if not view.contains(quad):
-                raise NotFoundError(f"the store does not have the quad {quad}", code="unknown-quad")
-            asserted = True
-            found: list[RuleDerivation] = []
-            rule_set = next((each for each in self._ordered if each.into == quad.graph_name), None)
-            if rule_set is not None:
-                asserted, found = rule_set.why(view, quad)
-            return {
-                "version": snapshot.version,
-                "asserted": asserted,
-                "derivations": [
-                    {
-                        "set": rule_set.name,
-                        "rule": each.rule,
-                        "premises": [f"{premise} ." for premise in each.premises],
-                    }
-                    for each in found
-                    if rule_set is not None
-                ],
-            }
+        return why_of(self._store, self._ordered, quad)
 
     # --- helpers ------------------------------------------------------------------------------
 
