@@ -46,6 +46,7 @@ class BodyCompiler:
         layout: Layout,
         count: Callable[[int | None], int] = lambda _: 1_000_000,
         trace: Trace | None = None,
+        constants: Names = frozenset(),
     ) -> None:
         """Create a compiler.
 
@@ -53,8 +54,10 @@ class BodyCompiler:
             layout: the layout of the rule, to which private slots are added.
             count: estimates the number of facts with a predicate; of all facts for None.
             trace: a trace in which the matchers record the triples that patterns match; None for none.
+            constants: variables that stand for constants, whose values are bound before a matcher runs.
         """
         self.layout = layout
+        self.constants = constants
         self.trace = trace
         self._count = count
 
@@ -308,7 +311,10 @@ class _Place:
     def _path(self, node: n.Path) -> Matcher:
         slots = self._slot_of(node.subject), self._slot_of(node.object)
         # Between two variables, a path of length zero starts only at a node of the graph (SPARQL 1.1, 18.4).
-        free = isinstance(node.subject, n.Var) and isinstance(node.object, n.Var)
+        free = all(
+            isinstance(end, n.Var) and end.name not in self._compiler.constants
+            for end in (node.subject, node.object)
+        )
         steps = PathSteps(node.path, self._layout.terms)
         matcher = match_path(*slots, steps, self._graph, free and may_be_empty(node.path))
         return matcher if self._trace is None else self._trace.path(matcher, node, slots, steps, self._graph)

@@ -68,7 +68,7 @@ class BoundQuery:
 
     def _solutions(self, facts: Facts, values: Mapping[str, int]) -> Iterator[Row]:
         if self._compiled is None:
-            compiler = BodyCompiler(self._layout, facts.count)
+            compiler = BodyCompiler(self._layout, facts.count, constants=self.prebound)
             scope = compiler.scope(in_scope(self.body) | self.prebound)
             bound = self.prebound & in_scope(self.body)
             row = {name: scope[name] for name in self.prebound}

@@ -11,6 +11,8 @@ TEXTS = (
     "SELECT $this ?value WHERE { ?x :q ?value . $this :p ?x . FILTER(isIRI(?x)) }",
     "SELECT $this ?value WHERE { $this :p/:q* ?value }",
     "SELECT $this ?value WHERE { $this !:p ?value }",
+    "SELECT $this ?value WHERE { $this :p* ?value }",
+    "SELECT $this ?value WHERE { ?value :p?/:q? $this FILTER NOT EXISTS { $this :q* :n1 } }",
     "SELECT $this WHERE { FILTER NOT EXISTS { $this :p ?x } }",
     "SELECT $this ?value WHERE { $this :p ?value FILTER NOT EXISTS { ?value :q ?y . ?y :r $this } }",
     "SELECT $this ?value WHERE { $this :p ?value FILTER EXISTS { ?other :q ?y } }",
