@@ -72,6 +72,7 @@ class WindowContent:
     """The triples of one window and their consequences.
 
     Attributes:
+        program: the compiled rules.
         own: the triples of the window's elements.
         inferred: the triples that rules derive, which may be among ``own``. While no rule joins two triples
             of the content, the value is the number of triples in ``own`` from which the triple follows.
@@ -81,7 +82,7 @@ class WindowContent:
         """Create an empty content; ``check`` bounds the work of each change."""
         self.own: dict[Fact, None] = {}
         self.inferred: dict[Fact, int] = {}
-        self._program = program
+        self.program = program
         self._check = check
         # The facts of the content, for `_Change`; None while consequences are those of single facts.
         self._content: MemoryFacts | None = MemoryFacts() if program.single is None else None
@@ -115,7 +116,7 @@ class WindowContent:
             for fact in removed:
                 del kept[fact]
             kept.update(dict.fromkeys(added))
-            return self.replace(self._program, kept, graphs)
+            return self.replace(self.program, kept, graphs)
         run = _Change(self, content, graphs, graphs)
         change = InputChange()
         for fact in added:
@@ -137,7 +138,7 @@ class WindowContent:
             before: the facts of the graphs before the change.
             now: the facts of the graphs after the change.
         """
-        single = self._program.single
+        single = self.program.single
         if not self.own:
             return {}
         if self._content is not None:
@@ -145,7 +146,7 @@ class WindowContent:
         if single is None or all(fact[1] not in single.schema for fact in change.background):
             return {}
         single.clear()
-        return self.replace(self._program, self.own, now)
+        return self.replace(self.program, self.own, now)
 
     def replace(self, program: ContentProgram, own: Iterable[Fact], graphs: Facts) -> Delta:
         """Derive all consequences again; return the delta of the content.
@@ -156,7 +157,7 @@ class WindowContent:
             graphs: the facts of the graphs.
         """
         before = {**self.own, **self.inferred}
-        self._program = program
+        self.program = program
         self.own, self.inferred = dict.fromkeys(own), {}
         self._content = None
         single = self._of_single_facts(self.own, graphs) if program.single is not None else None
@@ -176,11 +177,11 @@ class WindowContent:
 
     def _of_single_facts(self, facts: Iterable[Fact], graphs: Facts) -> dict[Fact, list[Fact]] | None:
         """Return the consequences of each fact; None if a triple of the schema is among them."""
-        single = self._program.single
+        single = self.program.single
         assert single is not None
 
         def derive(fact: Fact) -> Iterable[Fact]:
-            scratch = WindowContent(self._program, self._check)
+            scratch = WindowContent(self.program, self._check)
             scratch.own[fact] = None
             content = scratch._content = MemoryFacts()
             run, change = _Change(scratch, content, graphs, graphs), InputChange()
@@ -235,7 +236,7 @@ class _Change:
         self._gained: dict[Fact, None] = {}
         self._lost = MemoryFacts()
         self._steps = 0
-        name = window._program.content
+        name = window.program.content
         self.before = _Facts(self._match_before, name, before, self._count)
         self.now = _Facts(self._content.match, name, now, self._count)
         self.given = _Facts(self._match_own, name, now, self._count)
@@ -243,7 +244,7 @@ class _Change:
     def update(self, change: InputChange) -> Delta:
         """Bring the inferred triples up to date; return the delta of the content."""
         if change:
-            update(self._window._program, self, change, self.check)
+            update(self._window.program, self, change, self.check)
             self.check()
         return {**dict.fromkeys(self._lost, -1), **dict.fromkeys(self._gained, 1)}
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
-from pyoxigraph import DefaultGraph, Quad, Triple
+from pyoxigraph import DefaultGraph, NamedNode, Quad, Store, Triple
 
+from quadrill.continuous.rules.consequences import consequences_of
 from quadrill.continuous.rules.content_rules import ContentProgram
 from quadrill.continuous.rules.facts import Fact, MemoryFacts
 from quadrill.continuous.rules.fixpoint import InputChange
+from quadrill.continuous.rules.store_facts import InputGraphs
 from quadrill.continuous.rules.terms import RuleTerms
 from quadrill.continuous.rules.window_content import WindowContent
+from quadrill.store.changes.pending import StoreView
 
 from ...examples import examples
 from .test_fixpoint_law import random_quad
@@ -50,6 +53,21 @@ class Background:
             if not isinstance(quad.graph_name, DefaultGraph):
                 change.quads.append((self._terms.id_of(quad.graph_name), self.fact(quad.triple)))
         return change
+
+
+@pytest.mark.parametrize("seed", range(examples(100)))
+def test_consequences_of_triples_equal_the_naive_fixpoint_over_a_store(seed: int) -> None:
+    rng = random.Random(seed)
+    rules = random_window_rules(rng)
+    quads = {random_quad(rng) for _ in range(12)}
+    own = {random_quad(rng).triple for _ in range(4)}
+    store = Store()
+    store.extend(quads)
+    found = consequences_of(
+        own, rules.rules, StoreView(store), InputGraphs(), NamedNode("http://e/into"), base_iri="http://e/"
+    )
+    assert len(found) == len(set(found))
+    assert set(found) == rules.consequences(own, quads) - own
 
 
 @pytest.mark.parametrize("seed", range(examples(1_000)))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from pyoxigraph import NamedNode, Quad
 
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language.registration import Registration
@@ -191,3 +192,66 @@ def test_graph_patterns_and_counts_of_triples_see_elements_only(bench: RuleBench
     assert bench.events("two") == [], "the triple that leaves follows from the one that enters"
     bench.send(102, ":e :p :f .")
     assert bench.events("two") == [("delete", ["c d", "d c"]), ("insert", ["e f", "f e"])]
+
+
+def test_a_suspended_set_adds_nothing_until_its_next_put(bench: RuleBench) -> None:
+    rule = "CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?y }"
+    bench.put_rules(rule, max_inferred=2, on_budget="suspend")
+    bench.query("q", "SELECT ?x ?y WHERE { STREAM :s [RANGE 10ms] { ?x :r ?y } }")
+    bench.send(100, ":a :p :b .")
+    assert bench.events("q") == [("insert", ["a b"])]
+    bench.update("INSERT DATA { :c :p :d . :e :p :f . :i :p :j }")
+    assert bench.events("q") == [("delete", ["a b"])]
+    bench.send(101, ":g :p :h .")
+    assert bench.events("q") == []
+    bench.update("DELETE DATA { :c :p :d }")
+    bench.put_rules(rule, max_inferred=2, on_budget="suspend")
+    assert bench.events("q") == [("insert", ["a b", "g h"])]
+
+
+def test_a_query_may_name_a_set_whose_first_put_is_not_complete(bench: RuleBench) -> None:
+    members = {"rules": [PREFIX + "CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?y }"], "into": INTO}
+    put = bench.rules.put("r", members)
+    bench.query("q", "SELECT ?x ?y WHERE { STREAM :s [RANGE 10ms] { ?x :r ?y } }")
+    bench.send(100, ":a :p :b .")
+    assert bench.events("q") == []
+    put.run()
+    bench.engine.sync()
+    assert bench.events("q") == [("insert", ["a b"])]
+
+
+def test_consequences_follow_bulk_loads_and_graphs_that_come_and_go(bench: RuleBench) -> None:
+    bench.put_rules("CONSTRUCT { ?x :in ?g } WHERE { ?x :p ?y GRAPH ?g { ?y :q ?z } }")
+    bench.query("q", "SELECT ?x ?g WHERE { STREAM :s [RANGE 10ms] { ?x :in ?g } }")
+    bench.send(100, ":a :p :b .")
+    bench.store.writer.bulk_extend(
+        Quad(NamedNode(f"{E}b"), NamedNode(f"{E}q"), NamedNode(f"{E}c"), NamedNode(f"{E}{graph}"))
+        for graph in ("g", "h")
+    )
+    bench.engine.sync()
+    assert bench.events("q") == [("insert", ["g a", "h a"])]
+    bench.update("DROP GRAPH :g")
+    assert bench.events("q") == [("delete", ["g a"])]
+
+
+def test_long_derivations_let_other_queries_run() -> None:
+    with rule_bench(slice_ms=0) as bench:
+        bench.put_rules("CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?k . ?l :q ?y }")
+        bench.query("pairs", "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [RANGE 10ms] { ?x :r ?y } }")
+        bench.query("few", "SELECT ?x WHERE { STREAM :s [RANGE 10ms] { ?x :p :k0 } }", entailment="none")
+        for at in (100, 105, 112):
+            triples = "".join(f":x{at}-{each} :p :k{each} . :y :q :z{at}-{each} . " for each in range(40))
+            bench.send(at, triples)
+            bench.update(f"INSERT DATA {{ :l :q :late{at} }}")
+        bench.engine.sync()
+        pairs, few = bench.events("pairs"), bench.events("few")
+        assert +bench.answers["pairs"] == Counter([str(80 * 83)]), pairs
+        assert [kind for kind, _ in few] == ["insert", "insert", "delete", "insert"]
+
+
+def test_a_derivation_over_the_time_of_its_query_fails_this_query(bench: RuleBench) -> None:
+    bench.put_rules("CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?k . ?l :p ?m . ?n :p ?y }")
+    bench.query("q", "SELECT ?x WHERE { STREAM :s [RANGE 10ms] { ?x :r ?y } }", max_time="50ms")
+    bench.send(100, "".join(f":x{each} :p :k{each} . " for each in range(150)))
+    feed = bench.engine.queries.feed("q").subscribe(0).take()
+    assert [event.kind for event in feed] == ["error"] and "max_time" in feed[0].data
