@@ -115,8 +115,9 @@ class _Update:
         # Facts that the input and lower strata have gained and lost: the next stratum starts from them.
         self._gained: dict[Fact, None] = dict.fromkeys(change.added)
         self._lost: dict[Fact, None] = dict.fromkeys(change.removed)
-        # Triples that have been retracted, and that no stratum has derived again so far.
-        self._retracted: dict[Fact, None] = {}
+        # Triples that have been retracted, and that no stratum has derived again so far. The value is True if
+        # an input graph asserts the triple.
+        self._retracted: dict[Fact, bool] = {}
         # Triples that this update has inferred, and not retracted since.
         self._inferred: set[Fact] = set()
         # The rules of this stratum and of lower ones, any of which may derive a retracted triple again.
@@ -141,10 +142,10 @@ class _Update:
             self._check()
 
     def _stratum(self, index: BodyTriggers, first: Sequence[Fact]) -> None:
-        state = self._state
-        self._overdelete(index, first)
-        queue = [fact for fact in self._gained if fact not in self._retracted or state.known(fact)]
-        for fact in list(self._retracted):
+        earlier = list(self._retracted)  # by rules of lower strata; a rule of this one may derive them
+        doubtful = self._overdelete(index, first)
+        queue = [fact for fact in self._gained if self._retracted.get(fact, True)]
+        for fact in (*earlier, *doubtful):
             self._count()
             if any(rule.derives(fact, self._now) for rule in self._rules):
                 self._infer(fact, queue)
@@ -155,8 +156,8 @@ class _Update:
             for trigger, changed in index.of(new):
                 for head in trigger.heads(changed, None, self._now, (self._now,)):
                     self._infer(head, queue)
-        for fact in self._retracted:
-            if not state.known(fact):
+        for fact, asserted in self._retracted.items():
+            if not asserted:
                 self._lost[fact] = None
 
     def _infer(self, fact: Fact, queue: list[Fact]) -> None:
@@ -173,16 +174,22 @@ class _Update:
             self._gained[fact] = None
             queue.append(fact)
 
-    def _overdelete(self, index: BodyTriggers, first: Sequence[Fact]) -> None:
+    def _overdelete(self, index: BodyTriggers, first: Sequence[Fact]) -> list[Fact]:
         """Retract every inferred triple whose derivation may have used a lost fact.
 
         A triple that a rule derives from the input graphs alone is not retracted. So the loss of one instance
         of a class does not retract the triples that other instances support.
+
+        Returns:
+            The retracted triples that the facts at the time of the retraction derived. Facts of the stratum
+            only become fewer here, so of the other ones only facts that are inserted later can derive one,
+            and the insertion of such a fact derives it.
         """
         state = self._state
         queue = [fact for fact in self._lost if not state.known(fact)]
         queued = set(queue)
         checked: set[Fact] = set()  # many derivations have the same head
+        doubtful: list[Fact] = []
 
         def retract(fact: Fact) -> None:
             if fact in checked:
@@ -191,13 +198,15 @@ class _Update:
             if not state.inferred(fact):
                 return
             self._count()
-            if any(rule.derives(fact, self._given) for rule in self._monotone):
-                return
+            if any(rule.derives(fact, self._now) for rule in self._rules):
+                if any(rule.derives(fact, self._given) for rule in self._monotone):
+                    return
+                doubtful.append(fact)
             state.retract(fact)
             self._inferred.discard(fact)
             self._now.changed(fact)
-            self._retracted[fact] = None
-            if not state.asserted(fact) and fact not in queued:
+            asserted = self._retracted[fact] = state.asserted(fact)
+            if not asserted and fact not in queued:
                 queued.add(fact)
                 queue.append(fact)
 
@@ -210,6 +219,7 @@ class _Update:
             for trigger, changed in index.of(lost):
                 for head in trigger.heads(changed, None, self._before, (self._before,)):
                     retract(head)
+        return doubtful
 
     def _closed_heads(self, index: BodyTriggers, facts: Facts) -> Iterable[Fact]:
         """Return the heads over ``facts`` that an inserted fact may remove, or that a deleted fact may add.
