@@ -56,7 +56,7 @@ class Facts(Protocol):
 class RememberedFacts:
     """Facts with a cache of their matches, for the time of one update or until `clear`.
 
-    The caller must report each fact that is added or removed with `changed`.
+    The caller must report each fact that is added or removed, with `changed` if it does not know which.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -85,12 +85,22 @@ class RememberedFacts:
 
     def changed(self, fact: Fact) -> None:
         """Remove the cached matches of every pattern that matches ``fact``, which was added or removed."""
-        s, p, o = fact
-        forget = self._matches.pop
-        for subject in (s, None):
-            for predicate in (p, None):
-                forget((subject, predicate, o), None)
-                forget((subject, predicate, None), None)
+        for pattern in _patterns_of(fact):
+            self._matches.pop(pattern, None)
+
+    def added(self, fact: Fact) -> None:
+        """Add a new fact to the cached matches."""
+        for pattern in _patterns_of(fact):
+            found = self._matches.get(pattern)
+            if found is not None:
+                self._matches[pattern] = [*found, fact]  # a caller may still iterate over the old matches
+
+    def removed(self, fact: Fact) -> None:
+        """Remove a fact from the cached matches."""
+        for pattern in _patterns_of(fact):
+            found = self._matches.get(pattern)
+            if found:
+                self._matches[pattern] = [each for each in found if each != fact]
 
     def match_in(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> Collection[tuple[int, Fact]]:
         """Return matching triples of named graphs; see `Facts.match_in`."""
@@ -109,6 +119,15 @@ class RememberedFacts:
     ) -> Iterable[Row]:
         """Return rows that only facts with some predicates affect; see `Facts.kept`."""
         return self._facts.kept(predicates, key, find)
+
+
+def _patterns_of(fact: Fact) -> Iterator[tuple[Pattern, Pattern, Pattern]]:
+    """Yield the patterns that match a fact."""
+    s, p, o = fact
+    for subject in (s, None):
+        for predicate in (p, None):
+            yield subject, predicate, o
+            yield subject, predicate, None
 
 
 _MOST_REMEMBERED = 50_000

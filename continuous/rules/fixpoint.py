@@ -168,9 +168,9 @@ class _Update:
         new = not state.known(fact)
         state.infer(fact)
         self._inferred.add(fact)
-        self._now.changed(fact)
         self._retracted.pop(fact, None)
         if new:
+            self._now.added(fact)
             self._gained[fact] = None
             queue.append(fact)
 
@@ -204,11 +204,12 @@ class _Update:
                 doubtful.append(fact)
             state.retract(fact)
             self._inferred.discard(fact)
-            self._now.changed(fact)
-            asserted = self._retracted[fact] = state.asserted(fact)
-            if not asserted and fact not in queued:
-                queued.add(fact)
-                queue.append(fact)
+            self._retracted[fact] = state.asserted(fact)
+            if not self._retracted[fact]:
+                self._now.removed(fact)
+                if fact not in queued:
+                    queued.add(fact)
+                    queue.append(fact)
 
         for fact in first:
             retract(fact)

@@ -18,7 +18,10 @@ from .terms import RuleTerms
 
 _FEW_GRAPHS = 2
 _FEW_QUADS = 64
-"""Maximum number of quads of a subject that are read at once to answer questions about several of them."""
+"""Number of quads up to which a repeated read costs little.
+
+All quads of a subject are read at once up to this number. The quads of a match are kept above it.
+"""
 """Number of listed input graphs from which one look-up in all graphs replaces a look-up in each of them."""
 
 
@@ -55,6 +58,7 @@ class StoreFacts:
         cache: MatchCache | None = None,
         *,
         own: bool = True,
+        shared: StoreFacts | None = None,
     ) -> None:
         """Create the facts of a view of the dataset.
 
@@ -65,9 +69,13 @@ class StoreFacts:
             into: the set's own graph.
             cache: a cache of matches in the committed dataset; None for none.
             own: True if the triples of the set's own graph are facts.
+            shared: facts of the same view, whose last large match answers the same question here.
         """
         self.view = view
         self._own = own
+        self._shared = shared
+        # The last pattern with many matches, and the quads of all graphs that match it.
+        self.last_large: tuple[tuple[Pattern, Pattern, Pattern] | None, list[Quad]] = None, []
         self._cache = cache or MatchCache()
         self._terms = terms
         self._inputs = inputs
@@ -111,11 +119,14 @@ class StoreFacts:
         if self._each is not None:
             return [quad for graph in self._each for quad in self.view.match(*pattern, graph)]
         inputs, into, own = self._inputs, self._into, self._own
-        return [
-            quad
-            for quad in self.view.match(*pattern, None)
-            if (own if quad.graph_name == into else quad.graph_name in inputs)
-        ]
+        shared = self._shared
+        if shared is not None and shared.last_large[0] == (s, p, o):
+            quads = shared.last_large[1]  # only quads of the set's own graph may have changed since
+        else:
+            quads = self.view.match(*pattern, None)
+            if len(quads) > _FEW_QUADS:
+                self.last_large = (s, p, o), quads
+        return [quad for quad in quads if (own if quad.graph_name == into else quad.graph_name in inputs)]
 
     def _pattern(
         self, s: Pattern, p: Pattern, o: Pattern
@@ -237,7 +248,7 @@ class StoreState:
         cache = cache or MatchCache()
         self.before = StoreFacts(below, terms, inputs, into, cache)
         self.now = StoreFacts(pending, terms, inputs, into, cache)
-        self.given = StoreFacts(pending, terms, inputs, into, own=False)
+        self.given = StoreFacts(pending, terms, inputs, into, own=False, shared=self.now)
         self._changed = cache.changed
         self.added = self.changes = 0
         # The last subject, and whether its triples are inferred and asserted; complete if other ones are not.
