@@ -16,6 +16,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from ..algebra.regex_text import has_back_reference, pattern_text
 from .numeric import absolute, ceiling, floor, is_numeric, round_half_up
 from .oxigraph import ask
+from .plain_regex import LONGEST_TEXT, plain_search
 from .values import XSD, Decimal18, Float32, Maybe, Value, term_of
 
 Tag = tuple[str, object]
@@ -104,6 +105,10 @@ def regex(value: Value, pattern: Value, flags: Value = "") -> Maybe:
     """The built-in REGEX; a pattern with a back-reference is an error."""
     if type(pattern) is not str or type(flags) is not str:
         return None
+    search = None if flags else plain_search(pattern)
+    found = None if search is None else string_and_tag(value)
+    if search is not None and found is not None and len(found[0]) <= LONGEST_TEXT:
+        return search(found[0]) is not None
     if "\\" in pattern:
         if has_back_reference(pattern, flags):
             return None

@@ -43,6 +43,7 @@ class Shape:
         targets: the target declarations; none for a shape that only other shapes use.
         path: the path from a focus node to its value nodes; None for a node shape.
         steps: the evaluation of ``path``.
+        predicate: the id of the predicate if ``path`` is a predicate, whose values are then looked up.
         constraints: the constraints.
         severity: the severity of results.
         messages: values of sh:message, which replace the built-in messages.
@@ -53,6 +54,7 @@ class Shape:
     targets: tuple[Target, ...] = ()
     path: PathExpr | None = None
     steps: PathSteps | None = None
+    predicate: int | None = None
     constraints: tuple[Constraint, ...] = ()
     severity: NamedNode = VIOLATION
     messages: tuple[Literal, ...] = ()
@@ -70,6 +72,8 @@ class Shape:
 
     def values(self, focus: int, data: DataGraph) -> Sequence[int]:
         """Return the ids of the value nodes of a focus node, each once."""
+        if self.predicate is not None:
+            return data.objects(focus, self.predicate)
         return (focus,) if self.steps is None else data.reached(self.steps, focus)
 
     def results(self, focus: int, data: DataGraph) -> Iterator[Result]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from pyoxigraph import Quad
 
+from quadrill.store.terms import in_store_form
+
 from ..rules.facts import MemoryFacts
 from ..rules.terms import RuleTerms
 from .data_graph import DataGraph
@@ -31,7 +33,9 @@ def validate(shapes: Iterable[Shape], data: DataGraph) -> list[Result]:
 def facts_of(quads: Iterable[Quad], terms: RuleTerms) -> MemoryFacts:
     """Return quads that no store has as facts; the names of their graphs are ignored."""
     facts = MemoryFacts()
-    id_of = terms.id_of
+    ids = terms.dictionary.ids
+    if terms.in_store_form:
+        quads = in_store_form(quads)
     for quad in quads:
-        facts.add((id_of(quad.subject), id_of(quad.predicate), id_of(quad.object)))
+        facts.add((ids[quad.subject], ids[quad.predicate], ids[quad.object]))
     return facts

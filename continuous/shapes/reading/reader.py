@@ -131,6 +131,7 @@ class ShapeReader:
             tuple(self._targets(values)),
             path,
             None if path is None else PathSteps(path, self._terms),
+            self._terms.id_of(path.iri) if isinstance(path, Link) else None,
             tuple(self._constraints(values, path)),
             values.iri(sh("severity")) or VIOLATION,
             values.messages(sh("message")),
