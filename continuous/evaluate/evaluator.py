@@ -154,6 +154,11 @@ class Evaluator(ABC):
         """
         return None
 
+    @property
+    def inferred_triples(self) -> int:
+        """The number of triples that follow from the contents of the query's windows."""
+        return 0
+
     def list_windows(self) -> None:  # noqa: B027
         """Promise that each report reads all rows of a new window, so that the evaluator may skip deltas."""
 

@@ -350,6 +350,12 @@ class NativeEvaluator(Evaluator):
         self.terms.tidy()
         return change
 
+    @property
+    def inferred_triples(self) -> int:
+        """The number of triples that follow from the contents of the query's windows."""
+        entailed = None if self.state is None else self.state.entailed
+        return 0 if entailed is None else entailed.size
+
     def list_windows(self) -> None:
         """Promise that each report reads a whole new window, so that texts may replace the operators."""
         if self.state is not None and not self.ordered and self.state.entailed is None:

@@ -282,6 +282,11 @@ class ReferenceEvaluator(Evaluator):
         ]
         return {**content, **dict.fromkeys(entailed.derived(key, triples), 0)}
 
+    @property
+    def inferred_triples(self) -> int:
+        """The number of triples that follow from the contents of the query's windows."""
+        return 0 if self._entailed is None else self._entailed.size
+
     def _answer_rows(self) -> Iterator[IdRow]:
         if self._entailed is not None:
             yield from self._entailed.referenced_rows()

@@ -83,7 +83,7 @@ class AskedCosts:
     """Budgets of a registered query, above which the query fails; None means the server's default.
 
     Attributes:
-        memory: quads that the query's windows may hold.
+        memory: quads that the query's windows may hold, inferred triples included.
         max_rows: rows that one evaluation may make, and rows of the answer.
         max_time: milliseconds that one evaluation may take.
         max_rows_per_minute, max_cpu_per_minute, max_bytes_per_minute: rows, milliseconds of CPU time and

@@ -16,15 +16,20 @@ def follow_rule_sets(parts: EngineParts, name: str | None = None) -> None:
     """
     if not parts.tasks.open:
         return
+    outdated = parts.statics.rules.outdated(name)
+    version = parts.store.reader.version
     parts.tasks.follow_commits()
-    for each, definition in parts.statics.rules.outdated(name).items():
+    for each, definition in outdated.items():
         members = None if definition is None else definition.members()
-        task = CallTask(partial(redefine, parts, each, definition))
-        parts.tasks.submit(task, "redefine", set=each, definition=members)
+        task = CallTask(partial(redefine, parts, each, version, definition))
+        parts.tasks.submit(task, "redefine", set=each, version=version, definition=members)
     parts.sequencer.drain()
 
 
-def redefine(parts: EngineParts, name: str, definition: RuleSetDefinition | None) -> None:
-    """Replace a rule set for the queries that name it, and evaluate them; called in the engine's thread."""
-    parts.statics.rules.redefine(name, definition)
+def redefine(parts: EngineParts, name: str, version: int, definition: RuleSetDefinition | None) -> None:
+    """Replace a rule set for the queries that name it, and evaluate them; called in the engine's thread.
+
+    The tasks of all commits up to ``version`` have run, and later commits know the new rule set.
+    """
+    parts.statics.rules.redefine(name, version, definition)
     parts.router.changes.tables_advanced(parts.statics.take_moved())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from quadrill.store.feeds.feed import Feed
 
@@ -98,10 +98,14 @@ def check_costs(running: CostedQuery, now_ms: int) -> None:
     running.costs.check(now_ms, cost, limits)
 
 
-def too_large(name: str, memory: int, size: int) -> NoReturn:
-    """Raise BudgetError because the windows of a query contain more quads than its memory limit."""
-    raise BudgetError(
-        f"the windows of {name} hold {size} quads, its limit (memory) is {memory}; "
-        "make a window smaller or the limit greater",
-        limit=memory,
-    )
+def check_size(name: str, memory: int, size: int) -> None:
+    """Raise BudgetError if the windows of a query contain more quads than its memory limit.
+
+    The number of quads ``size`` includes the triples that follow from the contents of the windows.
+    """
+    if size > memory:
+        raise BudgetError(
+            f"the windows of {name} hold {size} quads, its limit (memory) is {memory}; "
+            "make a window smaller or the limit greater",
+            limit=memory,
+        )

@@ -34,7 +34,7 @@ from ..settings import EngineSettings
 from ..slices import RUN, pause
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
-from .costs import MinuteCosts, check_costs, too_large
+from .costs import MinuteCosts, check_costs, check_size
 from .prepare import PreparedQuery, new_timeline
 from .progress import GroupMembership, LastEvaluation, QueryFailure
 from .static_state import StaticState
@@ -165,8 +165,8 @@ class RunningQuery:
                         # The run stopped before this transaction, which is therefore processed without a run.
                         _evaluate_steps(self, timeline.slide(transactions[place : place + 1]), now_ms)
                         place += 1
-                if memory is not None and (size := timeline.state_size()) > memory:
-                    too_large(self.name, memory, size)
+                if memory is not None:
+                    check_size(self.name, memory, timeline.state_size() + self.evaluator.inferred_triples)
             except Exception:
                 failure.at = events[bisect_right(ends, place)] if place < len(transactions) else events[0]
                 raise
@@ -420,8 +420,8 @@ def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -
             continue
         running.evaluate(step, now_ms, windows.contents)
         # One push may contain many event times, so the memory limit is checked after each step.
-        if memory is not None and (size := windows.size()) > memory:
-            too_large(running.name, memory, size)
+        if memory is not None:
+            check_size(running.name, memory, windows.size() + running.evaluator.inferred_triples)
 
 
 def _evaluate_run(

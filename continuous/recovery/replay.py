@@ -256,7 +256,9 @@ class Replay:
         parts, members = self._parts, record.members
         if record.kind == "stream":
             return parts.router.new_stream
-        return partial(redefine, parts, members["set"], _definition(members["definition"]))
+        return partial(
+            redefine, parts, members["set"], members["version"], _definition(members["definition"])
+        )
 
     def _derived_task(self, record: JournalRecord, *, counted: bool) -> InputTask | None:
         """Return the task for an input of a derived stream whose query is not replayed; else None."""

@@ -207,6 +207,11 @@ class EntailedWindows:
             )
         self._budget.check(steps, None)
 
+    @property
+    def size(self) -> int:
+        """The number of inferred triples of all windows."""
+        return sum(len(window.inferred) for window in self._windows.values())
+
     # --- elsewhere ------------------------------------------------------------------------------
 
     def consequences(self, key: WindowKey) -> list[Quad]:

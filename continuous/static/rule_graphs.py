@@ -181,12 +181,23 @@ class RuleGraphs:
         return found
 
     def redefine(self, version: int, at_ms: int, definition: RuleSetDefinition | None) -> None:
-        """Replace the rule set without a commit; the query applies the change at the version of the task."""
+        """Replace the rule set without a commit, at a version whose commit's task has run.
+
+        Changes of later commits, which wait already, know the new rule set.
+        """
+        version = max(version, self.version)
         with self._order:
-            self.newest = definition
-            self.waiting.append(
-                GraphsChange(version, at_ms, NetChange(), None, definition, self._newest_owned)
-            )
+            place = sum(each.version <= version for each in self.waiting)
+            before = self.waiting[place - 1].definition if place else self.definition
+            if before == definition:
+                return
+            owned = self.waiting[place - 1].owned if place else self._owned
+            self.waiting.insert(place, GraphsChange(version, at_ms, NetChange(), None, definition, owned))
+            if place == len(self.waiting) - 1:
+                self.newest = definition
+        self._announced += 1
+        if self.steps is not None:
+            self.steps.graphs_changed(version, at_ms)
 
     @property
     def newest_announced(self) -> RuleSetDefinition | None:

@@ -62,13 +62,15 @@ class RuleGraphsRegistry:
                 members = None if definition is None else definition.members()
                 self._tasks.record_outcome("rules", set=name, version=version, definition=members)
 
-    def redefine(self, name: str, definition: RuleSetDefinition | None) -> None:
-        """Replace a rule set, whose graph has not changed, for the queries that name it."""
-        version, at_ms = self._task.version, 0 if self._tasks is None else self._tasks.at
+    def redefine(self, name: str, version: int, definition: RuleSetDefinition | None) -> None:
+        """Replace a rule set, whose graph has not changed, for the queries that name it.
+
+        The tasks of all commits up to ``version`` have run, and later commits know the new rule set.
+        """
+        at_ms = 0 if self._tasks is None else self._tasks.at
         for graphs in list(self._commits.rules):
-            if graphs.name == name and graphs.newest != definition:
+            if graphs.name == name:
                 graphs.redefine(version, at_ms, definition)
-                graphs.advance(version)
 
     def outdated(self, name: str | None = None) -> dict[str, RuleSetDefinition | None]:
         """Return the rule sets, or only the set with this name, that queries know by an older definition."""

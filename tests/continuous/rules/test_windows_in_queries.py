@@ -181,6 +181,16 @@ def test_a_window_over_the_maximum_fails_its_query_only(bench: RuleBench) -> Non
     assert len(bench.events("other")[0][1]) == 4
 
 
+def test_inferred_triples_count_in_the_memory_of_a_query(bench: RuleBench) -> None:
+    bench.put_rules("CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?k . ?l :p ?y }")
+    bench.query("q", "SELECT ?x ?y WHERE { STREAM :s [RANGE 10ms] { ?x :r ?y } }", memory=10)
+    bench.send(100, ":a :p :b . :c :p :d .")
+    assert len(bench.events("q")[0][1]) == 4
+    bench.send(101, ":e :p :f .")
+    feed = bench.engine.queries.feed("q").subscribe(0).take()
+    assert feed[-1].kind == "error" and "hold 12 quads, its limit (memory) is 10" in feed[-1].data
+
+
 def test_graph_patterns_and_counts_of_triples_see_elements_only(bench: RuleBench) -> None:
     bench.put_rules("CONSTRUCT { ?y :p ?x } WHERE { ?x :p ?y }")
     bench.query("graphs", "SELECT ?g ?x ?y WHERE { STREAM :s [RANGE 10ms] { GRAPH ?g { ?x :p ?y } } }")
