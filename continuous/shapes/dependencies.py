@@ -41,7 +41,7 @@ class Dependencies:
         """Return the dependencies of nodes from which ``path`` leads to the focus nodes of these."""
         if path is None:
             return self
-        return Dependencies(frozenset(n.Sequence(path, each) for each in self.paths), self.anywhere)
+        return bounded((n.Sequence(path, each) for each in self.paths), self.anywhere)
 
 
 NONE = Dependencies()
@@ -50,11 +50,64 @@ NONE = Dependencies()
 def merged(parts: Iterable[Dependencies]) -> Dependencies:
     """Return the union of dependencies."""
     paths: set[n.PathExpr] = set()
-    anywhere: set[NamedNode] | None = set()
+    anywhere: frozenset[NamedNode] | None = frozenset()
     for part in parts:
         paths |= part.paths
-        anywhere = None if anywhere is None or part.anywhere is None else anywhere | part.anywhere
-    return Dependencies(frozenset(paths), None if anywhere is None else frozenset(anywhere))
+        anywhere = union(anywhere, part.anywhere)
+    return bounded(paths, anywhere)
+
+
+def bounded(paths: Iterable[n.PathExpr], anywhere: frozenset[NamedNode] | None) -> Dependencies:
+    """Return dependencies with at most `MOST_PATHS` paths of at most `LONGEST_PATH` nodes.
+
+    The predicates of longer paths and, if there are too many, of all paths are added to ``anywhere``: shapes
+    that use one another in many ways have more paths than can be listed.
+    """
+    kept: set[n.PathExpr] = set()
+    for path in paths:
+        if _size(path) > LONGEST_PATH:
+            anywhere = union(anywhere, predicates_of(path))
+        else:
+            kept.add(path)
+    if len(kept) > MOST_PATHS:
+        for path in kept:
+            anywhere = union(anywhere, predicates_of(path))
+        kept = set()
+    return Dependencies(frozenset(kept), anywhere)
+
+
+MOST_PATHS = 500
+LONGEST_PATH = 250
+
+
+def union(
+    one: frozenset[NamedNode] | None, other: frozenset[NamedNode] | None
+) -> frozenset[NamedNode] | None:
+    """Return the union of two sets of predicates; None stands for all predicates."""
+    return None if one is None or other is None else one | other
+
+
+def predicates_of(path: n.PathExpr) -> frozenset[NamedNode] | None:
+    """Return the predicates of the triples that a path from a given node uses; None for all predicates."""
+    match path:
+        case n.Link(iri):
+            return frozenset((iri,))
+        case n.Sequence(left, right) | n.Alternative(left, right):
+            return union(predicates_of(left), predicates_of(right))
+        case n.NegatedSet():
+            return None
+        case n.Inverse(inner) | n.OneOrMore(inner) | n.ZeroOrMore(inner) | n.ZeroOrOne(inner):
+            return predicates_of(inner)
+
+
+def _size(path: n.PathExpr) -> int:
+    match path:
+        case n.Sequence(left, right) | n.Alternative(left, right):
+            return 1 + _size(left) + _size(right)
+        case n.Inverse(inner) | n.OneOrMore(inner) | n.ZeroOrMore(inner) | n.ZeroOrOne(inner):
+            return 1 + _size(inner)
+        case _:
+            return 1
 
 
 def reading(*paths: n.PathExpr) -> Dependencies:

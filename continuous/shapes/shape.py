@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyoxigraph import Literal, NamedNode
@@ -11,7 +11,7 @@ from pyoxigraph import Literal, NamedNode
 from ..algebra.nodes import PathExpr, Term
 from ..rules.paths import PathSteps
 from .data_graph import DataGraph
-from .dependencies import Dependencies, merged, reading
+from .dependencies import NONE, Dependencies, merged, reading
 from .result import Result
 from .targets import Target
 from .vocabulary import VIOLATION
@@ -48,6 +48,7 @@ class Shape:
         severity: the severity of results.
         messages: values of sh:message, which replace the built-in messages.
         deactivated: True if every node conforms to the shape.
+        known: the result of `reads` after its first call, because other shapes ask for it, too.
     """
 
     node: Term
@@ -59,6 +60,7 @@ class Shape:
     severity: NamedNode = VIOLATION
     messages: tuple[Literal, ...] = ()
     deactivated: bool = False
+    known: list[Dependencies] = field(default_factory=list, repr=False)
 
     def focus_nodes(self, data: DataGraph) -> set[int]:
         """Return the ids of the focus nodes that the targets select; none for a deactivated shape."""
@@ -95,11 +97,13 @@ class Shape:
     def reads(self) -> Dependencies:
         """Return the triples that the results of validating one node depend on, without its targets."""
         if self.deactivated:
-            return merged(())
-        parts = [constraint.reads(self.path) for constraint in self.constraints]
-        if self.path is not None:
-            parts.append(reading(self.path))
-        return merged(parts)
+            return NONE
+        if not self.known:
+            parts = [constraint.reads(self.path) for constraint in self.constraints]
+            if self.path is not None:
+                parts.append(reading(self.path))
+            self.known.append(merged(parts))
+        return self.known[0]
 
     def dependencies(self) -> Dependencies:
         """Return the triples that the results of the shape depend on, with those that its targets read."""

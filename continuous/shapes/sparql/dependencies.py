@@ -16,7 +16,8 @@ from pyoxigraph import NamedNode
 from ...algebra import nodes as n
 from ...algebra.build import all_nodes, expressions, patterns_of
 from ...algebra.variables import certain
-from ..dependencies import ANY_PROPERTY, Dependencies
+from ...rules.paths import may_be_empty
+from ..dependencies import ANY_PROPERTY, Dependencies, bounded, predicates_of, union
 from .bound_query import BoundQuery
 
 Reached = Mapping[str, n.PathExpr | None]
@@ -30,7 +31,7 @@ def query_dependencies(query: BoundQuery, path: n.PathExpr | None) -> Dependenci
         fixed["value"] = path
     walk = _Walk(fixed)
     walk.visit(query.body, fixed)
-    return Dependencies(frozenset(walk.paths), None if walk.any_predicate else frozenset(walk.anywhere))
+    return bounded(walk.paths, walk.anywhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,7 @@ class _Walk:
 
     fixed: Reached
     paths: set[n.PathExpr] = field(default_factory=set)
-    anywhere: set[NamedNode] = field(default_factory=set)
-    any_predicate: bool = False
+    anywhere: frozenset[NamedNode] | None = frozenset()
 
     def visit(self, node: n.Algebra, around: Reached) -> None:
         """Add the dependencies of a group; the groups around it reach the variables ``around``."""
@@ -112,18 +112,8 @@ class _Walk:
                 self._add_predicates(step.path)
 
     def _add_predicates(self, path: n.PathExpr) -> None:
-        match path:
-            case n.Link(iri):
-                self.anywhere.add(iri)
-            case n.Sequence(left, right) | n.Alternative(left, right):
-                self._add_predicates(left)
-                self._add_predicates(right)
-            case n.NegatedSet():
-                self.any_predicate = True
-            case n.Inverse(inner) | n.OneOrMore(inner):
-                self._add_predicates(inner)
-            case n.ZeroOrMore() | n.ZeroOrOne():
-                self.any_predicate = True  # Which nodes a graph has depends on all its triples.
+        # A path of length zero starts at each node of the graph, and each triple has nodes.
+        self.anywhere = union(self.anywhere, None if may_be_empty(path) else predicates_of(path))
 
 
 def _conjunction(node: n.Algebra) -> list[n.Algebra]:

@@ -6,14 +6,16 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyoxigraph import NamedNode
 
 from quadrill.continuous.rules.facts import Fact, MemoryFacts
 from quadrill.continuous.rules.paths import FactReader, PathSteps
 from quadrill.continuous.rules.terms import RuleTerms
 from quadrill.continuous.shapes.data_graph import DataGraph
+from quadrill.continuous.shapes.dependencies import MOST_PATHS
 from quadrill.continuous.shapes.reading.reader import read_shapes
 from quadrill.continuous.shapes.shape import Shape
-from quadrill.continuous.shapes.validation import facts_of
+from quadrill.continuous.shapes.validation import facts_of, validate
 from tests.continuous.shapes.random_graphs import Graphs, graphs, triples
 from tests.continuous.shapes.running import turtle
 from tests.continuous.shapes.sparql_texts import constraint_of, texts
@@ -95,3 +97,18 @@ def test_variable_of_a_sub_select_is_not_that_of_the_outer_query() -> None:
     text = "SELECT $this ?value WHERE { $this :p ?x . { SELECT $this ?value WHERE { ?x :q ?value } } }"
     stays = ":n0 :p :x ; :r :n3 . :x :q :y ."
     check(constraint_of(text), f"{stays} :n1 :q :n2 .", stays)
+
+
+def test_shapes_that_use_one_another_in_many_ways_have_bounded_dependencies() -> None:
+    text = ""
+    for number in range(20):
+        users = (
+            f"sh:property [ sh:path :p ; sh:node :S{number + 1} ], [ sh:path :q ; sh:node :S{number + 1} ]"
+        )
+        text += f":S{number} a sh:NodeShape ; {users} . "
+    terms = RuleTerms()
+    (shape,) = read_shapes(turtle(text + ":S20 sh:nodeKind sh:IRI . :S0 sh:targetNode :n ."), terms)
+    found = shape.dependencies()
+    assert len(found.paths) <= MOST_PATHS
+    assert found.anywhere == {NamedNode("http://example.org/p"), NamedNode("http://example.org/q")}
+    assert validate([shape], DataGraph(facts_of(turtle(":n :p :n ; :q :n ."), terms), terms)) == []
