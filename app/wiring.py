@@ -17,6 +17,7 @@ from quadrill.continuous.language.context import LanguageLimits
 from quadrill.continuous.language.mapping.limits import RecordLimits
 from quadrill.continuous.lifecycle.rule_queries import follow_rule_sets
 from quadrill.continuous.lifecycle.rule_service import QueriesOfSets, RuleService
+from quadrill.continuous.lifecycle.shape_feeds import ShapeFeeds
 from quadrill.continuous.lifecycle.shape_service import ShapeService
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import QueryLimits
@@ -124,7 +125,7 @@ class Services:
         self._stop_engine(at_once=False)
         self._each(self.changes.close, self.fanout.stop, self.workers.close)
         if self.engine_ended:
-            self._each(self.store.close, self.registry.close)
+            self._each(self.store.close, self.registry.close, self.shapes.feeds.close)
 
     def _stop_engine(self, *, at_once: bool) -> None:
         if self.engine_ended is None:
@@ -162,6 +163,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         registry = open_registry(settings)
         undo.callback(registry.close)
         rules, shapes = open_rules(store, registry, settings, clock.now_ms)
+        undo.callback(shapes.feeds.close)
         security = Security(settings, registry.tokens)
         journal = open_journal(settings)
         if journal is not None:
@@ -228,7 +230,8 @@ def open_rules(
     requests are served, so that nobody reads a version without its consequences.
     """
     limits, base_iri = LanguageLimits(characters=settings.max_query_bytes), settings.base_iri
-    shapes = ShapeService(store, registry, base_iri=base_iri, clock_ms=clock_ms)
+    feeds = ShapeFeeds(store, settings.data_folder, history=settings.feed_history)
+    shapes = ShapeService(store, registry, base_iri=base_iri, clock_ms=clock_ms, feeds=feeds)
     rules = RuleService(
         store,
         registry,

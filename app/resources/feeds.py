@@ -1,18 +1,22 @@
-"""Step 8 of 8 of query evaluation: ``/queries/{name}/results``, a query's feed or its current answer."""
+"""Feeds and current answers: ``/queries/{name}/results`` and ``/shapes/{name}/results``."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyoxigraph import QueryResultsFormat, parse_query_results, serialize
 
 from quadrill.continuous.errors import FeedGoneError
+from quadrill.continuous.shapes.report import COLUMNS
 from quadrill.store.documents.serialising import serialising
 from quadrill.store.documents.stored_lines import parse_stored_quads
+from quadrill.store.feeds.feed import Feed
 
 from ..describing.queries import describe
 from ..describing.why import why
@@ -31,10 +35,72 @@ from ..wiring import Services
 _QUADS_JSON = Offer("json", "application/json", ("text/json",))
 
 
+@dataclass(frozen=True, slots=True)
+class _Readable:
+    """A feed with its current answer.
+
+    Attributes:
+        feed: returns the feed; raises FeedGoneError if it has ended.
+        answer: returns the current answer as JSON members.
+        empty: returns the answer before the first event as a line of JSON, or None.
+        description: returns the description of the query, whose columns CSV has.
+    """
+
+    feed: Callable[[], Feed]
+    answer: Callable[[], dict[str, Any]]
+    empty: Callable[[], str | None]
+    description: Callable[[], dict[str, Any]]
+
+
+_Named: TypeAlias = Callable[[Services, Request], _Readable]
+"""A function that returns the feed that a request names."""
+
+
 def results(services: Services, request: Request) -> WholeAnswer | Takeover:
     """Return a query's feed if Accept or ``?follow=`` asks, else the current answer; 204 after a drop."""
-    request.arguments.check({"from", "snapshot", "format", "follow"})
+    return _results(services, request, _query)
+
+
+def shape_results(services: Services, request: Request) -> WholeAnswer | Takeover:
+    """Return the feed of the results of shapes as `results` does, else the rows; 204 after a DELETE."""
+    return _results(services, request, _shapes)
+
+
+def open_results(services: Services, request: Request) -> WholeAnswer | Takeover:
+    """Return the feed of a query as messages of a WebSocket; 204 after the query was dropped."""
+    return _open(services, request, _query)
+
+
+def open_shape_results(services: Services, request: Request) -> WholeAnswer | Takeover:
+    """Return the feed of the results of shapes as messages of a WebSocket; 204 after a DELETE."""
+    return _open(services, request, _shapes)
+
+
+def _query(services: Services, request: Request) -> _Readable:
     name = check_name(request.name, "the query name")
+    queries = services.engine.queries
+    return _Readable(
+        lambda: queries.feed(name),
+        lambda: queries.current_answer(name),
+        lambda: queries.empty_answer(name),
+        lambda: describe(services.engine, name),
+    )
+
+
+def _shapes(services: Services, request: Request) -> _Readable:
+    name = check_name(request.name, "the name of the shapes")
+    reports = services.shapes.reports
+    return _Readable(
+        lambda: reports.feed(name),
+        lambda: reports.rows(name),
+        lambda: None,
+        lambda: {"form": "select", "output": "changes", "columns": COLUMNS},
+    )
+
+
+def _results(services: Services, request: Request, named: _Named) -> WholeAnswer | Takeover:
+    request.arguments.check({"from", "snapshot", "format", "follow"})
+    readable = named(services, request)
     accept = request.accept
     try:
         after_id, snapshot = _position(request)
@@ -44,25 +110,24 @@ def results(services: Services, request: Request) -> WholeAnswer | Takeover:
         if form is not None:
             chosen = FeedForm(form, b"", encode_line if form == LINES else encode)
         elif follow or "-messages" in (accept or ""):
-            chosen = other_form(accept, follow, describe(services.engine, name))
+            chosen = other_form(accept, follow, readable.description())
         if chosen is not None:
-            return _feed(services, request, chosen, after_id, snapshot=snapshot)
-        return _current_answer(services, request, name)
+            return _feed(services, request, readable, chosen, after_id, snapshot=snapshot)
+        return _current_answer(request, readable.answer())
     except FeedGoneError:
         return no_content()
 
 
-def open_results(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """Return the feed of a query as messages of a WebSocket; 204 after the query was dropped."""
+def _open(services: Services, request: Request, named: _Named) -> WholeAnswer | Takeover:
     request.arguments.check({"from", "snapshot", "last_event_id"})
-    name = check_name(request.name, "the query name")
+    readable = named(services, request)
     opening = websocket.handshake(
         request.headers, method=request.method, body_length=request.fields.body_length
     )
     try:
         after_id, snapshot = _position(request)
         return MessageStream(
-            _source(services, name, after_id, snapshot=snapshot, encode=encode_message),
+            _source(readable, after_id, snapshot=snapshot, encode=encode_message),
             services.fanout,
             head_of(HTTPStatus.SWITCHING_PROTOCOLS, opening),
             services.security.grant(request).holds,
@@ -94,10 +159,16 @@ def _position(request: Request) -> tuple[int | None, bool]:
 
 
 def _feed(
-    services: Services, request: Request, form: FeedForm, after_id: int | None, *, snapshot: bool
+    services: Services,
+    request: Request,
+    readable: _Readable,
+    form: FeedForm,
+    after_id: int | None,
+    *,
+    snapshot: bool,
 ) -> EventStream:
     return EventStream(
-        _source(services, request.names["name"], after_id, snapshot=snapshot, encode=form.encode),
+        _source(readable, after_id, snapshot=snapshot, encode=form.encode),
         services.fanout,
         form.content_type,
         first=form.first,
@@ -106,17 +177,13 @@ def _feed(
     )
 
 
-def _source(
-    services: Services, name: str, after_id: int | None, *, snapshot: bool, encode: Encode
-) -> FeedSource:
-    engine = services.engine
-    feed = engine.queries.feed(name)
-    empty = engine.queries.empty_answer(name) if snapshot or after_id else None
+def _source(readable: _Readable, after_id: int | None, *, snapshot: bool, encode: Encode) -> FeedSource:
+    feed = readable.feed()
+    empty = readable.empty() if snapshot or after_id else None
     return FeedSource(feed, after_id, snapshot=snapshot, empty=empty, encode=encode)
 
 
-def _current_answer(services: Services, request: Request, name: str) -> WholeAnswer:
-    answer = services.engine.queries.current_answer(name)
+def _current_answer(request: Request, answer: dict[str, Any]) -> WholeAnswer:
     if "quads" in answer:
         chosen = _choose(request, (_QUADS_JSON, *negotiation.GRAPH_OFFERS))
         body = _dump(answer) if chosen is _QUADS_JSON else _graph(answer["quads"], chosen)

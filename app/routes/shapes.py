@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..front.route import Route
-from ..front.vocabulary import GRAPH_TYPES, JSON, RDF_TYPES
-from ..resources import shapes
+from ..front.vocabulary import EVENTS, GRAPH_TYPES, JSON, RDF_TYPES, RESULT_TYPES
+from ..resources import feeds, shapes
 
 SHAPES: tuple[Route, ...] = (
     Route("GET", "/shapes", shapes.list_shapes, "all shapes", (200,), answers=JSON),
@@ -37,6 +37,16 @@ SHAPES: tuple[Route, ...] = (
         ("limit",),
         answers=GRAPH_TYPES,
     ),
+    Route(
+        "GET",
+        "/shapes/{name}/results",
+        feeds.shape_results,
+        "the results that come and go as events, or all results as rows; 204 after a DELETE",
+        (200, 204),
+        ("from", "snapshot", "format", "follow"),
+        answers=(*EVENTS, *JSON, *RESULT_TYPES),
+    ),
+    Route("GET", "/shapes/{name}/results", feeds.open_shape_results, websocket=True),
     Route(
         "POST",
         "/shapes:validate",

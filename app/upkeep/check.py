@@ -16,7 +16,7 @@ from typing import Any
 from pyoxigraph import Store
 
 from quadrill.continuous.recovery.checkpoint import read_state
-from quadrill.continuous.recovery.state import EngineSnapshot
+from quadrill.continuous.recovery.state import EngineSnapshot, EntrySnapshot
 from quadrill.store.documents.parsing import is_untagged
 from quadrill.store.errors import ReportedError
 from quadrill.store.folder import format_of
@@ -92,6 +92,7 @@ def check(folder: Path, registry_url: str = "") -> Findings:
         *_journal(folder, found),
         _checkpoint(folder, found, changes),
         _results(folder, found),
+        _results_of_shapes(folder),
         _tables(folder),
         *_sources(folder),
     )
@@ -250,6 +251,17 @@ def _results(folder: Path, found: Findings) -> Finding | None:
             return None
         finding.faults.append("it is gone")
         return finding
+    return _check_events(finding, path, () if found.checkpoint is None else found.checkpoint.queries)
+
+
+def _results_of_shapes(folder: Path) -> Finding | None:
+    finding = Finding("engine/shapes.sqlite", "events of the feeds of shapes")
+    path = folder / finding.file
+    return _check_events(finding, path, ()) if path.exists() else None
+
+
+def _check_events(finding: Finding, path: Path, queries: Iterable[EntrySnapshot]) -> Finding:
+    """Check a result log, which must have the newest events of these queries; return the finding."""
     try:
         with reading(path) as db:
             finding.faults += faults_of(db, most=_MOST_FAULTS)
@@ -265,7 +277,7 @@ def _results(folder: Path, found: Findings) -> Finding | None:
             for feed, kept in places.items():
                 if len(kept) != max(kept) - min(kept) + 1:
                     finding.faults.append(f"events of the feed {feed} are missing")
-            for entry in () if found.checkpoint is None else found.checkpoint.queries:
+            for entry in queries:
                 number, _, place, reset_place, *_ = entry.feed
                 if place > reset_place and max(places.get(number, [place])) < place:
                     finding.faults.append(f"events of the feed of {entry.name} are missing")

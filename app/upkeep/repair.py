@@ -76,6 +76,8 @@ class Repair:
         if "engine/results.sqlite" in damaged:
             ResultLog(self._folder / "engine" / "results.sqlite").close()
             self.report.append("the history of feeds is lost: a subscriber that resumes gets a reset")
+        if "engine/shapes.sqlite" in damaged:
+            self.report.append("the feeds of shapes begin again with all results")
         if any(file.startswith("engine/input") or file == "engine/checkpoint" for file in damaged):
             self._repair_journal(found.checkpoint)
         if "changes.sqlite" in damaged or self._version() < self._newest(found.checkpoint):

@@ -33,6 +33,7 @@ from .rule_put import RulePut
 from .rule_records import RuleRecords
 from .rule_start import RuleStart, empty, exceeds_own_budget
 from .shape_consequences import ShapeConsequences
+from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
 
 log = logging.getLogger("quadrill.continuous")
@@ -93,7 +94,7 @@ class RuleService:
         self._store = store
         self._records = RuleRecords(registry)
         self._consequences = RuleConsequences(store, self._records)
-        self._shapes = shapes or ShapeConsequences(store, ShapeRecords(None))
+        self._shapes = shapes or ShapeConsequences(store, ShapeRecords(None), ShapeFeeds(store))
         self.all_consequences = CommitConsequences(store, self._consequences, self._shapes)
         self.definition_of = self._consequences.definition_of
         self._base_iri = base_iri

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.changes.commit import GraphName
+from quadrill.store.changes.commit import Commit, GraphName
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges
 from quadrill.store.quads.quad_store import QuadStore
@@ -18,17 +18,22 @@ from quadrill.store.registry import ShapesRecord
 from ..shapes.kept_results import KeptResults
 from ..shapes.report_graph import report_quads
 from ..shapes.shape_set import ShapeSet
+from .result_notes import Computed, Failed, Removed, ResultNote
 from .shape_consequences import ShapeConsequences
+from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
 
 
 class ShapeCommits:
     """Makes the commits of one store's shapes."""
 
-    def __init__(self, store: QuadStore, records: ShapeRecords, consequences: ShapeConsequences) -> None:
+    def __init__(
+        self, store: QuadStore, records: ShapeRecords, consequences: ShapeConsequences, feeds: ShapeFeeds
+    ) -> None:
         self._store = store
         self._records = records
         self._consequences = consequences
+        self._feeds = feeds
 
     def replace(
         self,
@@ -55,7 +60,13 @@ class ShapeCommits:
             if into is not None:
                 pending.replace(into, () if candidate.error is not None else report_quads(kept, into))
 
-        self._submit(candidate.name, candidate.owner, derive, lambda: self._consequences.install(candidate))
+        def committed(commit: Commit) -> None:
+            self._consequences.install(candidate)
+            error = candidate.error
+            what = Computed(list(candidate.kept.by_focus().values())) if error is None else Failed(error)
+            self._feeds.add([ResultNote(candidate.name, commit.version, what, commit.at_ms)])
+
+        self._submit(candidate.name, candidate.owner, derive, committed)
         state: Literal["ready", "failed"] = "ready" if candidate.error is None else "failed"
         finished = replace(record, former=None, state=state, error=candidate.error)
         if finished != self._records.get(candidate.name):
@@ -71,13 +82,21 @@ class ShapeCommits:
                 if isinstance(graph, NamedNode):
                     pending.drop(graph)
 
-        self._submit(name, owner, derive, lambda: self._consequences.remove(name))
+        def committed(commit: Commit) -> None:
+            self._consequences.remove(name)
+            self._feeds.add([ResultNote(name, commit.version, Removed(), commit.at_ms)])
+
+        self._submit(name, owner, derive, committed)
         self._records.remove(name)
         for graph in graphs:
             self._store.queue.disown(graph, owner)
 
     def _submit(
-        self, name: str, owner: Owner, make: Callable[[PendingChanges], None], committed: Callable[[], None]
+        self,
+        name: str,
+        owner: Owner,
+        make: Callable[[PendingChanges], None],
+        committed: Callable[[Commit], None],
     ) -> None:
         """Commit the replacement or the removal of shapes, which do not check this commit."""
 
@@ -86,12 +105,13 @@ class ShapeCommits:
             make(pending)
 
         request = WriteRequest(
-            derive, f"shapes {name}", owner=owner, alone=True, committed=lambda _: committed(), timed=False
+            derive, f"shapes {name}", owner=owner, alone=True, committed=committed, timed=False
         )
         try:
             self._store.queue.submit(request)
         finally:
             self._consequences.leaving = None
+        self._feeds.publish()
 
 
 def former_graph(record: ShapesRecord) -> NamedNode | None:

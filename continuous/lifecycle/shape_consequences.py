@@ -23,6 +23,8 @@ from ..shapes.result import Result
 from ..shapes.shape_order import in_order
 from ..shapes.shape_set import ShapeSet
 from ..shapes.violations import added_violations, violation_error
+from .result_notes import Failed, ResultNote, changed
+from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
 
 log = logging.getLogger("quadrill.continuous")
@@ -35,10 +37,14 @@ class _Group:
     Attributes:
         kept: the results after the requests so far, by name of the shapes.
         failed: the reasons of the shapes that fail with the group.
+        notes: how the requests so far change results, for the feeds.
+        version: the version after the requests so far.
     """
 
     kept: dict[str, KeptResults] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    notes: list[ResultNote] = field(default_factory=list)
+    version: int = 0
 
 
 class ShapeConsequences:
@@ -55,13 +61,14 @@ class ShapeConsequences:
         leaving: the pending changes of the request that replaces or removes shapes, with their name.
     """
 
-    def __init__(self, store: QuadStore, records: ShapeRecords) -> None:
+    def __init__(self, store: QuadStore, records: ShapeRecords, feeds: ShapeFeeds) -> None:
         self.sets: dict[str, ShapeSet] = {}
         self.ordered: Sequence[ShapeSet] = ()
         self.lock = threading.RLock()
         self.leaving: tuple[PendingChanges, str] | None = None
         self._store = store
         self._records = records
+        self._feeds = feeds
         self._group = _Group()
         # The graphs from which shapes were read.
         self._holding: frozenset[GraphName] = frozenset()
@@ -112,7 +119,7 @@ class ShapeConsequences:
 
     def begin_group(self) -> None:
         """Begin a group of requests; see `Consequences.begin_group`."""
-        self._group = _Group()
+        self._group = _Group(version=self._store.committer.version)
 
     def derive(
         self,
@@ -175,7 +182,9 @@ class ShapeConsequences:
             ViolationError: the change adds violations to shapes with mode reject.
             ValidationStoppedError: the validation of shapes with mode reject exceeds a budget.
         """
-        group = _Group(dict(self._group.kept), dict(self._group.failed))
+        before = self._group
+        version = self._store.committer.next_version(before.version)
+        group = _Group(dict(before.kept), dict(before.failed), list(before.notes), before.version)
         warned = 0
         for shapes in self.ordered:
             name, mode, into = shapes.name, shapes.definition.mode, shapes.definition.into
@@ -184,26 +193,30 @@ class ShapeConsequences:
             kept = KeptResults(group.kept.get(name, shapes.kept))
             started = time.perf_counter()
             try:
-                changed = update(shapes, kept, change)
+                new = update(shapes, kept, change)
             except ValidationStoppedError as error:
                 if mode == "reject":
                     raise error.of_shapes(name) from None
                 group.failed[name] = error.message
+                group.notes.append(ResultNote(name, version, Failed(error.message)))
                 if into is not None:
                     pending.clear(into)
             else:
-                violations: list[Result] = [] if mode == "watch" else added_violations(kept, changed)
+                violations: list[Result] = [] if mode == "watch" else added_violations(kept, new)
                 if violations and mode == "reject":
                     raise violation_error(name, violations)
                 warned += len(violations)
-                if into is not None and changed:
-                    write_changes(pending, into, kept, changed, shapes.size)
-                if changed:
-                    kept.apply(changed)
+                if into is not None and new:
+                    write_changes(pending, into, kept, new, shapes.size)
+                if new:
+                    group.notes.append(ResultNote(name, version, changed(kept, new)))
+                    kept.apply(new)
                     group.kept[name] = kept
             shapes.cost_ms = (time.perf_counter() - started) * 1000
             if into is not None and len(self.ordered) > 1:
                 change = pending.net()
+        if change or pending.net():
+            group.version = version
         self._group = group
         return warned
 
@@ -212,6 +225,7 @@ class ShapeConsequences:
         """Make the changes of the results effective with the commit; see `Consequences.committing`."""
         group = self._group
         with self.lock:
+            self._feeds.add(group.notes)
             try:
                 for name, error in group.failed.items():
                     self._records.fail(name, error)
@@ -220,6 +234,7 @@ class ShapeConsequences:
                 self._take(group, owned)
                 raise
             except BaseException:
+                self._feeds.withdraw(group.notes)
                 for name in group.failed:
                     self._records.restore(name)
                 raise

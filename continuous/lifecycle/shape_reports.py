@@ -13,12 +13,17 @@ from pyoxigraph import Quad
 
 from quadrill.store.changes.pending import StoreView
 from quadrill.store.errors import NotFoundError
+from quadrill.store.feeds.feed import Feed
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.results import in_fixed_order, solutions
 
+from ..errors import FeedGoneError
 from ..shapes.errors import ShapesFailedError
+from ..shapes.report import COLUMNS, result_row
 from ..shapes.result import Result
 from ..shapes.shape_set import ShapeSet
 from .shape_consequences import ShapeConsequences
+from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
 
 
@@ -40,10 +45,13 @@ class Report:
 class ShapeReports:
     """Reads shapes and their results. Any thread may call the methods."""
 
-    def __init__(self, store: QuadStore, records: ShapeRecords, consequences: ShapeConsequences) -> None:
+    def __init__(
+        self, store: QuadStore, records: ShapeRecords, consequences: ShapeConsequences, feeds: ShapeFeeds
+    ) -> None:
         self._store = store
         self._records = records
         self._consequences = consequences
+        self._feeds = feeds
 
     def get(self, name: str) -> ShapeSet:
         """Return shapes. Raises: NotFoundError."""
@@ -105,6 +113,33 @@ class ShapeReports:
         with self._consequences.lock:
             results = list(islice(shapes.kept.results(), limit))
             return Report(self._store.reader.version, shapes.kept.count, results)
+
+    def rows(self, name: str) -> dict[str, Any]:
+        """Return the results as SPARQL Results JSON, with `COLUMNS` and the members ``at`` and ``version``.
+
+        Raises:
+            FeedGoneError, NotFoundError, ShapesFailedError: see `feed` and `report`.
+        """
+        self.feed(name)
+        shapes = self._working(name)
+        with self._consequences.lock:
+            version, results = self._store.reader.version, list(shapes.kept.results())
+        rows = in_fixed_order([result_row(each) for each in results])
+        return {"at": self._feeds.time_of(name), "version": version, **solutions(COLUMNS, rows)}
+
+    def feed(self, name: str) -> Feed:
+        """Return the feed of the rows that the report gains and loses.
+
+        Raises:
+            FeedGoneError: the shapes were removed.
+            NotFoundError: there were never such shapes.
+        """
+        found = self._feeds.get(name) if name in self._consequences.sets else None
+        if found is not None:
+            return found
+        if self._feeds.has_had(name):
+            raise FeedGoneError(f"the shapes {name} were removed")
+        raise unknown_shapes(name)
 
     def _working(self, name: str) -> ShapeSet:
         shapes = self.get(name)

@@ -26,6 +26,7 @@ from ..shapes.shape_set import ShapeSet
 from .derived_graphs import claim, missed_changes
 from .shape_commits import ShapeCommits, former_graph
 from .shape_consequences import ShapeConsequences
+from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
 from .shape_reports import ShapeReports, unknown_shapes
 
@@ -53,18 +54,27 @@ class ShapeService:
     Attributes:
         consequences: the shapes at work.
         reports: reads the shapes and their results.
+        feeds: publishes how results change.
         flows_of_others: returns what rule sets and queries read and make.
     """
 
     def __init__(
-        self, store: QuadStore, registry: Registry | None, *, base_iri: str, clock_ms: Callable[[], int]
+        self,
+        store: QuadStore,
+        registry: Registry | None,
+        *,
+        base_iri: str,
+        clock_ms: Callable[[], int],
+        feeds: ShapeFeeds | None = None,
     ) -> None:
+        """Create the service; `start` loads the shapes. Without ``feeds``, feeds are kept in memory."""
         self.flows_of_others: Callable[[], list[FlowEdge]] = list
         self._store = store
         self._records = ShapeRecords(registry)
-        self.consequences = ShapeConsequences(store, self._records)
-        self.reports = ShapeReports(store, self._records, self.consequences)
-        self._commits = ShapeCommits(store, self._records, self.consequences)
+        self.feeds = feeds or ShapeFeeds(store)
+        self.consequences = ShapeConsequences(store, self._records, self.feeds)
+        self.reports = ShapeReports(store, self._records, self.consequences, self.feeds)
+        self._commits = ShapeCommits(store, self._records, self.consequences, self.feeds)
         self._base_iri = base_iri
         self._clock_ms = clock_ms
         self._lock = threading.Lock()

@@ -2,7 +2,8 @@
 
     data folder/engine/
         input/*.log         the journal's records (input_log.py)
-        results.sqlite      the events of all feeds (result_log.py)
+        results.sqlite      the events of all feeds of queries (result_log.py)
+        shapes.sqlite       the events of all feeds of shapes, and their newest answers (result_log.py)
         tables.sqlite       rows of static parts (store/blobs/blob_store.py)
         sources/            documents and answers of remote sources (store/payloads.py)
         grammars            the parsers of the dialects, as built by the library lark
@@ -117,4 +118,4 @@ def held_files(folder: Path) -> PinnedFiles:
     """Open the journal's files for a backup, which copies their present content."""
     digest = "[0-9a-f]" * 64
     files = ("checkpoint", "input.mark", "input/*.log", f"sources/{digest}")
-    return PinnedFiles(folder, files, ("results.sqlite",))
+    return PinnedFiles(folder, files, ("results.sqlite", "shapes.sqlite"))

@@ -4,7 +4,8 @@ An event is written to the result log before a subscriber receives the event. Ev
 synced one by one: after a power failure, missing events are computed again from the durable input log. `sync`
 makes all events of the result log durable before a checkpoint allows the input log to be trimmed. The result
 log is one SQLite file in WAL mode. The column ``feed`` holds the number of a feed; a query that is deleted
-and registered again under the same name has a feed with another number.
+and registered again under the same name has a feed with another number. For feeds of shapes the log also has
+the rows of the answer after the newest event, from which the next event after a crash is computed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import os
 import sqlite3
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -23,6 +25,8 @@ log = logging.getLogger("quadrill.store")
 
 EventRow = tuple[int, int, int | None, str, str]
 """A row of the result log: (feed number, position in the feed, event id, kind, data)."""
+AnswerChange = tuple[int, str, int]
+"""A change of an answer: (feed number, row of the answer as text, how many more times it has the row)."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
@@ -30,18 +34,30 @@ CREATE TABLE IF NOT EXISTS events (
     digest INTEGER, PRIMARY KEY (feed, place)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS feeds (feed INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (
+    feed INTEGER NOT NULL, row TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (feed, row)
+) WITHOUT ROWID;
 """
 _INSERT = "INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?)"
+_CHANGE = "INSERT INTO answers VALUES (?,?,?) ON CONFLICT DO UPDATE SET times = times + excluded.times"
 
 
 class ResultLog:
     """The result log's events by feed and position in the feed, used by one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path | None) -> None:
+        """Open or create the log in a file; None keeps it in memory.
+
+        Raises:
+            StoreUnwritableError: the file cannot be written.
+            StoreFormatError: the file is damaged.
+        """
+        self._path = Path("memory") if path is None else path
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-            keep_private(path)
+            place = ":memory:" if path is None else path
+            self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False, timeout=30)
+            if path is not None:
+                keep_private(path)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
@@ -50,17 +66,24 @@ class ResultLog:
                 raise OlderFormatError(f"the result log {path}")
         except sqlite3.DatabaseError as error:
             if "not a database" in str(error) or "malformed" in str(error):
-                raise _damaged(path, error) from error
-            raise _unwritable(path, error) from error
+                raise _damaged(self._path, error) from error
+            raise _unwritable(self._path, error) from error
 
-    def append(self, rows: Sequence[EventRow], forget: Sequence[tuple[int, int]] = ()) -> None:
-        """Write events to the result log, and delete those up to each (feed, position), in one transaction.
+    def append(
+        self,
+        rows: Sequence[EventRow],
+        forget: Sequence[tuple[int, int]] = (),
+        answers: Sequence[AnswerChange] = (),
+    ) -> None:
+        """Write events and changes of answers, and delete events up to each (feed, position).
+
+        All of it is one transaction.
 
         Raises:
             StoreUnwritableError: the disk refuses to write the result log; no row was changed.
         """
         try:
-            if len(rows) == 1 and not forget:
+            if len(rows) == 1 and not forget and not answers:
                 # A single SQL statement needs no explicit transaction, which is cheapest for small pushes.
                 self._db.execute(_INSERT, (*rows[0], check_sum(rows[0])))
                 return
@@ -68,6 +91,9 @@ class ResultLog:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(_INSERT, summed)
             self._db.executemany("DELETE FROM events WHERE feed = ? AND place <= ?", forget)
+            self._db.executemany(_CHANGE, answers)
+            removed = [(feed, row) for feed, row, times in answers if times < 0]
+            self._db.executemany("DELETE FROM answers WHERE feed = ? AND row = ? AND times <= 0", removed)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if self._db.in_transaction:
@@ -93,6 +119,29 @@ class ResultLog:
             log.error("%d events of the result log %s are damaged", len(rows) - len(whole), self._path)
         return whole
 
+    def answer(self, feed: int) -> Counter[str]:
+        """Return the rows of a feed's answer after the newest event, with the number of times of each.
+
+        Raises:
+            StoreFormatError: the file is damaged.
+        """
+        try:
+            return Counter(dict(self._db.execute("SELECT row, times FROM answers WHERE feed = ?", (feed,))))
+        except sqlite3.Error as error:
+            raise _damaged(self._path, error) from error
+
+    def number(self, name: str) -> int | None:
+        """Return the greatest number of a feed with this name; None if there is none."""
+        found: int | None = self._db.execute(
+            "SELECT max(feed) FROM feeds WHERE name = ?", (name,)
+        ).fetchone()[0]
+        return found
+
+    def next_number(self) -> int:
+        """Return a number that no feed has, greater than those of all feeds."""
+        found: int = self._db.execute("SELECT coalesce(max(feed), 0) + 1 FROM feeds").fetchone()[0]
+        return found
+
     def newest(self, name: str) -> tuple[int, int, int] | None:
         """Return (feed number, last position, last id) of a name's newest feed with events, or None."""
         query = (
@@ -111,9 +160,17 @@ class ResultLog:
 
     def drop(self, feed: int) -> None:
         """Delete a feed and its events from the result log."""
+        self.empty(feed)
+        try:
+            self._db.execute("DELETE FROM feeds WHERE feed = ?", (feed,))
+        except sqlite3.Error as error:
+            raise _unwritable(self._path, error) from error
+
+    def empty(self, feed: int) -> None:
+        """Delete the events and the answer of a feed, whose name and number stay."""
         try:
             self._db.execute("DELETE FROM events WHERE feed = ?", (feed,))
-            self._db.execute("DELETE FROM feeds WHERE feed = ?", (feed,))
+            self._db.execute("DELETE FROM answers WHERE feed = ?", (feed,))
         except sqlite3.Error as error:
             raise _unwritable(self._path, error) from error
 

@@ -10,6 +10,7 @@ import pytest
 from pyoxigraph import NamedNode, RdfFormat, parse
 
 from quadrill.continuous.lifecycle.rule_service import RuleService
+from quadrill.continuous.lifecycle.shape_feeds import ShapeFeeds
 from quadrill.continuous.lifecycle.shape_service import ShapeService
 from quadrill.continuous.shapes.definition import read_parameters, shapes_text
 from quadrill.continuous.shapes.errors import ValidationStoppedError
@@ -28,9 +29,9 @@ REPORT = "http://e/report"
 class Served:
     """A store with shapes and rule sets."""
 
-    def __init__(self, store: QuadStore, registry: Registry) -> None:
+    def __init__(self, store: QuadStore, registry: Registry, feeds: ShapeFeeds | None = None) -> None:
         self.store = store
-        self.shapes = ShapeService(store, registry, base_iri="http://e/", clock_ms=lambda: 0)
+        self.shapes = ShapeService(store, registry, base_iri="http://e/", clock_ms=lambda: 0, feeds=feeds)
         consequences = self.shapes.consequences
         self.rules = RuleService(
             store, registry, base_iri="http://e/", clock_ms=lambda: 0, shapes=consequences
