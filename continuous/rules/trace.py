@@ -25,8 +25,14 @@ class Trace:
     UNION, from the right side of an OPTIONAL if it matches, and from the left side of a MINUS.
     """
 
-    def __init__(self, patterns: Sequence[n.TriplePattern | n.Path]) -> None:
-        """Create an empty trace; ``patterns`` are the patterns and paths of the rule, in their order."""
+    def __init__(self, patterns: Sequence[n.TriplePattern | n.Path], most: int = _MOST) -> None:
+        """Create an empty trace.
+
+        Args:
+            patterns: the patterns and paths of the rule, in their order.
+            most: the number of entries above which a group gets no more.
+        """
+        self._most = most
         self._places: dict[n.TriplePattern | n.Path, int] = {}
         for place, pattern in enumerate(patterns):
             self._places.setdefault(pattern, place)
@@ -107,7 +113,7 @@ class Trace:
 
     def collect(self, entries: list[Entry], size: int) -> None:
         """Add the entries above the first ``size`` ones to those of a group, unless it has many already."""
-        if len(entries) < _MOST:
+        if len(entries) < self._most:
             entries += self._stack[size:]
 
     def with_entries(self, entries: Sequence[Entry], size: int) -> Iterator[None]:

@@ -219,7 +219,10 @@ class _Explanation:
         items: list[ElementKey | Quad] = [*sorted(reason.elements), *reason.quads]
 
         def suffices(chosen: Sequence[ElementKey | Quad]) -> bool:
-            return self._gives(moment, _reason_of(chosen))
+            try:
+                return self._gives(moment, _reason_of(chosen))
+            except LimitError:  # The time is over: what was found so far suffices.
+                return False
 
         return _reason_of(shrunk(items, suffices, deadline))
 

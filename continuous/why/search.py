@@ -35,6 +35,8 @@ from .target import EventRow
 _MERGED_KEY: WindowKey = (n.MERGED, None)
 _MOST_SOLUTIONS = 20
 """Maximum number of solutions of one moment that are tried."""
+_MOST_PREMISES = 200_000
+"""Maximum number of matches of one group; a larger group is not explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class MomentSearch:
     def _solutions(self, body: n.Algebra, bindings: Mapping[str, n.Term | None]) -> Iterator[Reason]:
         terms = self._facts.terms
         layout = Layout(terms)
-        trace = Trace(())
+        trace = Trace((), _MOST_PREMISES)
         compiler = BodyCompiler(layout, self._facts.count, trace)
         scope = compiler.scope(in_scope(body))
         values = {
