@@ -5,6 +5,7 @@ import { append, el, put, setText } from "../base/dom.js";
 import { count, instant, interval } from "../base/format.js";
 import { rowCells, showBindings } from "../base/table.js";
 import { quadsNode } from "./turtle.js";
+import { whyButton } from "./why.js";
 
 const SIGNS = { insert: "+ insert", delete: "− delete", answer: "= answer", progress: "… progress", reset: "↺ reset", error: "! error" };
 const MAX_EVENTS = 1000;
@@ -91,30 +92,30 @@ export class LiveTable {
   }
 
   rowsOf(event) {
-    const cells = this.cellsOf(event);
     const first = [
       el("td", { class: "kind" }, SIGNS[event.kind]),
       el("td", { class: "stamp", title: windowText(event.data.window) }, instant(event.data.at)),
-      el("td", { class: "rownum" }, event.id === null ? "" : count(event.id)),
     ];
-    return cells.map((row, i) => el("tr", { class: `kind-${event.kind}${i === 0 ? " first" : ""}` },
-      i === 0 ? first : [el("td", { class: "kind" }, event.kind === "insert" ? "+" : event.kind === "delete" ? "−" : ""), el("td"), el("td")], row));
+    return this.cellsOf(event).map(({ cells, number }, i) => el("tr", { class: `kind-${event.kind}${i === 0 ? " first" : ""}` },
+      i === 0 ? first : [el("td", { class: "kind" }, event.kind === "insert" ? "+" : event.kind === "delete" ? "−" : ""), el("td")],
+      el("td", { class: "rownum" }, i === 0 && event.id !== null ? `${count(event.id)} ` : "", number === null || event.id === null ? null : whyButton(event.id, number)),
+      cells));
   }
 
-  /** The cells of an event's rows, as many as are chosen. */
+  /** The rows of an event that are chosen: their cells, and their number in the event; null for a remark. */
   cellsOf(event) {
     const { data } = event;
     if (data.results) {
-      const chosen = data.results.bindings.filter((binding) => this.choice.matches(binding));
+      const chosen = data.results.bindings.map((binding, number) => ({ binding, number })).filter(({ binding }) => this.choice.matches(binding));
       if (chosen.length === 0) return this.choice.narrow ? [] : [this.remark("The answer is empty.")];
-      const rows = chosen.slice(0, MAX_ROWS_PER_EVENT).map((binding) => rowCells(data.head.vars, binding, this.prefixes));
+      const rows = chosen.slice(0, MAX_ROWS_PER_EVENT).map(({ binding, number }) => ({ cells: rowCells(data.head.vars, binding, this.prefixes), number }));
       if (chosen.length > rows.length) rows.push(this.remark(`${count(chosen.length - rows.length)} more rows are in the event.`));
       if (data.revises) rows.push(this.remark(`This corrects event ${data.revises}.`));
       return rows;
     }
     if ("quads" in data) return this.choice.matchesText(data.quads) ? [this.spread(el("td", {}, quadsNode(data.quads, this.prefixes)))] : [];
     if (this.choice.narrow) return [];
-    if ("boolean" in data) return [this.spread(el("td", {}, el("strong", {}, data.boolean ? "true" : "false")))];
+    if ("boolean" in data) return [this.spread(el("td", {}, el("strong", {}, data.boolean ? "true" : "false")), 0)];
     return [this.remark(sentence(event))];
   }
 
@@ -122,9 +123,9 @@ export class LiveTable {
     return this.spread(el("td", { class: "muted" }, text));
   }
 
-  spread(cell) {
+  spread(cell, number = null) {
     cell.colSpan = Math.max(1, (this.variables || []).length);
-    return [cell];
+    return { cells: [cell], number };
   }
 }
 

@@ -6,6 +6,7 @@ import { showProblem } from "../base/problem.js";
 import { tabs } from "../base/tabs.js";
 import { openFeed, showFeedState } from "../feeds/feed.js";
 import { LiveTable, showAnswer } from "../feeds/live.js";
+import { listenForWhy } from "../feeds/why.js";
 import { Alerts, drawAlerts } from "./alerts.js";
 import { Choice } from "./choice.js";
 import { listenToMenu } from "./download.js";
@@ -96,6 +97,7 @@ export function showResults(name, query, prefixes) {
   };
 
   byId("tab-alerts").hidden = !ends && !query.once_per;
+  listenForWhy(byId("live"), name, prefixes);
   choice.listen(byId("live"));
   choice.listen(byId("answer"));
   choice.listen(byId("alerts"));

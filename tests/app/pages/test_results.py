@@ -179,6 +179,17 @@ def test_a_file_that_is_saved_reaches_the_disk(flights: Page, tmp_path: Path) ->
     assert "12.3456789" in (tmp_path / "flights.csv").read_text()
 
 
+def test_row_shows_and_hides_why_it_is_there(flights: Page) -> None:
+    flights.press(lambda: flights.all("#live .why")[1], "the row of f2")
+    flights.until_text("#live .reason", "of http://example.org/readings")
+    shown = flights.text("#live .reason")
+    assert "ex:f2" in shown and "ex:MIA" in shown and "lat 25.79" in shown
+    assert "ex:f3" not in shown and "ex:LAX" not in shown
+    assert looks_well(flights, "results-why") == []
+    flights.press(lambda: flights.all("#live .why")[1], "the row of f2")
+    flights.until(lambda: not flights.all("#live .reason"), "the reason is hidden")
+
+
 def test_a_constructed_graph_is_shown_with_prefixes(page: Page, client: httpx.Client) -> None:
     text = PREFIX + (
         "CONSTRUCT { ?s a ex:Hot ; ex:value ?v ; ex:says 'so \"hot\"'@en }"
