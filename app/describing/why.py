@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from quadrill.continuous.engine import Engine
@@ -86,6 +87,9 @@ def _explained_query(engine: Engine, name: str) -> ExplainedQuery:
 
     entry, streams, begun, bound = engine.queries.inspect(name, read)
     prepared = entry.prepared or engine.lifecycle.prepare(entry.registration).under_name(name)
+    if prepared.rules is not None:
+        definition = engine.settings.definition_of_set(prepared.rules.name)
+        prepared = replace(prepared, rules=replace(prepared.rules, definition=definition))
     # An earlier release did not note where a query began, so all inputs are tried then.
     starts = (begun, 0) if begun else (0,)
     return ExplainedQuery(

@@ -8,11 +8,15 @@ from functools import partial
 
 from pyoxigraph import NamedNode, Quad
 
+from quadrill.store.changes.owners import Owners
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.threads import Threads
 
 from ..evaluate.recomputing import RecomputedAnswer, ReferenceEvaluator
 from ..inputs import StreamInput
 from ..queries.prepare import PreparedQuery
+from ..static.table_registry import TableRegistry
+from ..windows.encoded import EngineTerms
 from .limits import Deadline
 from .moments import Beginning, ElementKey, Replay, chosen_inputs
 from .target import EventRow
@@ -31,6 +35,7 @@ class ReasonCheck:
         inputs: Sequence[StreamInput],
         beginning: Beginning | None,
         quoted_asserted: frozenset[NamedNode],
+        owners: Owners,
         row: EventRow,
         deadline: Deadline,
     ) -> None:
@@ -41,10 +46,11 @@ class ReasonCheck:
             inputs: all inputs from which elements are chosen.
             beginning: the first instant of the query over all inputs; None if it has none.
             quoted_asserted: the streams whose annotated triples count as asserted.
+            owners: the owners of the store's graphs.
             row: the row.
             deadline: the end of the time for all checks.
         """
-        self._beginning = beginning
+        self._beginning, self._owners = beginning, owners
         self._prepared, self._inputs, self._row, self._deadline = prepared, inputs, row, deadline
         self._options = partial(prepared.options, quoted_asserted)
 
@@ -58,14 +64,26 @@ class ReasonCheck:
         try:
             if quads:
                 store.writer.apply(add=quads)
+            for graph, owner in self._owners.items():
+                # Rules do not read the graphs of other rule sets, of shapes and of views.
+                store.queue.own(graph, owner)
             return self._gives(store, at, elements)
         finally:
             store.close()
 
     def _gives(self, store: QuadStore, at: int, elements: Collection[ElementKey]) -> bool:
         prepared = self._prepared
-        evaluator = ReferenceEvaluator(prepared.query, store, self._options(), analysis=prepared.analysis)
+        registry, terms = None, EngineTerms()
+        if prepared.rules is not None:
+            definition = prepared.rules.definition
+            registry = TableRegistry(store, terms, threads=Threads(threaded=False))
+            registry.commits.definition_of = lambda _: definition
+        evaluator = ReferenceEvaluator(
+            prepared.query, store, self._options(), terms, statics=registry, analysis=prepared.analysis
+        )
         try:
+            if registry is not None and evaluator.statics.known():
+                evaluator.take(evaluator.statics.begin())
             inputs = chosen_inputs(self._inputs, elements)
             replay = Replay(prepared, inputs, evaluator.streams_of, self._deadline, self._beginning)
             for instant, contents in replay.evaluations(at):
@@ -76,6 +94,8 @@ class ReasonCheck:
             return False
         finally:
             evaluator.close()
+            if registry is not None:
+                registry.close()
 
     def _has_row(self, evaluator: ReferenceEvaluator, answer: RecomputedAnswer, at: int) -> bool:
         value = self._row.value

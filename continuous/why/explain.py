@@ -13,6 +13,7 @@ from itertools import islice
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
+from quadrill.store.changes.commit import GraphName
 from quadrill.store.errors import LimitError
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -22,6 +23,8 @@ from ..algebra.graphs import Dataset, dataset_of, is_lenient, may_change
 from ..algebra.static import merged_background
 from ..inputs import StreamInput
 from ..queries.prepare import PreparedQuery
+from ..rules.built_in import rules_of
+from ..rules.store_facts import InputGraphs
 from ..rules.triggers import Occurrence, occurrences, predicates_of
 from ..windows.query_streams import StreamsOf
 from .check import ReasonCheck
@@ -108,11 +111,14 @@ class _Explanation:
         self._index = ElementIndex(inputs)
         replay = Replay(prepared, inputs, query.streams_of, deadline)
         self._moments = moments_at(replay, row.at, before=row.deleted)
-        self._check = ReasonCheck(prepared, inputs, replay.reached, query.quoted_asserted, row, deadline)
+        self._check = ReasonCheck(
+            prepared, inputs, replay.reached, query.quoted_asserted, store.queue.owned, row, deadline
+        )
         strict = prepared.registration.evaluation.strict_dataset
         self._dataset = dataset_of(prepared.query, lenient=is_lenient(prepared.query, strict=strict))
         self._static = _static_patterns(prepared.analysis.root)
-        self._truncated = False
+        # All that the query reads, if a limit cut it.
+        self._cut: tuple[Reason, PastDataset | None] | None = None
 
     def find(self) -> Explained | None:
         """Return the reason; None if no kept elements and changes give the row."""
@@ -126,11 +132,12 @@ class _Explanation:
                 for reason in self._whole(moment, past):
                     if self._gives(moment, reason) and self._is_right(past, reason):
                         return self._explained(self._smaller(moment, reason), past)
-        return None
+        return None if self._cut is None else self._explained(*self._cut, cut=True)
 
     def _versions(self) -> Iterator[PastDataset | None]:
         """Yield the dataset of the event's version; of a deletion, then earlier ones that differ for it."""
-        if not self._static:
+        rules = self._prepared.rules
+        if not self._static and rules is None:
             yield None
             return
         past = PastDataset(self._store, self._row.version, self._limits, self._deadline)
@@ -143,7 +150,7 @@ class _Explanation:
             patterns.append(merged_background(analysis.root).pattern)
         first = max(0, past.version - _MOST_VERSIONS)
         for commit in reversed(past.commits(first)):
-            if any(may_change(pattern, [commit]) for pattern in patterns):
+            if rules is not None or any(may_change(pattern, [commit]) for pattern in patterns):
                 past.back_to(commit.version - 1)
                 yield past
 
@@ -176,42 +183,66 @@ class _Explanation:
 
     def _whole(self, moment: Moment, past: PastDataset | None) -> Iterator[Reason]:
         """Yield all that the query reads at a moment: its windows' contents first, then all elements."""
-        quads = frozenset() if past is None else self._read_quads(past)
+        read: dict[Quad, None] = {}
+        complete = past is None or all([self._add_static(past, read), self._add_for_rules(past, read)])
+        complete = complete and len(read) <= self._limits.matches
+        quads = frozenset(islice(read, self._limits.matches))
         held = {
             key
             for window, content in moment.contents.items()
             for quad, at in content.items()
             if (key := self._index.source(stream_of(self._prepared.query, window), quad, at)) is not None
         }
-        yield Reason(frozenset(held), quads)
         every = {key for key, each in self._index.elements.items() if each.event_time <= moment.at}
+        if not complete and self._cut is None:
+            self._cut = Reason(frozenset(held), quads), past
+        yield Reason(frozenset(held), quads)
         if every - held:
             yield Reason(frozenset(every), quads)
 
-    def _read_quads(self, past: PastDataset) -> frozenset[Quad]:
-        """Return the quads that the patterns outside of windows match, up to a limit."""
-        found: dict[Quad, None] = {}
-        dataset = self._dataset_at(past)
-        default = dataset.default or (DefaultGraph(),)
+    def _add_static(self, past: PastDataset, read: dict[Quad, None]) -> bool:
+        """Add the quads that the patterns outside of windows match; return False if these are too many."""
+        dataset, complete = self._dataset_at(past), True
         for occurrence in self._static:
             match occurrence.graph:
                 case None:
-                    graphs: Sequence[NamedNode | DefaultGraph | None] = default
+                    graphs: Sequence[GraphName | None] = dataset.default or (DefaultGraph(),)
                 case n.Var():
                     graphs = (None,)
                 case name:
                     graphs = (name,)
             for graph in graphs:
-                for pattern in _constants_of(occurrence):
-                    try:
-                        found.update(dict.fromkeys(past.match(*pattern, graph)))
-                    except LimitError as error:
-                        if error.code == "query-timeout":
-                            raise
-                        self._truncated = True
-        if len(found) > self._limits.matches:
-            self._truncated = True
-        return frozenset(islice(found, self._limits.matches))
+                complete = self._add(occurrence, graph, past, read) and complete
+        return complete
+
+    def _add_for_rules(self, past: PastDataset, read: dict[Quad, None]) -> bool:
+        """Add the quads that the rules of the windows match; return False if these are too many."""
+        named, complete = self._prepared.rules, True
+        if named is None or named.definition is None:
+            return True
+        inputs = InputGraphs.of(named.definition.sources, named.into, self._store.queue.owned)
+        found: dict[Quad, None] = {}
+        for rule in rules_of(named.definition, self._prepared.base_iri, None):
+            for occurrence in rule.patterns:
+                complete = self._add(occurrence, None, past, found) and complete
+        read.update(
+            (each, None) for each in found if each.graph_name in inputs or each.graph_name == named.into
+        )
+        return complete
+
+    @staticmethod
+    def _add(
+        occurrence: Occurrence, graph: GraphName | None, past: PastDataset, read: dict[Quad, None]
+    ) -> bool:
+        """Add the quads of a graph, or of any, that a pattern matches; return False if these are too many."""
+        try:
+            for pattern in _constants_of(occurrence):
+                read.update(dict.fromkeys(past.match(*pattern, graph)))
+        except LimitError as error:
+            if error.code == "query-timeout":
+                raise
+            return False
+        return True
 
     def _smaller(self, moment: Moment, reason: Reason) -> Reason:
         """Return a smaller reason that gives the row, as small as the time allows."""
@@ -240,7 +271,7 @@ class _Explanation:
     def _is_right(past: PastDataset | None, reason: Reason) -> bool:
         return past is None or past.holds(reason.quads)
 
-    def _explained(self, reason: Reason, past: PastDataset | None) -> Explained:
+    def _explained(self, reason: Reason, past: PastDataset | None, *, cut: bool = False) -> Explained:
         most = self._limits.listed
         inferred = () if past is None else past.inferred
         quads = sorted(reason.quads, key=str)
@@ -248,8 +279,8 @@ class _Explanation:
         derived = [f"{quad} ." for quad in quads if quad.graph_name in inferred]
         sources = self._index.elements
         elements = [(key, [f"{each} ." for each in sources[key].quads]) for key in sorted(reason.elements)]
-        cut = max(len(asserted), len(derived), len(elements)) > most
-        return Explained(elements[:most], asserted[:most], derived[:most], cut or self._truncated)
+        cut = cut or max(len(asserted), len(derived), len(elements)) > most
+        return Explained(elements[:most], asserted[:most], derived[:most], cut)
 
 
 def _reason_of(items: Sequence[ElementKey | Quad]) -> Reason:
