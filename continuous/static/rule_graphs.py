@@ -49,6 +49,11 @@ class NamedRules:
     definition: RuleSetDefinition | None
 
 
+_MOST_DUE = 10_000
+"""Number of changed quads that wait for the next evaluation of a query; above it, the evaluation derives all
+consequences again."""
+
+
 class Version(Protocol):
     """A version of the store; see `table.Frontier`."""
 
@@ -173,12 +178,24 @@ class RuleGraphs:
 
     def advance(self, version: int) -> list[GraphsChange]:
         """Add steps for the changes up to the version of the running task; return these changes."""
+        self._merge_due()
         found = [each for each in self.waiting[self._announced :] if each.version <= version]
         self._announced += len(found)
         if self.steps is not None:
             for each in found:
                 self.steps.graphs_changed(each.version, each.at_ms)
         return found
+
+    def _merge_due(self) -> None:
+        """Replace many changes that are due by one unknown change, if the query is not evaluated for long."""
+        due = self.due()
+        size = sum(1 + len(each.change.added) + len(each.change.removed) for each in due if each.change)
+        if size > _MOST_DUE:
+            last = due[-1]
+            merged = GraphsChange(last.version, last.at_ms, None, None, last.definition, last.owned)
+            with self._order:
+                self.waiting[: len(due)] = [merged]
+                self._announced -= len(due) - 1
 
     def redefine(self, version: int, at_ms: int, definition: RuleSetDefinition | None) -> None:
         """Replace the rule set without a commit, at a version whose commit's task has run.

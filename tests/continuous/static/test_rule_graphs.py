@@ -69,3 +69,23 @@ def test_a_view_has_the_version_of_the_query_and_a_replaced_set_keeps_the_order(
         assert (graphs.waiting, steps.steps) == ([], [1, 1, 2]), "the definition is the same"
         graphs.redefine(1, 0, None)
         assert (graphs.newest, [each.version for each in graphs.due()]) == (None, [2])
+
+
+def test_many_changes_of_a_query_that_is_not_evaluated_become_one() -> None:
+    with QuadStore.open(None, StoreOptions()) as store:
+        graphs = RuleGraphs("r", INTO, defined("a"), store, threading.RLock())
+        steps = Steps(Frontier(0))
+        graphs.attach(steps, 0)
+        for version in range(1, 12):
+            quads = tuple(quad(f"{version}-{each}") for each in range(2_000))
+            store.writer.apply(add=quads)
+            graphs.committed(Commit(version, 0, added=quads), defined("a"), None)
+            graphs.advance(version)
+            steps.frontier.version = version
+        assert steps.steps == list(range(1, 12))
+        assert sum(len(each.change.added) for each in graphs.waiting if each.change) <= 12_000
+        due = graphs.due()
+        assert due[0].change is None and due[-1].version == 11
+        assert len(graphs.view(len(due)).match(None, None, None, None)) == 22_000
+        graphs.apply(due)
+        assert (graphs.waiting, graphs.advance(11)) == ([], [])
