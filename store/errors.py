@@ -208,6 +208,10 @@ class ConflictError(ReportedError):
     code = "conflict"
 
 
+class RefusedChangeError(ReportedError):
+    """What follows from a change, in rule sets or shapes, forbids its commit: HTTP 422."""
+
+
 class NotFoundError(ReportedError):
     """The named query, stream, graph, job or process does not exist: HTTP 404."""
 

@@ -183,6 +183,8 @@ def _require_upload(file: Path, options: argparse.Namespace) -> None:
 def _report(options: argparse.Namespace, what: str, rows: int, document: Mapping[str, Any]) -> int:
     bad = document.get("bad_lines", 0)
     text = f"loaded {what}, {rows} quads, {document['added']} of them new, version {document['version']}"
+    if document.get("violations"):
+        text += f", {output.violations_text(document)}"
     output.report(options, text, document)
     if not bad:
         return 0

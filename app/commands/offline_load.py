@@ -54,6 +54,7 @@ def load_offline(options: argparse.Namespace) -> dict[str, Any]:
         "version": summary.version,
         "bad_lines": summary.bad,
         "quarantine": summary.quarantine,
+        "violations": summary.violations,
     }
 
 

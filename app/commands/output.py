@@ -89,7 +89,13 @@ def change_text(change: Mapping[str, int]) -> str:
     if not change["added"] and not change["removed"]:
         return f"nothing changed, version {change['version']}"
     added = counted(change["added"], "quad")
-    return f"{added} added, {change['removed']:,} removed, version {change['version']}"
+    text = f"{added} added, {change['removed']:,} removed, version {change['version']}"
+    return f"{text}, {violations_text(change)}" if change.get("violations") else text
+
+
+def violations_text(change: Mapping[str, Any]) -> str:
+    """Format the number of violations that a write adds to shapes with mode warn."""
+    return f"{counted(change['violations'], 'violation')} of shapes added"
 
 
 def counted(number: int, what: str) -> str:

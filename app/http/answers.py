@@ -120,6 +120,8 @@ def commit_answer(request: Request, commit: Commit, status: int = 204) -> WholeA
     document: dict[str, Any] = {"version": commit.version, **_counts(commit.asserted_graphs)}
     if commit.inferred:
         document["inferred"] = _counts(commit.inferred_graphs)
+    if commit.violations:
+        document["violations"] = commit.violations
     answer = json_answer(document, 200 if status == 204 else status, headers)
     answer.headers["Preference-Applied"] = "return=representation"
     answer.version = commit.version

@@ -6,7 +6,7 @@ from quadrill.continuous.language.registration import NO_INFERRED
 from quadrill.store.documents.stored_lines import parse_stored_quads
 from quadrill.store.terms import in_store_form
 
-from ..http.answers import WholeAnswer, json_answer, no_content
+from ..http.answers import WholeAnswer, json_answer, violations_header
 from ..http.errors import HttpError
 from ..http.parameters import check_name
 from ..http.request import Request
@@ -52,7 +52,9 @@ def put_rules(services: Services, request: Request) -> WholeAnswer:
         job = services.jobs.submit_rules(put)
         return json_answer(describe(job), 202, {"Location": f"{base_url(services, request)}jobs/{job.id}"})
     put.run()
-    headers = {"Location": f"{base_url(services, request)}rules/{name}"} if put.created else None
+    headers = violations_header(put.progress.violations)
+    if put.created:
+        headers["Location"] = f"{base_url(services, request)}rules/{name}"
     return json_answer(services.rules.describe(name), 201 if put.created else 200, headers)
 
 
@@ -77,8 +79,8 @@ def get_why(services: Services, request: Request) -> WholeAnswer:
 def remove_rules(services: Services, request: Request) -> WholeAnswer:
     """Remove a rule set and its quads."""
     request.arguments.check()
-    services.rules.delete(_name(request))
-    return no_content()
+    violations = services.rules.delete(_name(request))
+    return WholeAnswer(204, violations_header(violations))
 
 
 def _name(request: Request) -> str:

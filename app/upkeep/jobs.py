@@ -37,6 +37,8 @@ from .rule_jobs import RULES, is_complete, rules_request, run_put
 log = logging.getLogger("quadrill.jobs")
 
 LOAD, OPTIMIZE, RESTORE, MIRROR = "load", "optimize", "restore", "mirror"
+_FAILURE = "failure"
+"""Member of a record's progress with the code and the details of the error that ended the job."""
 
 
 class JobQueue:
@@ -203,7 +205,8 @@ class JobQueue:
         except LoadCancelledError as error:
             self._update(job_id, state="cancelled", error=error.message)
         except ReportedError as error:
-            self._update(job_id, state="failed", error=error.message)
+            progress = {**self.get(job_id).progress, _FAILURE: {"code": error.code, **error.details}}
+            self._update(job_id, state="failed", error=error.message, progress=progress)
         except (OSError, EOFError, zlib.error) as error:
             self._update(job_id, state="failed", error=f"the source cannot be read: {error}")
         except Exception:
@@ -286,7 +289,10 @@ class JobQueue:
         quads, names = backup.read_dataset(Path(record.request["folder"]))
         self._update(record.id, progress=progress_of("commit", len(quads), 0, started))
         commit = self._store.writer.replace_dataset(quads, names=names, cause=RESTORE, restored=True)
-        done = progress_of("done", len(quads), 0, started) | {"version": commit.version}
+        done = progress_of("done", len(quads), 0, started) | {
+            "version": commit.version,
+            "violations": commit.violations,
+        }
         self._update(record.id, state="done", progress=done)
 
     def _end_leftovers(self) -> None:
@@ -315,12 +321,12 @@ def describe(record: JobRecord) -> dict[str, Any]:
         "kind": record.kind,
         "state": record.state,
         "request": dict(record.request),
-        "progress": dict(record.progress),
+        "progress": {name: value for name, value in record.progress.items() if name != _FAILURE},
         "created": record.created_ms,
         "updated": record.updated_ms,
     }
     if record.error:
-        shown["error"] = record.error
+        shown = {**record.progress.get(_FAILURE, {}), **shown, "error": record.error}
     return shown
 
 

@@ -36,7 +36,8 @@ def run_put(put: RulePut, update: UpdateJob) -> None:
     started, ended = time.monotonic(), threading.Event()
 
     def show(stage: str, state: str) -> None:
-        update(state=state, progress=progress_of(stage, put.progress.inferred, 0, started))
+        progress = progress_of(stage, put.progress.inferred, 0, started)
+        update(state=state, progress=progress | {"violations": put.progress.violations})
 
     def watch() -> None:
         while not ended.wait(PROGRESS_SECONDS):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.blobs.blob_store import BlobStore
 from quadrill.store.blobs.kept_rows import KeptRows
+from quadrill.store.errors import ReportedError
 from quadrill.store.feeds.feed import Outbox
 from quadrill.store.logs.journal import Journal
 from quadrill.store.payloads import Payloads
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import ChangeRates
-from quadrill.store.quads.views import ViewRegistry
+from quadrill.store.quads.views import View, ViewRegistry
 from quadrill.store.registry import Registry
 from quadrill.store.remote import RemoteClient
 from quadrill.store.threads import Threads
@@ -30,6 +32,7 @@ from ..remote.source_registry import SourceRegistry
 from ..scheduler.attachments import Attachments
 from ..scheduler.router import Router
 from ..scheduler.sequencer import Sequencer
+from ..scheduler.task_kinds import FailTask
 from ..settings import EngineSettings
 from ..static.stored_tables import KeptTables
 from ..static.table_reading import StaticBudget
@@ -91,7 +94,7 @@ class EngineParts:
         )
         payloads = Payloads(None if journal is None else journal.folder / "sources")
         self.sources = SourceRegistry(client, payloads, clock, remote, self.tasks, threads)
-        self.views = ViewRegistry(store, threads.background("quadrill-views"))
+        self.views = ViewRegistry(store, threads.background("quadrill-views"), self._view_refused)
         self.outbox = Outbox(journal)
         self.streams = StreamRegistry(registry, clock, settings, self.tasks.lock)
         self.acceptor = Acceptor(self.tasks, settings, self.streams.stamp)
@@ -127,6 +130,18 @@ class EngineParts:
             self.outbox,
             threads,
         )
+
+    def _view_refused(self, view: View, error: ReportedError) -> None:
+        """Let the query of a view fail; called in the thread that writes views."""
+        entry = self.catalogue.find(view.name)
+        running = None if entry is None else entry.running
+        if running is None or running.view is not view:
+            return  # the query was dropped or has restarted
+        message, code = f"the view {view.graph.value} was refused: {error.message}", error.code
+        task = FailTask(running, ReportedError(message, code=code))
+        # The journal may have no space, and the server may be stopping: the next start writes the view again.
+        with suppress(ReportedError):
+            self.tasks.submit(task, "refused", name=view.name, error=message, code=code)
 
     def running(self) -> list[RunningQuery]:
         """Return the attached queries, also paused and failed ones, in the order in which they last began."""

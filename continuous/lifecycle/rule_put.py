@@ -10,9 +10,15 @@ from ..rules.definition import RuleSetDefinition
 
 @dataclass(slots=True)
 class PutProgress:
-    """The progress of a PUT; ``inferred`` is the number of triples that it has inferred so far."""
+    """The progress of a PUT.
+
+    Attributes:
+        inferred: number of triples that it has inferred so far.
+        violations: number of violations that its commit added to shapes with mode warn.
+    """
 
     inferred: int = 0
+    violations: int = 0
 
 
 @dataclass(slots=True)

@@ -215,7 +215,10 @@ class RuleService:
                 state, error = "suspended", refused.message
                 candidate.suspended, candidate.error = True, error
                 former = candidate.into if old is None else old.into
-                self._consequences.submit(candidate, lambda pending: empty(pending, candidate.into, former))
+                commit = self._consequences.submit(
+                    candidate, lambda pending: empty(pending, candidate.into, former)
+                )
+                put.progress.violations = commit.violations
         except BaseException:
             # After an ApplyError, the commit of the set is durable, and the set is installed.
             if self._sets.get(candidate.name) is candidate:
@@ -264,12 +267,13 @@ class RuleService:
             else:
                 candidate.replace(pending, set(inferred))
 
-        self._consequences.submit(candidate, derive)
+        put.progress.violations = self._consequences.submit(candidate, derive).violations
 
-    def delete(self, name: str) -> None:
-        """Remove a set and its quads.
+    def delete(self, name: str) -> int:
+        """Remove a set and its quads; return how many violations this adds to shapes with mode warn.
 
         Raises:
+            ViolationError, ValidationStoppedError: shapes with mode reject refuse the commit.
             NotFoundError: there is no such set.
             ConflictError: another set reads the graph of this one, a query names the set, or a PUT or DELETE
                 of the set is under way.
@@ -287,20 +291,20 @@ class RuleService:
                 self._dropping.add(name)
             try:
                 if rule_set is not None:
-                    self._drop(rule_set)
-                elif failed is not None:
-                    self._drop_failed(failed)
+                    return self._drop(rule_set)
+                return 0 if failed is None else self._drop_failed(failed)
             finally:
                 # The service's lock is not acquired here: another thread may hold it while it waits for the
                 # lock of the queries, which this thread still holds.
                 self._dropping.discard(name)
 
-    def _drop(self, rule_set: RuleSet) -> None:
+    def _drop(self, rule_set: RuleSet) -> int:
+        """Remove a loaded set; return the number of violations that this adds."""
         name, into = rule_set.name, rule_set.into
 
         self._records.note(rule_set, "dropping", None)
         try:
-            self._consequences.commit(
+            commit = self._consequences.commit(
                 rule_set, lambda pending: pending.drop(into), lambda _: self._consequences.remove(name)
             )
         except BaseException:
@@ -310,8 +314,10 @@ class RuleService:
                 self._forget(name, into, rule_set.owner)
             raise
         self._forget(name, into, rule_set.owner)
+        return commit.violations
 
-    def _drop_failed(self, record: RuleSetRecord) -> None:
+    def _drop_failed(self, record: RuleSetRecord) -> int:
+        """Remove a set that could not be loaded; return the number of violations that this adds."""
         owner = Owner("rules", record.name)
         graphs = [graph for graph, other in self._store.queue.owned.items() if other == owner]
 
@@ -321,10 +327,11 @@ class RuleService:
                     pending.drop(graph)
 
         request = WriteRequest(derive, f"rules {record.name}", owner=owner, alone=True, timed=False)
-        self._store.queue.submit(request)
+        commit = self._store.queue.submit(request)
         for graph in graphs:
             self._forget(record.name, graph, owner)
         self._failed.pop(record.name, None)
+        return commit.violations
 
     def _forget(self, name: str, into: GraphName, owner: Owner) -> None:
         """Remove the record of a deleted set, and then allow clients to write its former graph."""

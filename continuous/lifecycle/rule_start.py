@@ -38,7 +38,7 @@ class RuleStart:
         records: RuleRecords,
         consequences: RuleConsequences,
         parse_set: Callable[[str, Mapping[str, Any]], RuleSet],
-        drop: Callable[[RuleSet], None],
+        drop: Callable[[RuleSet], object],
     ) -> None:
         """Prepare the load; `run` does it.
 

@@ -216,14 +216,7 @@ class Replay:
                 self.skip_query(None, members)
                 return None
             case "reserve":
-                begun = self._entry_of(record)
-                if self._filter.skips(begun):
-                    self.skip_query(begun, members)
-                    return None
-                begun.pending = pending = parts.attachments.new_pending(begun.name, self._prepared(members))
-                pending.begun = record.number
-                parts.attachments.keep_retained(pending)
-                return kinds.CallTask(partial(parts.attachments.begin_waiting, begun, pending))
+                return self._reserve(record)
             case "attach":
                 return self._attach(record)
             case "detach" if entry is not None:
@@ -244,6 +237,8 @@ class Replay:
                 if running.state == "failed":
                     entry.running = None
                 return kinds.PauseTask(running, members["state"])
+            case "refused" if running is not None:
+                return kinds.FailTask(running, ReportedError(members["error"], code=members["code"]))
             case "registration" if entry is not None and running is not None:
                 before = entry.registration
                 entry.registration = Registration.restored(
@@ -322,6 +317,17 @@ class Replay:
             entry.restarts = existing.restarts
         parts.catalogue.add(entry)
         return entry
+
+    def _reserve(self, record: JournalRecord) -> Task | None:
+        parts, members = self._parts, record.members
+        entry = self._entry_of(record)
+        if self._filter.skips(entry):
+            self.skip_query(entry, members)
+            return None
+        entry.pending = pending = parts.attachments.new_pending(entry.name, self._prepared(members))
+        pending.begun = record.number
+        parts.attachments.keep_retained(pending)
+        return kinds.CallTask(partial(parts.attachments.begin_waiting, entry, pending))
 
     def _attach(self, record: JournalRecord) -> kinds.AttachTask | None:
         parts, members = self._parts, record.members

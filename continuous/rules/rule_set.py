@@ -11,7 +11,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.owners import Owner, Owners
 from quadrill.store.changes.pending import PendingChanges, StoreView
-from quadrill.store.errors import ReportedError
+from quadrill.store.errors import RefusedChangeError
 
 from ..language.context import LanguageLimits
 from .built_in import rules_of
@@ -39,7 +39,7 @@ class _ManyChangesError(Exception):
     """A change affects so many inferred triples that computing all of them from the input alone is faster."""
 
 
-class RuleBudgetError(ReportedError):
+class RuleBudgetError(RefusedChangeError):
     """The consequences of a commit exceed a budget of a rule set: HTTP 422."""
 
     code = "rule-budget"

@@ -168,6 +168,12 @@ class Attachments:
         entry.feed.publish([("error", line)])
         self._catalogue.set_state(entry, "failed", reason)
 
+    def fail(self, running: RunningQuery, error: Exception) -> None:
+        """Mark a query as failed, unless it has failed already, was dropped or has restarted."""
+        entry = self._catalogue.find(running.name)
+        if entry is not None and entry.running is running and running.state != "failed":
+            self._router.fail(running, error)
+
     # --- changes and the end of queries ---------------------------------------------------------
 
     def change(self, running: RunningQuery, registration: Registration) -> None:

@@ -306,6 +306,8 @@ class Sequencer:
                 router.changes.refresh(task.name, task.cause)
             case kinds.PauseTask():
                 router.set_state(task.running, task.state)
+            case kinds.FailTask():
+                attachments.fail(task.running, task.reason)
             case kinds.SettingsTask():
                 attachments.change(task.running, task.registration)
             case kinds.AttachTask():

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quadrill.store.changes.commit import Commit
+from quadrill.store.errors import ReportedError
 from quadrill.store.registry.records import QueryState
 
 from ..durable.tasks import Task
@@ -39,6 +40,14 @@ class PauseTask(Task):
 
     running: RunningQuery
     state: QueryState
+
+
+@dataclass(slots=True, eq=False)
+class FailTask(Task):
+    """A task that marks a query as failed with an error that no replay would repeat."""
+
+    running: RunningQuery
+    reason: ReportedError
 
 
 @dataclass(slots=True, eq=False)

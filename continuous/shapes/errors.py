@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import ConflictError, InputError, ReportedError
+from quadrill.store.errors import ConflictError, InputError, RefusedChangeError
 from quadrill.store.terms import Term, term_text
 
 from .vocabulary import short
@@ -33,10 +33,8 @@ class ShapesInvalidError(InputError):
         super().__init__(f"{subject} {expected}{f', not {found}' if found else ''}", **details)
 
 
-class ValidationStoppedError(ReportedError):
+class ValidationStoppedError(RefusedChangeError):
     """A validation ended without a report: HTTP 422."""
-
-    status = 422
 
     def of_shapes(self, name: str) -> ValidationStoppedError:
         """Return the error with the name of the shapes."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyoxigraph import RdfFormat, Triple, serialize
 
-from quadrill.store.errors import ConflictError
+from quadrill.store.errors import RefusedChangeError
 
 from .kept_results import KeptResults, ResultChange, difference
 from .report import report_triples
@@ -19,11 +19,10 @@ _MOST_REPORTED = 1_000
 PREFIXES = {"sh": SH, "xsd": XSD, "rdf": RDF}
 
 
-class ViolationError(ConflictError):
+class ViolationError(RefusedChangeError):
     """A write adds violations to shapes that refuse them: HTTP 422."""
 
     code = "shacl-violation"
-    status = 422
 
 
 def added_violations(kept: KeptResults, change: ResultChange) -> list[Result]:

@@ -124,6 +124,7 @@ class LoadSummary:
         exact: True if the commit has an exact change set, see `EXACT_BYTES`.
         resumed: True if the load continued an earlier, interrupted run.
         seconds: the time in seconds that the load took.
+        violations: the number of violations that the load added to shapes with mode warn.
     """
 
     engine: str
@@ -136,6 +137,7 @@ class LoadSummary:
     exact: bool
     resumed: bool
     seconds: float
+    violations: int = 0
 
 
 class BulkLoader:
@@ -252,6 +254,7 @@ class BulkLoader:
             exact=commit.exact,
             resumed=work.resumed,
             seconds=round(time.monotonic() - started, 3),
+            violations=commit.violations,
         )
         work.close(asdict(summary))
         if not bad:

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from ..changes.commit import Commit, graph_key
 from ..changes.owners import Owner
-from ..errors import ConflictError, ReportedError
+from ..errors import ConflictError, RefusedChangeError, ReportedError
 from ..terms import store_form
 from ..threads import Background
 from .quad_store import QuadStore
@@ -65,6 +65,7 @@ class View:
         changes: quads to add (True) and to remove (False) since the last write.
         version: version of the newest commit of the view; None before the first.
         error: message of the last write if it failed; else None.
+        refused: True if a write was refused; the graph then stays as it is until the query restarts.
     """
 
     def __init__(self, name: str, graph: NamedNode) -> None:
@@ -75,6 +76,7 @@ class View:
         self.changes: dict[Quad, bool] = {}
         self.version: int | None = None
         self.error: str | None = None
+        self.refused = False
         # The number of rows of the query's answer that yield each quad of the view.
         self._weights: dict[Quad, int] = {}
 
@@ -124,9 +126,19 @@ class View:
 class ViewRegistry:
     """The views of one store; ``by_name`` maps names of queries to their views."""
 
-    def __init__(self, store: QuadStore, background: Background) -> None:
-        """Create an empty registry of views, which writes views in the thread of ``background``."""
+    def __init__(
+        self, store: QuadStore, background: Background, refused: Callable[[View, RefusedChangeError], None]
+    ) -> None:
+        """Create an empty registry of views.
+
+        Args:
+            store: the store of the views.
+            background: writes the views.
+            refused: called in the thread of ``background`` when rule sets or shapes have refused a write of a
+                view; the view is not written any more.
+        """
         self._store = store
+        self._refused = refused
         self._background = background
         self.by_name: dict[str, View] = {}
         self._outbox: dict[str, _ViewWrite] = {}
@@ -224,7 +236,7 @@ class ViewRegistry:
             return
         with self._lock:
             for name, view in self.by_name.items():
-                if view.whole or view.changes:
+                if (view.whole or view.changes) and not view.refused:
                     self._outbox[name] = self._outbox.get(name, _ViewWrite()).followed_by(view.take_changes())
             if not self._outbox or self._asked:
                 return
@@ -274,6 +286,9 @@ class ViewRegistry:
             try:
                 commit = self._write(view, write)
             except Exception as failed:
+                if isinstance(failed, RefusedChangeError):
+                    self._end_refused(view, failed)
+                    continue
                 error = failed.message if isinstance(failed, ReportedError) else str(failed)
                 log.warning("the view of %s could not be written: %s", name, error)
             finally:
@@ -290,6 +305,14 @@ class ViewRegistry:
                     self._lock.notify_all()
             if error is not None:
                 return
+
+    def _end_refused(self, view: View, error: RefusedChangeError) -> None:
+        """Write a view no more, because a repetition of its write would be refused again."""
+        with self._lock:
+            view.refused, view.error = True, error.message
+            if self.by_name.get(view.name) is view:
+                self._outbox.pop(view.name, None)
+        self._refused(view, error)
 
     def _write(self, view: View, write: _ViewWrite) -> Commit | None:
         if self.by_name.get(view.name) is not view:

@@ -65,7 +65,9 @@ def shared_server() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def server(shared_server: LiveServer) -> LiveServer:
-    """A running server with an empty store and without rule sets."""
+    """A running server with an empty store, without shapes and without rule sets."""
+    for shapes in reversed(shared_server.client.get("/shapes").json()["shapes"]):
+        shared_server.services.shapes.delete(shapes["name"])
     for name in reversed(shared_server.services.rules.names()):
         shared_server.services.rules.delete(name)
     shared_server.services.store.writer.replace_dataset(())
