@@ -86,4 +86,4 @@ class CommitConsequences:
     def regroup(self) -> None:
         """Commit what changes in derived graphs when graphs have joined or left the graphs that they read."""
         request = WriteRequest(lambda _: None, "rules", alone=True, timed=False, rederive=True)
-        self._store.queue.submit(request)
+        self._shapes.publish(self._store.queue.submit(request))

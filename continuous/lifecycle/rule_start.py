@@ -14,10 +14,10 @@ from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges
 from quadrill.store.errors import ReportedError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.registry import Registry, RuleSetRecord
+from quadrill.store.registry import RuleSetRecord
 
-from ..language.parser import parse
 from ..rules.rule_set import RuleBudgetError, RuleSet
+from .derived_graphs import own_reports, own_views
 from .rule_consequences import RuleConsequences
 from .rule_records import RuleRecords
 
@@ -60,8 +60,8 @@ class RuleStart:
         """Load all sets, and complete those that a crash or an interrupted bulk load has left incomplete."""
         records = self._records.all()
         if records and self._records.registry is not None:
-            self._own_views(self._records.registry)
-            self._own_reports(self._records.registry)
+            own_views(self._store, self._records.registry)
+            own_reports(self._store, self._records.registry)
         loaded = []
         for record in records:
             self._records.created_ms[record.name] = record.created_ms
@@ -86,25 +86,6 @@ class RuleStart:
             if stale or record.state != "ready" or record.following is not None:
                 self._complete(record, rule_set)
         owners.note(owned)
-
-    def _own_views(self, registry: Registry) -> None:
-        """Make queries the owners of the graphs of their views, before the engine restores the queries."""
-        for record in registry.queries.all():
-            graph: object = record.options.get("into_graph")
-            with suppress(ReportedError, ValueError):
-                if graph is None:
-                    query = parse(record.text)
-                    graph = None if query.into_graph is None else query.into_graph.value
-                if isinstance(graph, str):
-                    self._store.queue.own(NamedNode(graph), Owner("view", record.name))
-
-    def _own_reports(self, registry: Registry) -> None:
-        """Make shapes the owners of the graphs of their reports, before the shapes are loaded."""
-        for record in registry.shapes.all():
-            for graph in (record.definition.get("into"), record.former):
-                with suppress(ValueError):
-                    if isinstance(graph, str):
-                        self._store.queue.own(NamedNode(graph), Owner("shapes", record.name))
 
     def _own_graphs(self, record: RuleSetRecord) -> None:
         for members in (record.definition, record.following or {}):

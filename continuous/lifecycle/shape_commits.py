@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit, GraphName
-from quadrill.store.changes.owners import Owner
+from quadrill.store.changes.owners import Owner, Owners
 from quadrill.store.changes.pending import PendingChanges
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import ShapesRecord
 
+from ..rules.store_facts import InputGraphs
+from ..shapes.errors import ValidationStoppedError
 from ..shapes.kept_results import KeptResults
 from ..shapes.report_graph import report_quads
+from ..shapes.shape_order import in_order
 from ..shapes.shape_set import ShapeSet
 from .result_notes import Computed, Failed, Removed, ResultNote
 from .shape_consequences import ShapeConsequences
 from .shape_feeds import ShapeFeeds
+from .shape_inputs import holding, inputs_of
 from .shape_records import ShapeRecords
 
 
@@ -60,19 +65,48 @@ class ShapeCommits:
             if into is not None:
                 pending.replace(into, () if candidate.error is not None else report_quads(kept, into))
 
-        def committed(commit: Commit) -> None:
-            self._consequences.install(candidate)
-            error = candidate.error
-            what = Computed(list(candidate.kept.by_focus().values())) if error is None else Failed(error)
-            self._feeds.add([ResultNote(candidate.name, commit.version, what, commit.at_ms)])
+            owned.append(pending.owned)
 
+        def committed(commit: Commit) -> None:
+            self._consequences.install(candidate, owned=owned[-1])
+            self._note(candidate, commit)
+
+        owned: list[Owners] = []
         self._submit(candidate.name, candidate.owner, derive, committed)
-        state: Literal["ready", "failed"] = "ready" if candidate.error is None else "failed"
-        finished = replace(record, former=None, state=state, error=candidate.error)
-        if finished != self._records.get(candidate.name):
+        self._finish(candidate, record)
+
+    def _note(self, shapes: ShapeSet, commit: Commit) -> None:
+        """Note for the feed what a commit has computed."""
+        results = list(shapes.kept.by_focus().values())
+        what = Computed(results) if shapes.error is None else Failed(shapes.error)
+        self._feeds.add([ResultNote(shapes.name, commit.version, what, commit.at_ms)])
+
+    def start(self, loaded: Sequence[tuple[ShapeSet, ShapesRecord]]) -> None:
+        """Commit the reports of all shapes at a start of the server, and make the shapes visible.
+
+        The commits change nothing unless a crash has interrupted another one. No shapes check them; shapes
+        that exceed a budget fail.
+        """
+        sets = [shapes for shapes, _ in loaded]
+        records = {record.name: record for _, record in loaded}
+        owned, with_shapes = self._store.queue.owned, holding(sets)
+        for shapes in in_order(sets):
+            inputs = inputs_of(shapes, owned, with_shapes)
+            load = partial(_load, shapes, inputs, former_graph(records[shapes.name]))
+            self._submit(shapes.name, shapes.owner, load, partial(self._note, shapes))
+        self._consequences.install(*sets, owned=owned)
+        for shapes, record in loaded:
+            self._finish(shapes, record)
+
+    def _finish(self, shapes: ShapeSet, record: ShapesRecord) -> None:
+        """Note the state of shapes after their commit."""
+        former = former_graph(record)
+        state: Literal["ready", "failed"] = "ready" if shapes.error is None else "failed"
+        finished = replace(record, former=None, state=state, error=shapes.error)
+        if finished != self._records.get(shapes.name):
             self._records.put(finished)
         if former is not None:
-            self._store.queue.disown(former, candidate.owner)
+            self._store.queue.disown(former, shapes.owner)
 
     def remove(self, name: str, owner: Owner, graphs: Iterable[GraphName]) -> None:
         """Remove shapes and the graphs of their reports, and then their record."""
@@ -112,6 +146,20 @@ class ShapeCommits:
         finally:
             self._consequences.leaving = None
         self._feeds.publish()
+
+
+def _load(shapes: ShapeSet, inputs: InputGraphs, former: NamedNode | None, pending: PendingChanges) -> None:
+    """Compute the results of shapes, write their report, and drop the former report."""
+    if former is not None:
+        pending.drop(former)
+    if shapes.error is None:
+        try:
+            shapes.kept = shapes.complete(pending, inputs, shapes.budget(timed=False))
+        except ValidationStoppedError as error:
+            shapes.error = error.message
+    into = shapes.definition.into
+    if into is not None:
+        pending.replace(into, report_quads(shapes.kept, into) if shapes.error is None else ())
 
 
 def former_graph(record: ShapesRecord) -> NamedNode | None:

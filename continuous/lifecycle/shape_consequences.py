@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from quadrill.store.changes.commit import GraphName, NetChange
+from quadrill.store.changes.commit import Commit, GraphName, NetChange
 from quadrill.store.changes.owners import Owners
 from quadrill.store.changes.pending import PendingChanges
 from quadrill.store.quads.committer import ApplyError
@@ -18,13 +18,14 @@ from quadrill.store.quads.quad_store import QuadStore
 from ..rules.store_facts import InputGraphs
 from ..shapes.errors import ValidationStoppedError
 from ..shapes.kept_results import KeptResults, ResultChange
-from ..shapes.report_graph import write_changes
+from ..shapes.report_graph import report_quads, write_changes
 from ..shapes.result import Result
 from ..shapes.shape_order import in_order
 from ..shapes.shape_set import ShapeSet
 from ..shapes.violations import added_violations, violation_error
 from .result_notes import Failed, ResultNote, changed
 from .shape_feeds import ShapeFeeds
+from .shape_inputs import holding, inputs_of
 from .shape_records import ShapeRecords
 
 log = logging.getLogger("quadrill.continuous")
@@ -39,12 +40,18 @@ class _Group:
         failed: the reasons of the shapes that fail with the group.
         notes: how the requests so far change results, for the feeds.
         version: the version after the requests so far.
+        regrouped: True if the results reflect the graphs that have joined or left the data.
     """
 
     kept: dict[str, KeptResults] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     notes: list[ResultNote] = field(default_factory=list)
     version: int = 0
+    regrouped: bool = False
+
+    def copy(self) -> _Group:
+        """Return a copy, which further requests change."""
+        return _Group(dict(self.kept), dict(self.failed), list(self.notes), self.version, self.regrouped)
 
 
 class ShapeConsequences:
@@ -77,11 +84,12 @@ class ShapeConsequences:
 
     # --- the shapes ---------------------------------------------------------------------------
 
-    def install(self, shapes: ShapeSet) -> None:
-        """Add or replace shapes."""
-        if self._reflected is None:
-            self.note_owners(self._store.queue.owned)
-        self._use({**self.sets, shapes.name: shapes})
+    def install(self, *shapes: ShapeSet, owned: Owners) -> None:
+        """Add or replace shapes; their results reflect the owners of graphs in ``owned``."""
+        first = not self.sets
+        self._use({**self.sets, **{each.name: each for each in shapes}})
+        if first:
+            self.note_owners(owned)
 
     def remove(self, name: str) -> None:
         """Remove shapes."""
@@ -91,15 +99,12 @@ class ShapeConsequences:
         with self.lock:
             self.sets = sets
             self.ordered = in_order(sets.values())
-            graphs = [each.definition.graph for each in sets.values()]
-            self._holding = frozenset(graph for graph in graphs if graph is not None)
+            self._holding = holding(sets.values())
 
     def inputs(self, shapes: ShapeSet, owned: Owners) -> InputGraphs:
-        """Return the graphs whose union the shapes check."""
-        data, own = shapes.definition.data, shapes.definition.graph
-        if data is not None:
-            return InputGraphs(data)
-        return InputGraphs(None, frozenset(owned) | self._holding | (frozenset() if own is None else {own}))
+        """Return the graphs whose union the shapes check; they need not be installed."""
+        others = (each for name, each in self.sets.items() if name != shapes.name)
+        return inputs_of(shapes, owned, holding([*others, shapes]))
 
     @property
     def follows_owners(self) -> bool:
@@ -134,17 +139,17 @@ class ShapeConsequences:
         Shapes that the request itself replaces or removes are left out.
         """
         leaving = self.leaving[1] if self.leaving is not None and self.leaving[0] is pending else None
-        regrouped = self._regrouped(below, pending)
+        group = self._group.copy()
+        if not group.regrouped and self._regrouped(below, pending):
+            below = self._regroup(below, leaving, group)
+            pending.replay(below.net())
 
         def update(shapes: ShapeSet, kept: KeptResults, change: NetChange) -> ResultChange:
             inputs = self.inputs(shapes, pending.owned)
-            if regrouped and shapes.definition.data is None:
-                complete = shapes.complete(pending, inputs, shapes.budget(timed=False))
-                return kept.replacing(complete.by_focus())
             budget = shapes.budget(timed=timed)
             return shapes.update(kept, below, pending, change, inputs, budget, size=self._size)
 
-        return self._check(pending, change, update, leaving)
+        return self._check(pending, change, update, leaving, group)
 
     def _size(self) -> int:
         return self._store.reader.quad_count
@@ -156,7 +161,7 @@ class ShapeConsequences:
             inputs = self.inputs(shapes, pending.owned)
             return kept.replacing(shapes.complete(pending, inputs, shapes.budget(timed=False)).by_focus())
 
-        return self._check(pending, NetChange(), update, None)
+        return self._check(pending, NetChange(), update, None, self._group.copy())
 
     def _regrouped(self, below: PendingChanges, pending: PendingChanges) -> bool:
         """Return True if graphs have joined or left the graphs that shapes without ``data`` check."""
@@ -169,22 +174,68 @@ class ShapeConsequences:
         quads = (quad for graph in changed for view in (below, pending) for quad in view.quads_of(graph))
         return next(quads, None) is not None
 
+    def _regroup(self, below: PendingChanges, leaving: str | None, group: _Group) -> PendingChanges:
+        """Note the results after graphs have joined or left the data; return the dataset with the reports.
+
+        Such results refuse no commit, and no commit has added them.
+
+        Args:
+            below: the dataset.
+            leaving: the name of shapes that the request replaces or removes; None for none.
+            group: gets the results, and the shapes that fail because they exceed a budget.
+        """
+        state = PendingChanges(below)
+        written = set[GraphName]()
+        version = self._store.committer.next_version(group.version)
+        for shapes in self.ordered:
+            name, data, into = shapes.name, shapes.definition.data, shapes.definition.into
+            if shapes.error is not None or name in group.failed or name == leaving:
+                continue
+            if data is not None and written.isdisjoint(data):
+                continue
+            inputs = self.inputs(shapes, below.owned)
+            kept = KeptResults(group.kept.get(name, shapes.kept))
+            try:
+                complete = shapes.complete(state, inputs, shapes.budget(timed=False))
+            except ValidationStoppedError as error:
+                group.failed[name] = error.message
+                group.notes.append(ResultNote(name, version, Failed(error.message)))
+                if into is not None:
+                    state.clear(into)
+            else:
+                new = kept.replacing(complete.by_focus())
+                group.notes.append(ResultNote(name, version, changed(kept, new)))
+                kept.apply(new)
+                group.kept[name] = kept
+                if into is not None:
+                    state.replace(into, report_quads(kept, into))
+            if into is not None:
+                written.add(into)
+        group.regrouped = True
+        return state
+
     def _check(
         self,
         pending: PendingChanges,
         change: NetChange,
         update: Callable[[ShapeSet, KeptResults, NetChange], ResultChange],
         leaving: str | None,
+        group: _Group,
     ) -> int:
         """Return the number of violations that a change adds to shapes with mode warn.
+
+        Args:
+            pending: the dataset with the change.
+            change: the change.
+            update: returns how the results of shapes change.
+            leaving: the name of shapes that the request replaces or removes; None for none.
+            group: gets the new results; it takes effect with the commit unless the change is refused.
 
         Raises:
             ViolationError: the change adds violations to shapes with mode reject.
             ValidationStoppedError: the validation of shapes with mode reject exceeds a budget.
         """
-        before = self._group
-        version = self._store.committer.next_version(before.version)
-        group = _Group(dict(before.kept), dict(before.failed), list(before.notes), before.version)
+        version = self._store.committer.next_version(group.version)
         warned = 0
         for shapes in self.ordered:
             name, mode, into = shapes.name, shapes.definition.mode, shapes.definition.into
@@ -217,6 +268,9 @@ class ShapeConsequences:
                 change = pending.net()
         if change or pending.net():
             group.version = version
+        else:  # only the data of shapes has changed
+            for note in group.notes:
+                note.version = min(note.version, group.version)
         self._group = group
         return warned
 
@@ -239,6 +293,11 @@ class ShapeConsequences:
                     self._records.restore(name)
                 raise
             self._take(group, owned)
+
+    def publish(self, commit: Commit) -> None:
+        """Publish results that have changed although a commit, which is not logged, changed no quad."""
+        if not commit.changed:
+            self._feeds.commit_delivered(commit)
 
     def _take(self, group: _Group, owned: Owners) -> None:
         for name, kept in group.kept.items():

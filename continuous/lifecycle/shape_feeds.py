@@ -103,7 +103,7 @@ class ShapeFeeds:
         self._log: ResultLog | None = None
         self._waiting: dict[Feed, None] = {}
         self._feeds: dict[str, _Published] = {}
-        store.subscribers.subscribe(self._commit_delivered)
+        store.subscribers.subscribe(self.commit_delivered)
 
     # --- notes --------------------------------------------------------------------------------
 
@@ -118,7 +118,8 @@ class ShapeFeeds:
             for _ in notes:
                 self._notes.pop()
 
-    def _commit_delivered(self, commit: Commit) -> None:
+    def commit_delivered(self, commit: Commit) -> None:
+        """Publish the notes up to the version of a commit, which is durable."""
         with self._noting:
             for note in self._notes:
                 if note.version > commit.version:

@@ -8,16 +8,20 @@ from quadrill.store.registry import Registry, ShapesRecord
 
 
 class ShapeRecords:
-    """Reads and writes the records; without a registry it keeps them in memory."""
+    """Reads and writes the records; without a registry it keeps them in memory.
+
+    Attributes:
+        registry: keeps the records over restarts; None for none.
+    """
 
     def __init__(self, registry: Registry | None) -> None:
-        self._registry = registry
+        self.registry = registry
         self._records: dict[str, ShapesRecord] = {}
 
     def all(self) -> list[ShapesRecord]:
         """Return all records, oldest first."""
-        if self._registry is not None:
-            self._records = {record.name: record for record in self._registry.shapes.all()}
+        if self.registry is not None:
+            self._records = {record.name: record for record in self.registry.shapes.all()}
         return list(self._records.values())
 
     def current(self) -> list[ShapesRecord]:
@@ -29,8 +33,8 @@ class ShapeRecords:
         return self._records.get(name)
 
     def _write(self, record: ShapesRecord) -> None:
-        if self._registry is not None:
-            self._registry.shapes.put(record)
+        if self.registry is not None:
+            self.registry.shapes.put(record)
 
     def put(self, record: ShapesRecord) -> None:
         """Write a record."""
@@ -47,6 +51,6 @@ class ShapeRecords:
 
     def remove(self, name: str) -> None:
         """Remove a record; do nothing if there is none."""
-        if self._registry is not None and name in self._records:
-            self._registry.shapes.remove(name)
+        if self.registry is not None and name in self._records:
+            self.registry.shapes.remove(name)
         self._records = {other: each for other, each in self._records.items() if other != name}

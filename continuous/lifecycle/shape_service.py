@@ -18,17 +18,18 @@ from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, ShapesRecord
 
 from ..algebra.flows import FlowEdge, find_cycle
-from ..shapes.definition import ShapesDefinition, from_members
+from ..shapes.definition import ShapesDefinition
 from ..shapes.errors import ValidationStoppedError
 from ..shapes.kept_results import KeptResults
 from ..shapes.shape_order import require_no_cycle
 from ..shapes.shape_set import ShapeSet
 from .derived_graphs import claim, missed_changes
-from .shape_commits import ShapeCommits, former_graph
+from .shape_commits import ShapeCommits
 from .shape_consequences import ShapeConsequences
 from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
 from .shape_reports import ShapeReports, unknown_shapes
+from .shape_start import ShapeStart
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -81,40 +82,8 @@ class ShapeService:
         self._under_way: dict[str, ShapeSet | None] = {}
 
     def start(self) -> None:
-        """Load the shapes, and compute their reports; called before any client can read.
-
-        What a crash has interrupted is completed: the registry says which shapes there are.
-        """
-        for record in self._records.all():
-            try:
-                candidate = self._parse(record.name, from_members(record.definition))
-            except ReportedError as error:
-                log.error("the shapes %s cannot be loaded: %s", record.name, error.message)
-                self._records.put(replace(record, state="failed", error=error.message))
-                continue
-            graphs = [each for each in (candidate.definition.into, former_graph(record)) if each is not None]
-            for graph in graphs:
-                self._store.queue.own(graph, candidate.owner)
-            if record.state == "dropping":
-                self._commits.remove(candidate.name, candidate.owner, graphs)
-                continue
-            if record.state == "failed":
-                candidate.error = record.error
-            # Shapes whose report others read may come later; their commit updates the readers.
-            self._load(candidate, record)
-
-    def _load(self, candidate: ShapeSet, record: ShapesRecord) -> None:
-        def results(pending: PendingChanges) -> KeptResults:
-            if candidate.error is not None:
-                return KeptResults()
-            inputs = self.consequences.inputs(candidate, pending.owned)
-            try:
-                return candidate.complete(pending, inputs, candidate.budget(timed=False))
-            except ValidationStoppedError as error:
-                candidate.error = error.message
-                return KeptResults()
-
-        self._commits.replace(candidate, record, results)
+        """Load the shapes, and compute their reports; called before any client can read."""
+        ShapeStart(self._store, self._records, self._commits, self._parse).run()
 
     # --- registration -------------------------------------------------------------------------
 
@@ -268,9 +237,8 @@ class ShapeService:
 
     def _regroup(self) -> None:
         """Update the reports of shapes without ``data`` after a graph began or ceased to hold shapes."""
-        self._store.queue.submit(
-            WriteRequest(lambda _: None, "shapes", alone=True, timed=False, rederive=True)
-        )
+        request = WriteRequest(lambda _: None, "shapes", alone=True, timed=False, rederive=True)
+        self.consequences.publish(self._store.queue.submit(request))
 
     # --- conditions ---------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class TimedFacts:
 
     def __init__(self, facts: Facts, budget: ShapesBudget) -> None:
         self._facts, self._budget = facts, budget
-        self._reads = 0
+        self.reads = 0
 
     def match(self, s: Pattern, p: Pattern, o: Pattern) -> Collection[Fact]:
         """Return the facts that match; see `Facts.match`."""
@@ -89,9 +89,9 @@ class TimedFacts:
         return self._facts.kept(predicates, key, find)
 
     def _count(self) -> None:
-        self._reads += 1
-        if self._reads >= _CHECK_EVERY:
-            self._reads = 0
+        self.reads += 1
+        if self.reads >= _CHECK_EVERY:
+            self.reads = 0
             self._budget.check_time()
 
 
@@ -103,7 +103,7 @@ class DataGraph:
         self.terms = terms
         self.budget = budget
         self.conforming: dict[tuple[object, int], bool] = {}
-        self._read = FactReader(self.facts, None)
+        self.read = FactReader(self.facts, None)
         self._type, self._sub_class_of = terms.id_of(TYPE), terms.id_of(SUB_CLASS_OF)
         self._superclasses: dict[int, set[int]] = {}
 
@@ -118,7 +118,7 @@ class DataGraph:
 
     def reached(self, steps: PathSteps, start: int) -> list[int]:
         """Return the nodes that a path reaches from ``start``, each once."""
-        return list(dict.fromkeys(steps.forward(self._read, start)))
+        return list(dict.fromkeys(steps.forward(self.read, start)))
 
     def objects(self, subject: int, predicate: int) -> list[int]:
         """Return the objects of the triples with a subject and a predicate."""

@@ -1,35 +1,109 @@
-"""Incremental validation: the focus nodes whose results a change of triples can change."""
+"""Incremental validation: only the focus nodes whose results a change of triples can change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyoxigraph import NamedNode
 
+from ..algebra import nodes as n
 from ..rules.facts import Fact
-from ..rules.paths import FactReader, PathSteps
+from ..rules.paths import PathSteps
 from ..rules.terms import RuleTerms
-from ..rules.triggers import predicates_of
 from .data_graph import DataGraph
 from .kept_results import KeptResults, ResultChange, ResultKey, same_results
+from .path_uses import uses_of
 from .result import Result
 from .shape import Shape
 
 
 @dataclass(slots=True)
-class _Reads:
-    """What the results of one shape depend on.
+class FactChange:
+    """The triples that a change adds to a data graph, and those that it removes."""
+
+    added: list[Fact] = field(default_factory=list)
+    removed: list[Fact] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+
+@dataclass(eq=False, slots=True)
+class _Use:
+    """One step of dependencies over a triple, for all shapes that have the step; see `PathUse`.
 
     Attributes:
-        shape: the shape.
-        paths: the evaluation of each path of its dependencies.
-        anywhere: ids of the predicates whose triples can change results at every focus node; None for all.
+        near: the position in the triple of the node that the path reaches first.
+        before: the evaluation of the path from a focus node to this node; None if it is the focus node.
+        shapes: the numbers of the shapes.
     """
 
-    shape: Shape
-    paths: list[PathSteps] = field(default_factory=list)
-    anywhere: set[int] | None = field(default_factory=set)
+    near: int
+    before: PathSteps | None
+    shapes: set[int] = field(default_factory=set)
+
+
+class _Readers:
+    """Which shapes read a triple, by its predicate.
+
+    Attributes:
+        predicates: the predicates of all triples that results depend on; None for any predicate.
+    """
+
+    def __init__(self, shapes: Iterable[Shape], terms: RuleTerms) -> None:
+        self.predicates: frozenset[NamedNode] | None = frozenset()
+        self._uses: defaultdict[int | None, list[_Use]] = defaultdict(list)
+        # The numbers of the shapes all of whose focus nodes a triple can affect.
+        self._anywhere: defaultdict[int | None, set[int]] = defaultdict(set)
+        self._terms = terms
+        known: dict[object, _Use] = {}
+        for number, shape in enumerate(shapes):
+            found = shape.dependencies()
+            for each in (None,) if found.anywhere is None else found.anywhere:
+                self._anywhere[self._noted(each)].add(number)
+            for use in {use for path in found.paths for use in uses_of(path)}:
+                if use not in known:
+                    known[use] = _Use(use.near, self._steps(use.before))
+                    self._uses[self._noted(use.predicate)].append(known[use])
+                known[use].shapes.add(number)
+
+    def _steps(self, path: n.PathExpr | None) -> PathSteps | None:
+        return None if path is None else PathSteps(path, self._terms)
+
+    def _noted(self, predicate: NamedNode | None) -> int | None:
+        """Add a predicate to those that results depend on; return its id."""
+        if predicate is None:
+            self.predicates = None
+            return None
+        if self.predicates is not None:
+            self.predicates |= {predicate}
+        return self._terms.id_of(predicate)
+
+    def anywhere(self, change: FactChange) -> set[int]:
+        """Return the numbers of the shapes all of whose focus nodes a change can affect."""
+        if not self._anywhere:
+            return set()
+        predicates = {p for facts in (change.added, change.removed) for _, p, _ in facts}
+        return {number for each in (None, *predicates) for number in self._anywhere.get(each, ())}
+
+    def reached(self, facts: Iterable[Fact], data: DataGraph) -> Iterator[tuple[set[int], set[int]]]:
+        """Yield nodes whose results depend on some of the facts of a data graph.
+
+        Each item has numbers of shapes and ids of nodes, which need not be focus nodes.
+        """
+        near: defaultdict[_Use, set[int]] = defaultdict(set)
+        of_any = self._uses.get(None, ())
+        for fact in facts:
+            for use in (*self._uses.get(fact[1], ()), *of_any):
+                near[use].add(fact[use.near])
+        for use, nodes in near.items():
+            steps = use.before
+            if steps is None:
+                yield use.shapes, nodes
+            else:
+                yield use.shapes, {start for node in nodes for start in steps.backward(data.read, node)}
 
 
 class IncrementalValidation:
@@ -43,14 +117,8 @@ class IncrementalValidation:
     def __init__(self, shapes: Iterable[Shape], terms: RuleTerms) -> None:
         self.shapes: Sequence[Shape] = [each for each in shapes if each.targets and not each.deactivated]
         self._terms = terms
-        self._reads = []
-        self.predicates: frozenset[NamedNode] | None = frozenset()
-        for shape in self.shapes:
-            found = shape.dependencies()
-            for read in (found.anywhere, *map(predicates_of, found.paths)):
-                self.predicates = None if read is None or self.predicates is None else self.predicates | read
-            anywhere = None if found.anywhere is None else {terms.id_of(each) for each in found.anywhere}
-            self._reads.append(_Reads(shape, [PathSteps(path, terms) for path in found.paths], anywhere))
+        self._readers = _Readers(self.shapes, terms)
+        self.predicates = self._readers.predicates
 
     def complete(self, data: DataGraph) -> dict[ResultKey, tuple[Result, ...]]:
         """Return all results.
@@ -70,9 +138,13 @@ class IncrementalValidation:
         return found
 
     def update(
-        self, kept: KeptResults, before: DataGraph, now: DataGraph, changed: Sequence[Fact]
+        self, kept: KeptResults, before: DataGraph, now: DataGraph, changed: FactChange
     ) -> ResultChange:
         """Return how the results change.
+
+        Results differ only if a triple that a dependency of the shape uses is in one of the two states only.
+        So it is enough to walk back from removed triples in the state before, and from added ones in the
+        state after the change.
 
         Args:
             kept: the results before the change.
@@ -83,37 +155,24 @@ class IncrementalValidation:
         Raises:
             ShapesBudgetError: the validation exceeds the budget of ``now``.
         """
+        reached: defaultdict[int, set[int]] = defaultdict(set)
+        for facts, data in ((changed.removed, before), (changed.added, now)):
+            for numbers, nodes in self._readers.reached(facts, data):
+                for number in numbers:
+                    reached[number] |= nodes
+        for number in self._readers.anywhere(changed):
+            reached[number] |= self.shapes[number].focus_nodes(now)
+            reached[number] |= {self._terms.id_of(focus) for each, focus in kept.keys() if each == number}
         change: ResultChange = {}
         count = kept.count
-        predicates = {p for _, p, _ in changed}
-        for number, reads in enumerate(self._reads):
-            for focus in self._reached(number, reads, kept, before, now, changed, predicates):
+        for number in sorted(reached):
+            shape = self.shapes[number]
+            for focus in reached[number]:
                 key = number, self._terms.term(focus)
-                shape, old = reads.shape, kept.of(key)
+                old = kept.of(key)
                 new = tuple(shape.results(focus, now)) if shape.is_focus_node(focus, now) else ()
                 if not same_results(old, new):
                     change[key] = new
                     count += len(new) - len(old)
         now.budget.check_results(count)
         return change
-
-    def _reached(
-        self,
-        number: int,
-        reads: _Reads,
-        kept: KeptResults,
-        before: DataGraph,
-        now: DataGraph,
-        changed: Sequence[Fact],
-        predicates: set[int],
-    ) -> set[int]:
-        """Return the nodes whose results a change can change, and other nodes."""
-        if reads.anywhere is None or not predicates.isdisjoint(reads.anywhere):
-            found = reads.shape.focus_nodes(now)
-            return found | {self._terms.id_of(focus) for each, focus in kept.keys() if each == number}
-        found = set()
-        for data in (before, now):
-            read = FactReader(data.facts, None)
-            for path in reads.paths:
-                found |= path.starts_through(read, changed)
-        return found

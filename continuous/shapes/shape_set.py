@@ -12,12 +12,12 @@ from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
 
-from ..rules.facts import Fact, Facts, MemoryFacts
+from ..rules.facts import Facts, MemoryFacts
 from ..rules.store_facts import InputGraphs, StoreFacts
 from ..rules.terms import RuleTerms
 from .data_graph import DataGraph, ShapesBudget
 from .definition import ShapesDefinition
-from .incremental import IncrementalValidation
+from .incremental import FactChange, IncrementalValidation
 from .kept_results import KeptResults, ResultChange, difference
 from .reading.reader import read_shapes
 from .result import Result
@@ -165,7 +165,7 @@ class ShapeSet:
         terms = prepared.terms
         before = StoreFacts(below, terms, inputs, _NO_GRAPH, own=False)
         now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)
-        changed = list(_changed_facts(change, inputs, terms, before, now))
+        changed = _changed_facts(change, inputs, terms, before, now)
         if not changed:
             return {}
         result = prepared.validation.update(
@@ -194,12 +194,14 @@ class ShapeSet:
 
 def _changed_facts(
     change: NetChange, inputs: InputGraphs, terms: RuleTerms, before: StoreFacts, now: StoreFacts
-) -> Iterable[Fact]:
-    """Yield the triples that the union of the input graphs has before or after a change only."""
+) -> FactChange:
+    """Return the triples that the union of the input graphs has before or after a change only."""
+    found = FactChange()
     ids = terms.dictionary.ids
-    for quads, other in ((change.added, before), (change.removed, now)):
+    for quads, other, facts in ((change.added, before, found.added), (change.removed, now, found.removed)):
         for quad in quads:
             if quad.graph_name in inputs:
                 fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
                 if not other.match(*fact):
-                    yield fact
+                    facts.append(fact)
+    return found

@@ -262,9 +262,12 @@ class WriteQueue:
                 commits.append(request.commit)
                 group.take(pending, change)
         try:
-            if commits:
+            # Consequences can change without the dataset: graphs join or leave what shapes check.
+            if commits or any(request.rederive and request.error is None for request in requests):
                 with consequences.committing(group.owned):
-                    self._committer.commit(commits, commits[0].net() if len(commits) == 1 else group.net())
+                    if commits:
+                        net = commits[0].net() if len(commits) == 1 else group.net()
+                        self._committer.commit(commits, net)
         except ApplyError:
             _report(requests)
             raise

@@ -1,0 +1,70 @@
+"""The triples that a path uses, each with the path from the start to it.
+
+A validation of changes looks up the predicate of a changed triple, and walks from the triple back to the
+starts of paths only where a path can use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pyoxigraph import NamedNode
+
+from ..algebra import nodes as n
+
+
+@dataclass(frozen=True, slots=True)
+class PathUse:
+    """One step of a path over a triple.
+
+    Attributes:
+        predicate: the predicate of the triple; None for any predicate.
+        near: the position in the triple of the node that the path reaches first: 0 for the subject, 2 for the
+            object.
+        before: the path from the start to this node; None if it is the start itself.
+    """
+
+    predicate: NamedNode | None
+    near: Literal[0, 2]
+    before: n.PathExpr | None
+
+
+def uses_of(path: n.PathExpr) -> Iterator[PathUse]:
+    """Yield the steps of a path over triples.
+
+    A path from a start uses a triple of a graph if a path ``before`` of a yielded step leads from the start
+    to the near node of the triple, in the same graph.
+    """
+    yield from _uses(path, None, True)
+
+
+def _uses(path: n.PathExpr, before: n.PathExpr | None, ahead: bool) -> Iterator[PathUse]:
+    """Yield the steps of a path that starts after ``before``, or of its inverse if ``ahead`` is False."""
+    match path:
+        case n.Link(iri):
+            yield PathUse(iri, 0 if ahead else 2, before)
+        case n.Inverse(inner):
+            yield from _uses(inner, before, not ahead)
+        case n.Sequence(left, right):
+            first, second = (left, right) if ahead else (right, left)
+            yield from _uses(first, before, ahead)
+            yield from _uses(second, _joined(before, first, ahead), ahead)
+        case n.Alternative(left, right):
+            yield from _uses(left, before, ahead)
+            yield from _uses(right, before, ahead)
+        case n.ZeroOrOne(inner):
+            yield from _uses(inner, before, ahead)
+        case n.ZeroOrMore(inner) | n.OneOrMore(inner):
+            yield from _uses(inner, _joined(before, n.ZeroOrMore(inner), ahead), ahead)
+        case n.NegatedSet(forward, inverse):
+            if forward or not inverse:
+                yield PathUse(None, 0 if ahead else 2, before)
+            if inverse:
+                yield PathUse(None, 2 if ahead else 0, before)
+
+
+def _joined(before: n.PathExpr | None, path: n.PathExpr, ahead: bool) -> n.PathExpr:
+    then = path if ahead else n.Inverse(path)
+    return then if before is None else n.Sequence(before, then)

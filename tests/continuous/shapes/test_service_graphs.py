@@ -1,0 +1,63 @@
+"""Shapes without ``data`` check all graphs but derived ones and those with shapes, also after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyoxigraph import NamedNode, RdfFormat, parse
+
+from quadrill.continuous.shapes.definition import read_parameters, shapes_text
+from quadrill.store.changes.owners import Owner
+
+from .test_service import PREFIXES, REPORT, Served, served
+
+EMPTY = ":S sh:targetSubjectsOf :p ; sh:property [ sh:path :p ; sh:maxCount 0 ] ."
+OF_REPORTS = ":R sh:targetClass sh:ValidationReport ; sh:property [ sh:path :none ; sh:minCount 1 ] ."
+HOLDING = NamedNode("http://e/holding")
+
+
+def put_graph(server: Served, name: str, shapes: str, **parameters: object) -> None:
+    """Register shapes that were read from a graph."""
+    triples = (quad.triple for quad in parse(PREFIXES + shapes, format=RdfFormat.TURTLE))
+    server.shapes.put(name, read_parameters(parameters, shapes_text(triples), HOLDING))
+
+
+def test_reports_are_no_data_after_a_restart(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        server.put("first", OF_REPORTS)
+        server.put("second", EMPTY, into=REPORT)
+        server.update("INSERT DATA { :a :p 1 }")
+        assert (server.count("first"), server.count("second")) == (0, 1)
+    with served(tmp_path) as server:
+        assert (server.count("first"), server.count("second")) == (0, 1)
+
+
+def test_graphs_of_views_are_no_data_after_a_restart(tmp_path: Path) -> None:
+    from quadrill.store.registry import QueryRecord
+
+    with served(tmp_path) as server:
+        server.put("s", EMPTY)
+        server.update("INSERT DATA { GRAPH :view { :a :p 1 } }")
+        assert server.count("s") == 1
+        record = QueryRecord("q", "", "cqels", options={"into_graph": "http://e/view"})
+        server.shapes._records.registry.queries.put(record)  # type: ignore[union-attr]
+        server.store.queue.own(NamedNode("http://e/view"), Owner("view", "q"))
+    with served(tmp_path) as server:
+        assert server.count("s") == 0
+
+
+def test_results_follow_when_a_graph_begins_or_ceases_to_hold_shapes(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        server.update("INSERT DATA { GRAPH :holding { :a :p 1 } }")
+        server.put("all", EMPTY, mode="reject")
+        assert server.count("all") == 1
+        put_graph(server, "held", EMPTY, mode="reject")
+        assert (server.count("all"), server.count("held")) == (0, 0)
+        server.put("held", EMPTY, mode="reject")  # the graph joins the data; nothing refuses that
+        assert (server.count("all"), server.count("held")) == (1, 1)
+        put_graph(server, "held", EMPTY)
+    with served(tmp_path) as server:
+        assert (server.count("all"), server.count("held")) == (0, 0)
+        server.shapes.delete("held")
+        assert server.count("all") == 1
+        server.update("INSERT DATA { :b :q 1 }")
