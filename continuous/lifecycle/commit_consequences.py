@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.owners import Owners
@@ -56,9 +56,14 @@ class CommitConsequences:
             self._rules.derive_all(pending)
             return self._shapes.derive_all(pending)
 
-    @contextmanager
-    def committing(self, owned: Owners) -> Iterator[None]:
+    def committing(self, owned: Owners) -> AbstractContextManager[None]:
         """Make what is noted besides the changes effective; see `Consequences.committing`."""
+        if not self._shapes.active:
+            return self._rules.committing(owned)
+        return self._committing_both(owned)
+
+    @contextmanager
+    def _committing_both(self, owned: Owners) -> Iterator[None]:
         with self._rules.committing(owned), self._shapes.committing(owned):
             yield
 

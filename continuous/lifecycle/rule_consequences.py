@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from quadrill.store.changes.commit import Commit, GraphName, NetChange
 from quadrill.store.changes.owners import Owners
@@ -190,8 +190,14 @@ class RuleConsequences:
         self._suspending = suspending
         return 0
 
+    def committing(self, owned: Owners) -> AbstractContextManager[None]:
+        """Return the context that notes suspensions and new owners; see `Consequences.committing`."""
+        if not self._suspending and self.owners.has(owned):
+            return nullcontext()
+        return self._noting(owned)
+
     @contextmanager
-    def committing(self, owned: Owners) -> Iterator[None]:
+    def _noting(self, owned: Owners) -> Iterator[None]:
         """Suspend sets together with the commit; see `Consequences.committing`.
 
         The registry stores a suspension before the commit. After a crash between the two, the next start

@@ -41,6 +41,10 @@ class ReflectedOwners:
         with self.committing(owned):
             pass
 
+    def has(self, owned: Owners) -> bool:
+        """Return True if the last commit has recorded these owners."""
+        return owned is self._newest
+
     @contextmanager
     def committing(self, owned: Owners) -> Iterator[None]:
         """Return the context of a commit with which the graphs of all rule sets reflect ``owned``."""

@@ -52,11 +52,18 @@ NO_OWNERS: Owners = MappingProxyType({})
 """No graph has an owner."""
 
 
+# The owners of which `derived_graphs` was asked last, and its answer: a commit asks several times.
+_newest: tuple[Owners, Owners] = (NO_OWNERS, NO_OWNERS)
+
+
 def derived_graphs(owned: Owners) -> Owners:
     """Return the graphs that are functions of other graphs, with their owners."""
-    if not owned:
-        return owned
-    return {graph: owner for graph, owner in owned.items() if owner.derived}
+    global _newest
+    known, derived = _newest
+    if known is not owned:
+        derived = {graph: owner for graph, owner in owned.items() if owner.derived}
+        _newest = owned, derived
+    return derived
 
 
 def refuse_targets(owned: Owners, targets: Iterable[GraphName], owner: Owner | None = None) -> None:
