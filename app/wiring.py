@@ -184,7 +184,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             partial(engine.queries.entailed_by, with_windows=True),
             partial(follow_rule_sets, engine.parts),
         )
-        shapes.flows_of_others = lambda: [*rules.flows(), *engine.queries.flows()]
+        shapes.flows_of_others = (rules.flows, engine.queries.flows)
         fanout = Fanout(
             heartbeat=settings.sse_heartbeat,
             buffer_bytes=settings.sse_buffer_bytes,
@@ -348,7 +348,7 @@ def engine_settings(
         engines=engines,
         graph_of_set=rules.graph_of,
         definition_of_set=rules.definition_of,
-        flows_of_sets=lambda: [*rules.flows(), *shapes.flows()],
+        flows_of_sets=(rules.flows, shapes.flows),
         threaded=threaded,
     )
 

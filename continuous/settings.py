@@ -97,6 +97,6 @@ class EngineSettings:
     # Returns a rule set by its name, as it is after the commit that becomes visible; None while it derives
     # nothing.
     definition_of_set: Callable[[str], RuleSetDefinition | None] = lambda name: None
-    # Returns the graphs that each rule set reads by name, and its own graph.
-    flows_of_sets: Callable[[], list[FlowEdge]] = list
+    # Return the graphs that each rule set or shapes reads by name, and its own graph.
+    flows_of_sets: tuple[Callable[[], list[FlowEdge]], ...] = ()
     threaded: bool = True  # False executes tasks in the calling thread (tests, offline runs)

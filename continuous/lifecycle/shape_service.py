@@ -56,7 +56,7 @@ class ShapeService:
         consequences: the shapes at work.
         reports: reads the shapes and their results.
         feeds: publishes how results change.
-        flows_of_others: returns what rule sets and queries read and make.
+        flows_of_others: return what rule sets and queries read and make.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ShapeService:
         feeds: ShapeFeeds | None = None,
     ) -> None:
         """Create the service; `start` loads the shapes. Without ``feeds``, feeds are kept in memory."""
-        self.flows_of_others: Callable[[], list[FlowEdge]] = list
+        self.flows_of_others: tuple[Callable[[], list[FlowEdge]], ...] = ()
         self._store = store
         self._records = ShapeRecords(registry)
         self.feeds = feeds or ShapeFeeds(store)
@@ -267,7 +267,8 @@ class ShapeService:
 
     def _require_no_flow_cycle(self, candidate: ShapeSet) -> None:
         reads, makes = _flow(candidate)
-        cycle = find_cycle(makes, reads, [*self.flows(candidate.name), *self.flows_of_others()])
+        others = (edge for flows in self.flows_of_others for edge in flows())
+        cycle = find_cycle(makes, reads, [*self.flows(candidate.name), *others])
         if cycle is not None:
             raise InputError(
                 f"the shapes {candidate.name} would check their own report: "

@@ -308,12 +308,16 @@ class QueryCatalogue:
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raise InputError if a query would read its own result, even through other queries or rule sets."""
-        reads, sets = prepared.reads().flows(), self._settings.flows_of_sets()
+        results = _made_by(prepared)
+        if not results:
+            return
+        reads = prepared.reads().flows()
+        sets = [edge for flows in self._settings.flows_of_sets for edge in flows()]
         # A result that no query reads cannot be part of a cycle, so this common case skips the search for
         # cycles.
         made = [
             each
-            for each in _made_by(prepared)
+            for each in results
             if any(is_read(each, flows) for flows in (reads, self._flows_read, *(read for read, _ in sets)))
         ]
         if not made:

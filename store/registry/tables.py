@@ -263,7 +263,7 @@ class ReflectedOwnerRecords(RecordTable[ReflectedOwnerRecord]):
     """The owned graphs that the graphs of rule sets with the default input reflect."""
 
     table, record, keys = REFLECTED_OWNERS, ReflectedOwnerRecord, ("graph",)
-    unknown = KeyFault("no owner of the graph {} is recorded", code="unknown-owner")
+    unknown = KeyFault("no owner of the graph {} is recorded", code="unknown-rules")
 
 
 class TokenRecords(RecordTable[TokenRecord]):
