@@ -186,7 +186,7 @@ def test_an_update_may_read_a_derived_graph_and_operations_on_many_graphs_leave_
 def test_the_graph_of_a_query_that_was_not_restored_is_released_with_the_query() -> None:
     owner = Owner("view", "q")
     with QuadStore.open(None) as opened:
-        views = ViewRegistry(opened, cast(Any, None))
+        views = ViewRegistry(opened, cast(Any, None), lambda view, error: None)
         opened.queue.own(OTHER, owner)
         views.close("q")
         assert not opened.queue.owned
