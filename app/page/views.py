@@ -32,6 +32,7 @@ from ..front.finish import packed_well
 from ..http import negotiation
 from ..http.callers import NOBODY
 from ..http.errors import HttpError
+from ..resources.shapes import described
 from ..resources.sparql import service_description
 from . import documentation
 from .context import received, services
@@ -171,6 +172,26 @@ def rule_set(name: str) -> AnyResponse:
         return _message(404, "No such rule set", error.message, error.hint)
 
 
+@blueprint.get("/ui/shapes")
+def shapes() -> AnyResponse:
+    """Return the view of all shapes: mode, state, results by severity, cost and error."""
+    return _page("shapes", "shapes.html", lambda: {"refusal": _write_refusal()})
+
+
+@blueprint.get("/ui/shapes/<name>")
+def shape_set(name: str) -> AnyResponse:
+    """Return the view of the shapes ``name``: parameters, results, the text of each shape, and a try-out box."""
+    try:
+        return _page(
+            "shapes",
+            "shape_set.html",
+            lambda: {"shapes": described(services(), name), "refusal": _write_refusal()},
+            name=name,
+        )
+    except NotFoundError as error:
+        return _message(404, "No such shapes", error.message, error.hint)
+
+
 @blueprint.get("/ui/jobs")
 def jobs() -> AnyResponse:
     """Return the view of jobs: their progress, skipped input, and buttons to cancel."""
@@ -307,6 +328,7 @@ def _pages() -> list[dict[str, str]]:
         ("sparql", "SPARQL", "/ui/sparql"),
         ("store", "Store", "/ui/store"),
         ("rules", "Rules", "/ui/rules"),
+        ("shapes", "Shapes", "/ui/shapes"),
         ("jobs", "Jobs", "/ui/jobs"),
         ("processes", "Running", "/ui/processes"),
     ]

@@ -36,9 +36,13 @@ def list_shapes(services: Services, request: Request) -> WholeAnswer:
 def get_shapes(services: Services, request: Request) -> WholeAnswer:
     """Return the parameters, the state, the number of results and the shapes graph of shapes."""
     request.arguments.check()
-    name = _name(request)
-    described = services.shapes.reports.describe(name)
-    return json_answer({**described, "text": _turtle(services.shapes.reports.text(name))})
+    return json_answer(described(services, _name(request)))
+
+
+def described(services: Services, name: str) -> dict[str, Any]:
+    """Return shapes as JSON members, with the shapes graph in Turtle as ``text``. Raises: NotFoundError."""
+    members = services.shapes.reports.describe(name)
+    return {**members, "text": _turtle(services.shapes.reports.text(name))}
 
 
 def put_shapes(services: Services, request: Request) -> WholeAnswer:

@@ -15,6 +15,7 @@ _PAGES = (
     "store",
     "why",
     "rules",
+    "shapes",
     "jobs",
     "processes",
 )
@@ -58,6 +59,7 @@ def page_routes(page: Handler) -> tuple[Route, ...]:
             labelled="/ui/queries/<name>",
         ),
         Route("GET", "/ui/rules/{rules}", page, role="public", labelled="/ui/rules/<name>"),
+        Route("GET", "/ui/shapes/{shapes}", page, role="public", labelled="/ui/shapes/<name>"),
         Route("GET", "/ui/docs", page, role="public", while_starting=True),
         Route("GET", "/ui/docs/{filename}", page, role="public", while_starting=True),
         Route("GET", "/ui/static/{filename}", page, role="public", while_starting=True),

@@ -15,6 +15,13 @@ export function showProblem(place, problem, editor = null) {
     editor.select(positioned[0]);
   }
   place.scrollIntoView({ block: "nearest" });
+  if (problem.members?.code === "shacl-violation") showReport(place.firstChild, problem.members);
+}
+
+/** Show the results that refuse a write; only this problem needs the scripts of reports. */
+async function showReport(box, { report, results }) {
+  const { reportNode } = await import("../shapes/report.js");
+  box.append(reportNode(report, results));
 }
 
 /** Nothing to complain about any more. */

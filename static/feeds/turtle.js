@@ -29,7 +29,8 @@ function termOf(tokens) {
   return { type: "literal", value: unescaped(literal ?? ""), ...(language ? { "xml:lang": language } : {}), ...(datatype ? { datatype } : {}) };
 }
 
-function unescaped(text) {
+/** A text without the escapes of N-Triples and Turtle. */
+export function unescaped(text) {
   return text.replace(/\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))/g, (_, short, long, letter) =>
     (letter === undefined ? String.fromCodePoint(parseInt(short ?? long, 16)) : ESCAPES[letter] ?? letter));
 }

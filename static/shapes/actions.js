@@ -1,0 +1,24 @@
+// What can be done with shapes: they are copied as a PUT, and deleted.
+
+import { act } from "../base/act.js";
+import { call } from "../base/api.js";
+import { curl } from "../base/curl.js";
+import { counted } from "../base/format.js";
+import { shapesPath } from "./path.js";
+
+/** The PUT that gives these shapes, as a curl command. */
+export function putCommand({ name, mode, data = [], into, max_time, max_results, text }) {
+  const parameters = new URLSearchParams({ mode });
+  for (const graph of data) parameters.append("data", graph);
+  if (into !== undefined) parameters.set("into", into);
+  parameters.set("max_time", max_time);
+  parameters.set("max_results", max_results);
+  return curl("PUT", shapesPath(name, `?${parameters}`), { body: text, type: "text/turtle" });
+}
+
+/** Delete shapes after a question. */
+export async function remove({ name, into, results }, then) {
+  const graph = into === undefined ? "" : ` and the graph of their report, ${into}`;
+  if (!window.confirm(`Delete the shapes ${name} with ${counted(results, "result")}${graph}? Commits are no longer checked by them.`)) return;
+  await act(() => call("DELETE", shapesPath(name)), `The shapes ${name} are deleted.`, then);
+}
