@@ -180,7 +180,7 @@ def shapes() -> AnyResponse:
 
 @blueprint.get("/ui/shapes/<name>")
 def shape_set(name: str) -> AnyResponse:
-    """Return the view of the shapes ``name``: parameters, results, the text of each shape, and a try-out box."""
+    """Return the view of shapes: parameters, results, the text of the shape of a result, a try-out box."""
     try:
         return _page(
             "shapes",

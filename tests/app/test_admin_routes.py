@@ -26,6 +26,7 @@ PAGES = (
     "/ui/store?iri=urn:s",
     "/ui/why?quad=what",
     "/ui/rules",
+    "/ui/shapes",
     "/ui/jobs",
     "/ui/processes",
     "/ui/connectors",

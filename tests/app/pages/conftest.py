@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -54,6 +55,8 @@ def client(base: str) -> Iterator[httpx.Client]:
         yield started
         for query in started.get("/queries").json()["queries"]:
             started.delete(f"/queries/{query['name']}").raise_for_status()
+        for shapes in reversed(started.get("/shapes").json()["shapes"]):
+            started.delete(f"/shapes/{shapes['name']}").raise_for_status()
         for rules in reversed(started.get("/rules").json()["rules"]):
             started.delete(f"/rules/{rules['name']}").raise_for_status()
         for stream in started.get("/streams").json()["streams"]:
@@ -70,6 +73,13 @@ def update(client: httpx.Client, text: str) -> None:
 def register(client: httpx.Client, name: str, text: str, **options: object) -> None:
     """Register a continuous query."""
     client.post("/queries", json={"name": name, "query": text, **options}).raise_for_status()
+
+
+def put_shapes(client: httpx.Client, name: str, turtle: str, **parameters: object) -> None:
+    """Put shapes; the parameters are those of the request."""
+    headers = {"Content-Type": "text/turtle"}
+    wanted: dict[str, Any] = parameters
+    client.put(f"/shapes/{name}", content=turtle, params=wanted, headers=headers).raise_for_status()
 
 
 def push(client: httpx.Client, turtle: str, at: int, stream: str = "http://example.org/readings") -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from .browser import NEEDS_BROWSER, Page
 from .conftest import register, served
-from .test_looks import TEXT, VIEWS, put_rules
+from .test_looks import TEXT, VIEWS, put_rules, put_sensor_shapes
 
 pytestmark = NEEDS_BROWSER
 MOST_BYTES = 100_000
@@ -28,6 +28,7 @@ def base() -> Iterator[str]:
     with served() as url, httpx.Client(base_url=url, timeout=30) as client:
         register(client, "in-rooms", TEXT)
         put_rules(client)
+        put_sensor_shapes(client)
         for number in range(60):
             register(client, f"in-rooms-{number}", TEXT)
         yield url

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from .browser import NEEDS_BROWSER, Page
-from .conftest import PREFIX, push, register, update
+from .conftest import PREFIX, push, put_shapes, register, update
 from .looks import NARROW, looks_well, show_as
 
 pytestmark = NEEDS_BROWSER
@@ -29,13 +29,22 @@ VIEWS = {
     "why": f"/ui/why?quad={quote(INFERRED)}",
     "rules": "/ui/rules",
     "rule-set": "/ui/rules/rooms",
+    "shapes": "/ui/shapes",
+    "shape-set": "/ui/shapes/sensors",
     "jobs": "/ui/jobs",
     "running": "/ui/processes",
     "contents": "/ui/docs",
     "document": "/ui/docs/tutorial.md",
 }
 # What a view shows last, where that comes after the title.
-FULL = {"browse": "inferred: why?", "why": "From", "rule-set": "cax-dw", "rules": "rooms"}
+FULL = {
+    "browse": "inferred: why?",
+    "why": "From",
+    "rule-set": "cax-dw",
+    "rules": "rooms",
+    "shapes": "Violation",
+    "shape-set": "a sensor is in a room",
+}
 TEXT = (
     PREFIX
     + """SELECT ?sensor ?value ?room WHERE {
@@ -56,6 +65,15 @@ def put_rules(client: httpx.Client) -> None:
         client.put(f"/rules/{name}", json=members).raise_for_status()
 
 
+def put_sensor_shapes(client: httpx.Client) -> None:
+    """Put shapes that the data violates."""
+    text = """PREFIX sh: <http://www.w3.org/ns/shacl#> PREFIX ex: <http://example.org/>
+ex:SensorShape a sh:NodeShape ; sh:targetSubjectsOf ex:in ; sh:targetClass ex:Lost ;
+  sh:property [ sh:path ex:in ; sh:nodeKind sh:IRI ; sh:message "a sensor is in a room that has an IRI" ] ;
+  sh:property [ sh:path ( ex:in ex:floor ) ; sh:minCount 1 ; sh:severity sh:Warning ] ."""
+    put_shapes(client, "sensors", text)
+
+
 @pytest.fixture
 def filled(client: httpx.Client) -> httpx.Client:
     """A server with a graph, a query and some results."""
@@ -64,6 +82,7 @@ def filled(client: httpx.Client) -> httpx.Client:
     update(client, PREFIX + f"INSERT DATA {{ ex:s1 a ex:Lost . ex:Placed {disjoint} ex:Lost }}")
     register(client, "in-rooms", TEXT)
     put_rules(client)
+    put_sensor_shapes(client)
     for at in range(5):
         push(client, PREFIX + f"ex:s{1 + at % 2} ex:value {20 + at} .", 1000 * at)
     return client
@@ -80,7 +99,7 @@ def test_a_view_has_no_findings_in_any_width_and_scheme(name: str, filled: httpx
 
 
 @pytest.mark.always("queries", "jobs")
-@pytest.mark.parametrize("name", ["queries", "store", "rules", "jobs", "streams"])
+@pytest.mark.parametrize("name", ["queries", "store", "rules", "shapes", "jobs", "streams"])
 def test_a_view_without_anything_to_show_says_how_to_begin(
     name: str, client: httpx.Client, page: Page
 ) -> None:
@@ -92,7 +111,13 @@ def test_a_view_without_anything_to_show_says_how_to_begin(
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("queries", "in-rooms"), ("streams", "readings"), ("rules", "rooms"), ("browse", "inferred: why?")],
+    [
+        ("queries", "in-rooms"),
+        ("streams", "readings"),
+        ("rules", "rooms"),
+        ("shapes", "sensors"),
+        ("browse", "inferred: why?"),
+    ],
 )
 def test_a_list_hides_nothing_where_it_is_narrow(
     name: str, shown: str, filled: httpx.Client, page: Page
