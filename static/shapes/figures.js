@@ -1,7 +1,7 @@
 // Figures of shapes as the list, the page of one and tables of results show them.
 
 import { el } from "../base/dom.js";
-import { count } from "../base/format.js";
+import { count, counted } from "../base/format.js";
 import { shortIri } from "../base/terms.js";
 import { SH } from "./graph.js";
 
@@ -12,10 +12,15 @@ function severityName(iri, prefixes) {
   return iri.startsWith(SH) ? iri.slice(SH.length) : shortIri(iri, prefixes) ?? iri;
 }
 
+function countedName(name, many) {
+  if (name === "Violation" || name === "Warning") return counted(many, name.toLowerCase());
+  return `${count(many)} ${name === "Info" ? "info" : name}`;
+}
+
 /** A severity as a badge, with the number of its results if given. */
 export function severityBadge(iri, prefixes, many = null) {
   const name = severityName(iri, prefixes);
-  return el("span", { class: `badge ${BADGES[name] ?? ""}`, title: iri }, many === null ? name : `${count(many)} ${name}`);
+  return el("span", { class: `badge ${BADGES[name] ?? ""}`, title: iri }, many === null ? name : countedName(name, many));
 }
 
 /** The numbers of results by severity, the severest first. */

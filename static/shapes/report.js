@@ -13,6 +13,8 @@ import { triplesOf } from "./turtle.js";
 export const MOST_ROWS = 1000;
 const MEMBERS = { focus: "focusNode", path: "resultPath", value: "value", constraint: "sourceConstraintComponent", shape: "sourceShape",
   severity: "resultSeverity", message: "resultMessage" };
+/** How tightly the forms of paths bind, the loosest first. */
+const BINDS = { alternative: 0, sequence: 1, inverse: 2, repeated: 3, name: 4 };
 const AFTER = { zeroOrMorePath: "*", oneOrMorePath: "+", zeroOrOnePath: "?" };
 
 /** Prefixes for reports and shapes: the given ones, and `sh`. */
@@ -35,20 +37,28 @@ export function resultsOf(turtle, prefixes) {
   });
 }
 
-/** A path of the report as SPARQL writes it. */
-function pathText(graph, node, prefixes) {
-  if (node.type === "uri") return shortText(node, prefixes);
-  const steps = graph.list(node);
-  if (steps !== null) return steps.map((step) => partText(graph, step, prefixes)).join("/");
-  const [[, form, inner]] = graph.from(node);
-  const name = form.value.slice(SH.length);
-  if (name === "alternativePath") return graph.list(inner).map((step) => partText(graph, step, prefixes)).join("|");
-  return name === "inversePath" ? `^${partText(graph, inner, prefixes)}` : `${partText(graph, inner, prefixes)}${AFTER[name]}`;
+/** A path of the report as SPARQL writes it; in brackets where it binds looser than `least`, a number of `BINDS`. */
+function pathText(graph, node, prefixes, least = BINDS.alternative) {
+  const [form, text] = pathParts(graph, node, prefixes);
+  return BINDS[form] < least ? `(${text})` : text;
 }
 
-function partText(graph, node, prefixes) {
-  const text = pathText(graph, node, prefixes);
-  return node.type === "uri" ? text : `(${text})`;
+function pathParts(graph, node, prefixes) {
+  if (node.type === "uri") return ["name", shortText(node, prefixes)];
+  const joined = (members, mark, least) => members.map((each) => pathText(graph, each, prefixes, least)).join(mark);
+  const steps = graph.list(node);
+  if (steps !== null) return ["sequence", joined(steps, "/", BINDS.inverse)];
+  const [[, { value }, inner]] = graph.from(node);
+  const form = value.slice(SH.length);
+  if (form === "alternativePath") return ["alternative", joined(graph.list(inner), "|", BINDS.sequence)];
+  if (form === "inversePath") return ["inverse", `^${pathText(graph, inner, prefixes, BINDS.repeated)}`];
+  return ["repeated", `${pathText(graph, inner, prefixes, BINDS.name)}${AFTER[form]}`];
+}
+
+/** The component of a constraint: of SHACL's own the name without its common end, with the IRI as its tooltip. */
+function constraintNode(constraint, prefixes) {
+  const name = constraint.value.startsWith(SH) ? constraint.value.slice(SH.length).replace(/ConstraintComponent$/, "") : "";
+  return name === "" ? termNode(constraint, prefixes) : el("span", { class: "term", title: constraint.value }, name);
 }
 
 /** A table of results in `place`, which changes in place; its rows lead to the text of their shapes if `choose` is given. */
@@ -85,7 +95,7 @@ export class ResultsTable {
       cell("Path", path === undefined ? null : path.type === "uri" ? termNode(path, prefixes) : el("span", { class: "term" }, path.value)),
       linkIris(cell("Value", optional(value))),
       cell("Message", message === undefined ? null : el("span", { class: "message-text" }, message.value)),
-      cell("Constraint", termNode(constraint, prefixes)),
+      cell("Constraint", constraintNode(constraint, prefixes)),
       cell("Shape", this.choose === null ? termNode(shape, prefixes) : el("button", { type: "button", class: "quiet", "aria-pressed": String(isChosen),
         "aria-label": `Show the shape of the result ${shortText(focus, prefixes)}: ${message?.value ?? shortText(constraint, prefixes)}`, title: termText(shape) },
       shape.type === "bnode" ? "Show" : name)));
