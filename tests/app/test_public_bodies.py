@@ -37,6 +37,8 @@ PUBLIC_ROUTES = {
     ("GET", "/ui/register"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/rules"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/rules/<name>"): PUBLIC_BODY_BYTES,
+    ("GET", "/ui/shapes"): PUBLIC_BODY_BYTES,
+    ("GET", "/ui/shapes/<name>"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/sparql"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/static/<path:filename>"): PUBLIC_BODY_BYTES,
     ("GET", "/ui/store"): PUBLIC_BODY_BYTES,

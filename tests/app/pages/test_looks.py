@@ -42,7 +42,7 @@ FULL = {
     "why": "From",
     "rule-set": "cax-dw",
     "rules": "rooms",
-    "shapes": "Violation",
+    "shapes": "2 violations",
     "shape-set": "a sensor is in a room",
 }
 TEXT = (
