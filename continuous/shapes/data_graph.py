@@ -1,4 +1,4 @@
-"""The data graph: the triples that shapes are checked against in one state, with a budget."""
+"""The data graph: the triples of one state of the data, which shapes are checked against within a budget."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ShapesBudget:
 
     Attributes:
         max_results: maximum number of results; None for no limit.
-        until: the monotonic time at which the validation must end; None for no limit.
-        max_time_ms: the limit of time in milliseconds, for the message.
+        until: the value of `time.monotonic` at which the validation must end; None for no limit.
+        max_time_ms: the time limit in milliseconds, which the error message names.
     """
 
     max_results: int | None = None
@@ -45,7 +45,7 @@ class ShapesBudget:
             )
 
     def check_time(self) -> None:
-        """Raise ShapesBudgetError if the time is over."""
+        """Raise ShapesBudgetError if the time limit has passed."""
         if self.until is not None and time.monotonic() > self.until:
             raise ShapesBudgetError(
                 f"the validation takes longer than {self.max_time_ms} ms (max_time)",
@@ -58,7 +58,7 @@ NO_LIMITS = ShapesBudget()
 
 
 class TimedFacts:
-    """Facts that check the time of a budget while they are read."""
+    """Facts whose look-ups check the time limit of a budget."""
 
     def __init__(self, facts: Facts, budget: ShapesBudget) -> None:
         self._facts, self._budget = facts, budget
@@ -85,7 +85,7 @@ class TimedFacts:
     def kept(
         self, predicates: frozenset[int], key: Hashable, find: Callable[[], Iterable[Row]]
     ) -> Iterable[Row]:
-        """Return rows that only facts with some predicates affect; see `Facts.kept`."""
+        """Return the rows of ``find``, which depend only on facts with ``predicates``; see `Facts.kept`."""
         return self._facts.kept(predicates, key, find)
 
     def _count(self) -> None:
@@ -96,7 +96,10 @@ class TimedFacts:
 
 
 class DataGraph:
-    """Facts in one state, with what a validation asks of them. A change of the facts needs a new object."""
+    """The facts of one state of the data, with the look-ups that constraints need.
+
+    Look-ups are cached, so changed facts need a new DataGraph.
+    """
 
     def __init__(self, facts: Facts, terms: RuleTerms, budget: ShapesBudget = NO_LIMITS) -> None:
         self.facts: Facts = facts if budget.until is None else TimedFacts(facts, budget)
@@ -136,7 +139,7 @@ class DataGraph:
         return {s for each in classes for s, _, _ in self.facts.match(None, self._type, each)}
 
     def remember(self, shape: object, node: int, conforms: bool) -> None:
-        """Keep the answer to "does this node conform to this shape"."""
+        """Cache whether a node conforms to a shape."""
         if len(self.conforming) >= _MOST_REMEMBERED:
             self.conforming.clear()
         self.conforming[shape, node] = conforms

@@ -48,14 +48,16 @@ _LONGEST = 1_000
 def has_datatype(literal: Literal, datatype: NamedNode, *, stored: bool) -> bool:
     """Return True if a literal has a datatype and is well-formed.
 
-    Well-formed is checked for the numeric types, xsd:boolean, and the types of dates, times and durations.
+    Lexical forms are checked for the numeric types, xsd:boolean, and the types of dates, times and durations;
+    a literal of another datatype is always well-formed.
 
     Args:
         literal: the literal.
         datatype: the IRI of the datatype.
-        stored: the literal has the form in which the store keeps it. The store keeps numbers of types that
-            are derived from xsd:integer as xsd:integer, and xsd:dateTimeStamp as xsd:dateTime. So an
-            xsd:integer in the range of such a type has that type, as has an xsd:dateTime with a time zone.
+        stored: True if the literal has the form in which the store keeps literals. The store keeps numbers of
+            types that are derived from xsd:integer as xsd:integer, and xsd:dateTimeStamp as xsd:dateTime. So
+            a stored xsd:integer also has each of these types whose range contains it, and a stored
+            xsd:dateTime with a time zone is also an xsd:dateTimeStamp.
     """
     name = datatype.value.removeprefix(XSD) if datatype.value.startswith(XSD) else ""
     if literal.datatype != datatype:

@@ -1,4 +1,4 @@
-"""The definition of shapes: the parameters of their PUT, checked, and the shapes graph."""
+"""The definition of shapes: the checked parameters of their PUT, and the shapes graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ShapesDefinition:
 
     Attributes:
         text: the shapes graph; see `shapes_text`.
-        graph: the graph of the store that had the shapes at the PUT; None if the body had them.
+        graph: the graph of the store from which the PUT read the shapes; None if they were in its body.
         mode: what a violation does to its commit.
         data: the graphs whose union is checked; None for the default graph and every named graph that has no
             owner and no shapes.
@@ -63,7 +63,7 @@ class ShapesDefinition:
 
 
 def from_members(members: Mapping[str, Any]) -> ShapesDefinition:
-    """Return the definition that `ShapesDefinition.members` has returned.
+    """Return the definition whose method `ShapesDefinition.members` returned these members.
 
     Raises:
         InputError: a member is wrong.
@@ -84,7 +84,7 @@ def read_parameters(
     Args:
         parameters: texts and numbers by name; ``data`` is a list of texts.
         text: the shapes graph; see `shapes_text`.
-        graph: the graph of the store that had the shapes; None if the body had them.
+        graph: the graph of the store from which the shapes were read; None if they were in the body.
 
     Raises:
         InputError: a parameter is wrong.
@@ -115,9 +115,9 @@ def read_parameters(
 
 
 def shapes_text(triples: Iterable[Triple]) -> str:
-    """Return a shapes graph as N-Triples in the order of ``triples``; a document always has the same text.
+    """Return a shapes graph as N-Triples in the order of ``triples``; equal documents give equal texts.
 
-    Labels of blank nodes contain a digest of the graph, so that they differ from those of other shapes.
+    The labels of blank nodes contain a digest of the graph, so that other shapes have other labels.
     """
     numbers: dict[str, int] = {}
 

@@ -1,9 +1,9 @@
 """Dependencies: the triples that the results of a shape depend on, as paths from the focus node.
 
-An incremental validation gets changed triples. For each path of a shape's dependencies,
-`PathSteps.starts_through` walks back from a changed triple to the focus nodes whose results can change. A
-path may use a triple before or after the change only, so callers walk back in both states. Focus nodes
-that no path reaches, and that are focus nodes before and after, have the same results as before.
+An incremental validation follows each of these paths backward, from a changed triple to the focus nodes whose
+results can change. It follows paths from removed triples in the state before the change, and from added
+triples in the state after the change. All other focus nodes keep their results, unless ``anywhere`` has the
+predicate of a changed triple.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ ANY_PROPERTY = n.NegatedSet((), ())
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Triples whose insertion or deletion can change results.
+    """The triples whose insertion or deletion can change the results of a shape.
 
     Attributes:
-        paths: paths from a focus node; a changed triple that such a path uses can change the results at the
-            start of the path.
+        paths: paths from a focus node; a changed triple on one of the paths can change the results at the
+            focus node where the path starts.
         anywhere: predicates of triples that can change the results at every focus node; None for all
-            predicates. Empty unless a SPARQL constraint reads triples that no path connects with its focus
-            node.
+            predicates. It has the predicates of triples that a SPARQL constraint reads without a path from
+            its focus node, and of paths over the limits of `bounded`.
     """
 
     paths: frozenset[n.PathExpr] = frozenset()
     anywhere: frozenset[NamedNode] | None = frozenset()
 
     def after(self, path: n.PathExpr | None) -> Dependencies:
-        """Return the dependencies of nodes from which ``path`` leads to the focus nodes of these."""
+        """Return these dependencies for other focus nodes, from which ``path`` leads to the present ones."""
         if path is None:
             return self
         return bounded((n.Sequence(path, each) for each in self.paths), self.anywhere)
@@ -58,10 +58,10 @@ def merged(parts: Iterable[Dependencies]) -> Dependencies:
 
 
 def bounded(paths: Iterable[n.PathExpr], anywhere: frozenset[NamedNode] | None) -> Dependencies:
-    """Return dependencies with at most `MOST_PATHS` paths of at most `LONGEST_PATH` nodes.
+    """Return dependencies with at most `MOST_PATHS` paths, each with at most `LONGEST_PATH` syntax nodes.
 
-    The predicates of longer paths and, if there are too many, of all paths are added to ``anywhere``: shapes
-    that use one another in many ways have more paths than can be listed.
+    A longer path is replaced by its predicates in ``anywhere``; if too many paths remain, all of them are.
+    Without this limit, shapes that use one another in many ways would have too many paths to list.
     """
     kept: set[n.PathExpr] = set()
     for path in paths:
@@ -88,7 +88,7 @@ def union(
 
 
 def predicates_of(path: n.PathExpr) -> frozenset[NamedNode] | None:
-    """Return the predicates of the triples that a path from a given node uses; None for all predicates."""
+    """Return the predicates of the triples that a path can use from a given node; None for all predicates."""
     match path:
         case n.Link(iri):
             return frozenset((iri,))
@@ -111,5 +111,5 @@ def _size(path: n.PathExpr) -> int:
 
 
 def reading(*paths: n.PathExpr) -> Dependencies:
-    """Return the dependencies on paths from the focus node."""
+    """Return dependencies that consist of paths from the focus node."""
     return Dependencies(frozenset(paths))

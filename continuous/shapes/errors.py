@@ -37,7 +37,7 @@ class ValidationStoppedError(RefusedChangeError):
     """A validation ended without a report: HTTP 422."""
 
     def of_shapes(self, name: str) -> ValidationStoppedError:
-        """Return the error with the name of the shapes."""
+        """Return this error with the name of the shapes in its message and its details."""
         message = f"the shapes {name}: {self.message}"
         return type(self)(message, hint=self.hint, **{**self.details, "shapes": name})
 
@@ -49,12 +49,12 @@ class ShapesBudgetError(ValidationStoppedError):
 
 
 class ShapesFailureError(ValidationStoppedError):
-    """The query of a SPARQL-based constraint reports that it cannot decide."""
+    """The query of a SPARQL-based constraint binds ?failure to true, because it cannot decide."""
 
     code = "shapes-failure"
 
 
 class ShapesFailedError(ConflictError):
-    """Shapes have no report since a validation was stopped: HTTP 409."""
+    """Shapes have no report, because one of their validations was stopped: HTTP 409."""
 
     code = "shapes-failed"

@@ -1,4 +1,4 @@
-"""Incremental validation: only the focus nodes whose results a change of triples can change."""
+"""Incremental validation: after a change, only focus nodes whose results can differ are validated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FactChange:
 
 @dataclass(eq=False, slots=True)
 class _Use:
-    """One step of dependencies over a triple, for all shapes that have the step; see `PathUse`.
+    """One `PathUse` of the dependency paths, with all shapes whose dependencies have it.
 
     Attributes:
         near: the position in the triple of the node that the path reaches first.
@@ -46,7 +46,7 @@ class _Use:
 
 
 class _Readers:
-    """Which shapes read a triple, by its predicate.
+    """An index from predicates to the shapes whose results depend on triples with the predicate.
 
     Attributes:
         predicates: the predicates of all triples that results depend on; None for any predicate.
@@ -55,7 +55,7 @@ class _Readers:
     def __init__(self, shapes: Iterable[Shape], terms: RuleTerms) -> None:
         self.predicates: frozenset[NamedNode] | None = frozenset()
         self._uses: defaultdict[int | None, list[_Use]] = defaultdict(list)
-        # The numbers of the shapes all of whose focus nodes a triple can affect.
+        # By predicate, the numbers of the shapes that are validated at all focus nodes if a triple changes.
         self._anywhere: defaultdict[int | None, set[int]] = defaultdict(set)
         self._terms = terms
         known: dict[object, _Use] = {}
@@ -73,7 +73,7 @@ class _Readers:
         return None if path is None else PathSteps(path, self._terms)
 
     def _noted(self, predicate: NamedNode | None) -> int | None:
-        """Add a predicate to those that results depend on; return its id."""
+        """Add a predicate to ``predicates``; return its id, or None for any predicate."""
         if predicate is None:
             self.predicates = None
             return None
@@ -82,7 +82,7 @@ class _Readers:
         return self._terms.id_of(predicate)
 
     def anywhere(self, change: FactChange) -> set[int]:
-        """Return the numbers of the shapes all of whose focus nodes a change can affect."""
+        """Return the numbers of the shapes for which a change can affect the results of every focus node."""
         if not self._anywhere:
             return set()
         predicates = {p for facts in (change.added, change.removed) for _, p, _ in facts}
@@ -91,7 +91,7 @@ class _Readers:
     def reached(self, facts: Iterable[Fact], data: DataGraph) -> Iterator[tuple[set[int], set[int]]]:
         """Yield nodes whose results depend on some of the facts of a data graph.
 
-        Each item has numbers of shapes and ids of nodes, which need not be focus nodes.
+        Each item is a pair: the numbers of some shapes, and the ids of nodes, which need not be focus nodes.
         """
         near: defaultdict[_Use, set[int]] = defaultdict(set)
         of_any = self._uses.get(None, ())
@@ -121,7 +121,7 @@ class IncrementalValidation:
         self.predicates = self._readers.predicates
 
     def complete(self, data: DataGraph) -> dict[ResultKey, tuple[Result, ...]]:
-        """Return all results.
+        """Return all results, by shape and focus node.
 
         Raises:
             ShapesBudgetError: the validation exceeds the budget of ``data``.
@@ -142,9 +142,9 @@ class IncrementalValidation:
     ) -> ResultChange:
         """Return how the results change.
 
-        Results differ only if a triple that a dependency of the shape uses is in one of the two states only.
-        So it is enough to walk back from removed triples in the state before, and from added ones in the
-        state after the change.
+        The results of a focus node differ only if one of its dependency paths uses a removed triple before
+        the change, or an added triple after it. So the walks from removed triples back to focus nodes read
+        ``before``, and the walks from added triples read ``now``.
 
         Args:
             kept: the results before the change.

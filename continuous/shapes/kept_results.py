@@ -17,7 +17,7 @@ _NO_RESULTS: tuple[Result, ...] = ()
 
 
 class KeptResults:
-    """All results at one version, or those of a version below with changes on top.
+    """All results at one version, stored in full or as changes of the results of an earlier version.
 
     Attributes:
         count: number of results.
@@ -51,7 +51,7 @@ class KeptResults:
             yield from self.of(key)
 
     def apply(self, change: ResultChange) -> None:
-        """Make a change."""
+        """Apply a change of results."""
         for key, results in change.items():
             self.count += len(results) - len(self.of(key))
             if results or self._below is not None:
@@ -64,7 +64,7 @@ class KeptResults:
         return {key: self.of(key) for key in self.keys()}
 
     def take(self, above: KeptResults) -> None:
-        """Make the changes of ``above``, whose lowest version is this one."""
+        """Apply the changes that ``above`` and the results between it and this object have stored."""
         layers = []
         layer: KeptResults | None = above
         while layer is not None and layer is not self:
@@ -74,7 +74,7 @@ class KeptResults:
             self.apply(each._own)
 
     def replacing(self, new: Mapping[ResultKey, tuple[Result, ...]]) -> ResultChange:
-        """Return the change after which the results are ``new``."""
+        """Return the change that turns these results into ``new``."""
         change: ResultChange = {key: _NO_RESULTS for key in self.keys() if key not in new}
         for key, results in new.items():
             if not same_results(results, self.of(key)):
@@ -83,7 +83,7 @@ class KeptResults:
 
 
 def same_results(one: tuple[Result, ...], other: tuple[Result, ...]) -> bool:
-    """Return True if results and messages are the same, in any order."""
+    """Return True if two tuples have equal results with equal messages, in any order."""
     if one == other and all(a.messages == b.messages for a, b in zip(one, other, strict=True)):
         return True
     return len(one) == len(other) and Counter(map(_with_messages, one)) == Counter(map(_with_messages, other))

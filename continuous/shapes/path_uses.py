@@ -1,7 +1,7 @@
-"""The triples that a path uses, each with the path from the start to it.
+"""The triples that a property path can use, each with the part of the path that leads to the triple.
 
-A validation of changes looks up the predicate of a changed triple, and walks from the triple back to the
-starts of paths only where a path can use it.
+An incremental validation looks up the predicate of a changed triple among the steps of all paths. It then
+walks back to the start of a path only from triples that the path can use.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..algebra import nodes as n
 
 @dataclass(frozen=True, slots=True)
 class PathUse:
-    """One step of a path over a triple.
+    """One step of a property path, which leads over one triple.
 
     Attributes:
         predicate: the predicate of the triple; None for any predicate.
         near: the position in the triple of the node that the path reaches first: 0 for the subject, 2 for the
             object.
-        before: the path from the start to this node; None if it is the start itself.
+        before: the path from the start to this node; None if this node is the start.
     """
 
     predicate: NamedNode | None
@@ -34,8 +34,8 @@ class PathUse:
 def uses_of(path: n.PathExpr) -> Iterator[PathUse]:
     """Yield the steps of a path over triples.
 
-    A path from a start uses a triple of a graph if a path ``before`` of a yielded step leads from the start
-    to the near node of the triple, in the same graph.
+    A path from a start uses a triple only if a step with its predicate is yielded, whose path ``before``
+    leads from the start to the near node of the triple in the same graph.
     """
     yield from _uses(path, None, True)
 

@@ -30,11 +30,11 @@ _Chain = type[n.Sequence] | type[n.Alternative]
 
 
 def read_path(graph: ShapesGraph, shape: Term, node: Term) -> n.PathExpr:
-    """Return the path of a shape that a node of the shapes graph describes.
+    """Return the path that a node of the shapes graph describes; ``shape`` is for error messages.
 
     Raises:
         ShapesInvalidError: the path is ill-formed or recursive.
-        LimitError: the path has more than 200 nodes.
+        LimitError: the path has more than 200 IRIs and operators.
     """
     return _PathReader(graph, shape).path(node, ())
 
@@ -59,7 +59,7 @@ class _PathReader:
             raise ShapesInvalidError(self._shape, PATH, "must be a path that does not contain itself")
         inside = (*inside, node)
         properties = self._graph.predicates(node)
-        if FIRST in properties:  # The W3C suite ignores further path properties of a list.
+        if FIRST in properties:  # The W3C tests ignore other path properties of a list node.
             return self._chain(n.Sequence, node, PATH, inside)
         forms = [each for each in properties if each in _FORMS]
         values = self._graph.objects(node, forms[0]) if forms else []
@@ -118,7 +118,7 @@ def _write(path: n.PathExpr, triples: list[Statement]) -> NamedNode | BlankNode:
 
 
 def _operands(path: n.PathExpr, kind: _Chain) -> list[n.PathExpr]:
-    """Return the operands of a chain whose left operands are chains, in the order of the text."""
+    """Return all operands of nested sequences or alternatives, from left to right: a/b/c gives a, b, c."""
     found = []
     while isinstance(path, kind):
         found.append(path.right)

@@ -30,8 +30,8 @@ def report_triples(
     Args:
         results: the results; sh:conforms is true if there are none.
         report: the node of the report; a new blank node by default.
-        name: gives the node of a result; a new blank node by default.
-        more: True if there are results that the report leaves out, so that sh:conforms is false.
+        name: returns the node for a result; a new blank node by default.
+        more: True if there are results besides ``results``, so that sh:conforms is false.
     """
     node = report or BlankNode()
     named = [(name(result), result) for result in results]

@@ -21,7 +21,7 @@ _NAME_DIGITS = 40
 
 
 def result_name(result: Result, into: NamedNode) -> NamedNode:
-    """Return the IRI of a result in a report: equal for equal results."""
+    """Return the IRI of a result in the report ``into``; equal results get equal IRIs."""
     parts = (
         term_text(result.focus),
         "" if result.path is None else path_text(result.path),
@@ -55,12 +55,12 @@ def write_changes(
 
 
 def report_quads(kept: KeptResults, into: NamedNode) -> set[Quad]:
-    """Return the quads of a report with all results ``kept``."""
+    """Return the quads of the report that consists of the results ``kept``."""
     return _quads(kept.results(), into, conforms=not kept.count)
 
 
 def _quads(results: Iterable[Result], into: NamedNode, *, conforms: bool) -> set[Quad]:
-    """Return the quads of a report with these results of all its results; ``into`` names the report."""
+    """Return the quads of the report ``into`` about some results, and its value of sh:conforms."""
     truth = Literal("true" if conforms else "false", datatype=BOOLEAN)
     found: list[Statement] = [(into, TYPE, sh("ValidationReport")), (into, sh("conforms"), truth)]
     for result in results:
@@ -71,9 +71,9 @@ def _quads(results: Iterable[Result], into: NamedNode, *, conforms: bool) -> set
 
 
 def _with_named_paths(triples: list[Statement], name: NamedNode) -> list[Statement]:
-    """Return the triples of a result with IRIs for the blank nodes that describe its path.
+    """Return the triples of a result, with IRIs in place of the blank nodes that describe its path.
 
-    The report of a version has the same quads however it came about.
+    Equal results therefore have equal quads, whether a report was computed as a whole or updated.
     """
     described = dict.fromkeys(s for s, _, _ in triples if isinstance(s, BlankNode))
     names: dict[Term, NamedNode] = {

@@ -21,11 +21,11 @@ class Constraint(Protocol):
     """One constraint of a shape: a constraint component with values for its parameters."""
 
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
-        """Yield the results at a focus node with its value nodes."""
+        """Yield the results of the constraint at a focus node, whose value nodes are ``values``."""
         ...
 
     def reads(self, path: PathExpr | None) -> Dependencies:
-        """Return the triples that the results depend on, besides those that decide which values there are.
+        """Return the triples that the results depend on, except those that lead to the value nodes.
 
         ``path`` leads from the focus node to the value nodes; None if the focus node is its own value node.
         """
@@ -34,7 +34,7 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Shape:
-    """A node shape, or with a path a property shape.
+    """A node shape, or, if it has a path, a property shape.
 
     Shapes are equal only if they are the same object.
 
@@ -43,12 +43,13 @@ class Shape:
         targets: the target declarations; none for a shape that only other shapes use.
         path: the path from a focus node to its value nodes; None for a node shape.
         steps: the evaluation of ``path``.
-        predicate: the id of the predicate if ``path`` is a predicate, whose values are then looked up.
+        predicate: the id of the predicate if ``path`` is a single predicate, whose objects are looked up
+            instead of an evaluation of ``steps``.
         constraints: the constraints.
         severity: the severity of results.
         messages: values of sh:message, which replace the built-in messages.
         deactivated: True if every node conforms to the shape.
-        known: the result of `reads` after its first call, because other shapes ask for it, too.
+        known: the cached result of `reads`; empty before its first call.
     """
 
     node: Term
@@ -87,7 +88,7 @@ class Shape:
             yield from constraint.check(self, focus, values, data)
 
     def conforms(self, node: int, data: DataGraph) -> bool:
-        """Return True if validating the node has no results, of whichever severity."""
+        """Return True if the validation of the node has no results of any severity."""
         known = data.conforming.get((self, node))
         if known is None:
             known = next(self.results(node, data), None) is None
@@ -106,7 +107,7 @@ class Shape:
         return self.known[0]
 
     def dependencies(self) -> Dependencies:
-        """Return the triples that the results of the shape depend on, with those that its targets read."""
+        """Return the triples that the results of the shape and the choice of its focus nodes depend on."""
         return merged((self.reads(), *(target.reads() for target in self.targets)))
 
     def result(

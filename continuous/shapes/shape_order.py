@@ -1,4 +1,4 @@
-"""The order of shapes: each after the shapes whose reports it reads."""
+"""The order of shapes: shapes that read a report come after the shapes that write it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def _sorter(sets: Iterable[ShapeSet]) -> TopologicalSorter[ShapeSet]:
 
 
 def in_order(sets: Iterable[ShapeSet]) -> Sequence[ShapeSet]:
-    """Return shapes, each after the shapes whose reports it reads."""
+    """Return shapes in an order in which each comes after the shapes whose reports it reads."""
     return list(_sorter(sets).static_order())
 
 
 def require_no_cycle(sets: Iterable[ShapeSet]) -> None:
-    """Check that no shapes would read one another's reports.
+    """Check that no shapes read their own report, directly or through the reports of other shapes.
 
     Raises:
         InputError: the code is ``cycle``, and the member ``cycle`` has the names of the shapes.

@@ -1,4 +1,4 @@
-"""Shapes at work: the shapes of one PUT over the store, and the changes of their results."""
+"""The shapes of one PUT, their results in the store, and how commits change these results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _NO_GRAPH = NamedNode("urn:quadrill:no-graph")
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """The shapes with a dictionary of terms; replaced as a whole when the dictionary is too large."""
+    """The compiled shapes and the dictionary of their term ids.
+
+    A new object replaces both once the dictionary is too large.
+    """
 
     terms: RuleTerms
     validation: IncrementalValidation
@@ -50,8 +53,8 @@ class ShapeSet:
         name: the name of the shapes.
         definition: what the client asked for.
         base_iri: the base of relative IRIs in SPARQL constraints.
-        kept: the results of the newest version; `ShapeConsequences` guards it.
-        error: the reason why the shapes have failed; None while they work.
+        kept: the results at the newest version; the lock of `ShapeConsequences` guards it.
+        error: the reason why the validation of the shapes was stopped; None while they are validated.
         cost_ms: time that the validation of the last commit took.
     """
 
@@ -77,7 +80,7 @@ class ShapeSet:
         return len(self._prepared.validation.shapes)
 
     def fail(self, error: str) -> None:
-        """Note that the shapes are over a budget; they have no results any more."""
+        """Record why the validation of the shapes was stopped, and drop their results."""
         self.error, self.kept = error, KeptResults()
 
     def _prepare(self) -> _Prepared:
@@ -86,7 +89,7 @@ class ShapeSet:
         return _Prepared(terms, IncrementalValidation(read_shapes(triples, terms), terms))
 
     def budget(self, *, timed: bool) -> ShapesBudget:
-        """Return the budget of one validation; without ``timed`` it may take any time."""
+        """Return the budget of one validation, which has a time limit only if ``timed`` is True."""
         limit = self.definition.max_time_ms
         until = time.monotonic() + limit / 1000 if timed else None
         return ShapesBudget(self.definition.max_results, until, limit)
@@ -104,7 +107,10 @@ class ShapeSet:
         return prepared.complete(facts, budget)
 
     def snapshot(self, view: StoreView, inputs: InputGraphs) -> list[Iterator[Quad]]:
-        """Return the quads of the data as iterators over this version, for the calling thread only."""
+        """Return an iterator over the quads of each graph of the data at the version of ``view``.
+
+        Only the calling thread may use the iterators.
+        """
         names: Iterable[GraphName]
         if inputs.listed is not None:
             names = inputs.listed
@@ -113,7 +119,7 @@ class ShapeSet:
         return [view.quads_of(name) for name in names]
 
     def complete_snapshot(self, graphs: Iterable[Iterable[Quad]], budget: ShapesBudget) -> KeptResults:
-        """Return all results of a data graph; the triples that the shapes read are held in memory meanwhile.
+        """Return all results of a data graph, after copying the triples that the shapes read into memory.
 
         Raises:
             ShapesBudgetError: the validation exceeds the budget.
@@ -195,7 +201,7 @@ class ShapeSet:
 def _changed_facts(
     change: NetChange, inputs: InputGraphs, terms: RuleTerms, before: StoreFacts, now: StoreFacts
 ) -> FactChange:
-    """Return the triples that the union of the input graphs has before or after a change only."""
+    """Return the triples that the union of the input graphs has only before, or only after, a change."""
     found = FactChange()
     ids = terms.dictionary.ids
     for quads, other, facts in ((change.added, before, found.added), (change.removed, now, found.removed)):

@@ -34,21 +34,21 @@ class TargetNode:
     node: int
 
     def nodes(self, data: DataGraph) -> Iterable[int]:
-        """Return the node."""
+        """Return the id of the target node."""
         return (self.node,)
 
     def selects(self, node: int, data: DataGraph) -> bool:
-        """Return True for the node."""
+        """Return True if the node is the target node."""
         return node == self.node
 
     def reads(self) -> Dependencies:
-        """Return no dependencies."""
+        """Return no dependencies: no triple changes the focus node."""
         return NONE
 
 
 @dataclass(frozen=True, slots=True)
 class TargetClass:
-    """``sh:targetClass``, and a shape that is a class: the SHACL instances of a class."""
+    """``sh:targetClass``, or a shape that is itself a class: the SHACL instances of the class."""
 
     class_id: int
 
@@ -61,7 +61,7 @@ class TargetClass:
         return data.is_instance(node, self.class_id)
 
     def reads(self) -> Dependencies:
-        """Return the path from a node to its classes."""
+        """Return the dependency on the path from a node to its classes."""
         return reading(INSTANCE_OF)
 
 
@@ -73,15 +73,15 @@ class TargetSubjectsOf:
     link: Link
 
     def nodes(self, data: DataGraph) -> Iterable[int]:
-        """Return the subjects."""
+        """Return the ids of the subjects; a node may repeat."""
         return [s for s, _, _ in data.facts.match(None, self.predicate, None)]
 
     def selects(self, node: int, data: DataGraph) -> bool:
-        """Return True for a subject."""
+        """Return True if the node is the subject of a triple with the predicate."""
         return bool(data.facts.match(node, self.predicate, None))
 
     def reads(self) -> Dependencies:
-        """Return the path of one triple."""
+        """Return the dependency on triples with the predicate and the focus node as subject."""
         return reading(self.link)
 
 
@@ -93,13 +93,13 @@ class TargetObjectsOf:
     link: Link
 
     def nodes(self, data: DataGraph) -> Iterable[int]:
-        """Return the objects."""
+        """Return the ids of the objects; a node may repeat."""
         return [o for _, _, o in data.facts.match(None, self.predicate, None)]
 
     def selects(self, node: int, data: DataGraph) -> bool:
-        """Return True for an object."""
+        """Return True if the node is the object of a triple with the predicate."""
         return bool(data.facts.match(None, self.predicate, node))
 
     def reads(self) -> Dependencies:
-        """Return the path of one triple, from its object."""
+        """Return the dependency on triples with the predicate and the focus node as object."""
         return reading(Inverse(self.link))

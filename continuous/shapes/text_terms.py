@@ -20,7 +20,7 @@ _MOST = 100
 
 
 class TermTexts:
-    """Texts of terms, with the properties of blank nodes from some triples."""
+    """Texts of terms; a blank node is shown with the properties that it has in given triples."""
 
     def __init__(self, triples: Iterable[tuple[Term, NamedNode, Term]], prefixes: Mapping[str, str]) -> None:
         self._prefixes = sorted({**_USUAL, **prefixes}.items(), key=lambda item: -len(item[1]))
@@ -28,7 +28,7 @@ class TermTexts:
         self._add(triples)
 
     def with_triples(self, triples: Iterable[tuple[Term, NamedNode, Term]]) -> TermTexts:
-        """Return texts with the same prefixes and other triples."""
+        """Return an object with the same prefixes that takes properties from other triples."""
         found = TermTexts((), {})
         found._prefixes = self._prefixes
         found._add(triples)

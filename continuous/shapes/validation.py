@@ -31,7 +31,7 @@ def validate(shapes: Iterable[Shape], data: DataGraph) -> list[Result]:
 
 
 def facts_of(quads: Iterable[Quad], terms: RuleTerms) -> MemoryFacts:
-    """Return quads that no store has as facts; the names of their graphs are ignored."""
+    """Return the triples of quads as facts in memory; the names of the graphs are ignored."""
     facts = MemoryFacts()
     ids = terms.dictionary.ids
     if terms.in_store_form:

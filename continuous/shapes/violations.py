@@ -20,7 +20,7 @@ PREFIXES = {"sh": SH, "xsd": XSD, "rdf": RDF}
 
 
 class ViolationError(RefusedChangeError):
-    """A write adds violations to shapes that refuse them: HTTP 422."""
+    """A write adds violations of shapes with mode reject: HTTP 422."""
 
     code = "shacl-violation"
 
@@ -32,7 +32,7 @@ def added_violations(kept: KeptResults, change: ResultChange) -> list[Result]:
 
 
 def violation_error(name: str, violations: Sequence[Result]) -> ViolationError:
-    """Return the error for a write that adds violations to the shapes ``name``."""
+    """Return the error for a write that adds violations of the shapes ``name``."""
     first = violations[0]
     message = first.messages[0].value if first.messages else f"{first.component}"
     more = f", and {len(violations) - 1} more" if len(violations) > 1 else ""

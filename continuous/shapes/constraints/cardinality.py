@@ -18,7 +18,7 @@ _MIN, _MAX = component("MinCount"), component("MaxCount")
 
 @dataclass(frozen=True, slots=True)
 class MinCount:
-    """``sh:minCount``: at least so many value nodes."""
+    """``sh:minCount``: a focus node has at least ``count`` value nodes."""
 
     count: int
 
@@ -36,7 +36,7 @@ class MinCount:
 
 @dataclass(frozen=True, slots=True)
 class MaxCount:
-    """``sh:maxCount``: at most so many value nodes."""
+    """``sh:maxCount``: a focus node has at most ``count`` value nodes."""
 
     count: int
 

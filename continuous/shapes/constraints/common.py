@@ -1,4 +1,4 @@
-"""What the constraint components share: texts of terms for messages, and constraints on single values."""
+"""Helpers of constraint components: texts of terms for messages, and constraints on single values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LONGEST = 200
 class OnValues:
     """A constraint that each value node fulfils or not, independent of other value nodes.
 
-    The name of a subclass is the name of its constraint component without the ending.
+    The name of a subclass is the local name of its constraint component without ``ConstraintComponent``.
     """
 
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
@@ -51,7 +51,7 @@ class OnValues:
         raise NotImplementedError
 
     def asked(self, data: DataGraph) -> str:
-        """Return what the constraint asks of a value, as the rest of a sentence about the value."""
+        """Return how a value breaks the constraint, as the rest of a sentence that starts with the value."""
         raise NotImplementedError
 
     def reads(self, path: PathExpr | None) -> Dependencies:

@@ -24,7 +24,7 @@ class Not(OnValues):
         return not self.shape.conforms(value, data)
 
     def asked(self, data: DataGraph) -> str:
-        """Name the shape."""
+        """Return the rest of a message that names the shape."""
         return f"conforms to the shape {term_text(self.shape.node)}, but must not"
 
     def reads(self, path: PathExpr | None) -> Dependencies:
@@ -53,7 +53,7 @@ class And(_Listed):
         return all(shape.conforms(value, data) for shape in self.shapes)
 
     def asked(self, data: DataGraph) -> str:
-        """List the shapes."""
+        """Return the rest of a message that lists the shapes."""
         return f"does not conform to all of the shapes {_names(self.shapes)}"
 
 
@@ -63,25 +63,28 @@ class Or(_Listed):
     __slots__ = ()
 
     def accepts(self, value: int, data: DataGraph) -> bool:
-        """Return True for a node that conforms to one of the shapes."""
+        """Return True for a node that conforms to at least one of the shapes."""
         return any(shape.conforms(value, data) for shape in self.shapes)
 
     def asked(self, data: DataGraph) -> str:
-        """List the shapes."""
+        """Return the rest of a message that lists the shapes."""
         return f"conforms to none of the shapes {_names(self.shapes)}, but must conform to at least one"
 
 
 class Xone(_Listed):
-    """``sh:xone``: each value node conforms to exactly one shape of a list; a repeated shape counts again."""
+    """``sh:xone``: each value node conforms to exactly one member of a list of shapes.
+
+    A shape that the list repeats counts as several members.
+    """
 
     __slots__ = ()
 
     def accepts(self, value: int, data: DataGraph) -> bool:
-        """Return True for a node that conforms to one of the shapes only."""
+        """Return True for a node that conforms to exactly one of the shapes."""
         return sum(shape.conforms(value, data) for shape in self.shapes) == 1
 
     def asked(self, data: DataGraph) -> str:
-        """List the shapes."""
+        """Return the rest of a message that lists the shapes."""
         return f"does not conform to exactly one of the shapes {_names(self.shapes)}"
 
 

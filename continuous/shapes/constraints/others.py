@@ -24,12 +24,12 @@ _MOST_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """``sh:closed``: value nodes are subjects of triples with some predicates only."""
+    """``sh:closed``: value nodes have no properties except the allowed ones."""
 
     allowed: frozenset[int]
 
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
-        """Yield one result for each triple of a value node with another predicate."""
+        """Yield one result for each triple of a value node whose predicate is not allowed."""
         for node in values:
             for _, predicate, value in data.facts.match(node, None, None):
                 if predicate not in self.allowed:
@@ -39,7 +39,7 @@ class Closed:
                     yield shape.result(data, _CLOSED, focus, value, message, path=Link(iri))
 
     def reads(self, path: PathExpr | None) -> Dependencies:
-        """Return all properties of value nodes."""
+        """Return the dependency on all triples whose subject is a value node."""
         return reading(ANY_PROPERTY).after(path)
 
 
@@ -72,7 +72,7 @@ class In(OnValues):
         return value in self.members
 
     def asked(self, data: DataGraph) -> str:
-        """List the members."""
+        """Return the rest of a message that lists the members."""
         listed = ", ".join(term_text(data.term(each)) for each in self.ordered[:_MOST_LISTED])
         rest = len(self.ordered) - _MOST_LISTED
         return f"is not one of {listed}" + (f" and {rest} others" if rest > 0 else "")

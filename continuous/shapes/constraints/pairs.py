@@ -21,23 +21,23 @@ _LESS, _LESS_OR_EQUAL = component("LessThan"), component("LessThanOrEquals")
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A constraint on the value nodes and the values of another property of the focus node."""
+    """A constraint that compares the value nodes with the values of another property of the focus node."""
 
     link: Link
     predicate: int
 
     def reads(self, path: PathExpr | None) -> Dependencies:
-        """Return the other property of the focus node."""
+        """Return the dependency on the other property of the focus node."""
         return reading(self.link)
 
 
 class Equals(_Pair):
-    """``sh:equals``: the value nodes are the values of the other property."""
+    """``sh:equals``: the value nodes and the values of the other property are the same set."""
 
     __slots__ = ()
 
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
-        """Yield one result for each node that only one of the two sets has."""
+        """Yield one result for each value node or value of the other property that is not both."""
         others = data.objects(focus, self.predicate)
         name = short(self.link.iri)
         for value in values:
@@ -67,12 +67,18 @@ class Disjoint(_Pair):
 
 @dataclass(frozen=True, slots=True)
 class LessThan(_Pair):
-    """``sh:lessThan``, or with ``or_equal`` ``sh:lessThanOrEquals``: the operator holds for each pair."""
+    """``sh:lessThan``: each value node is less than each value of the other property.
+
+    With ``or_equal``, the constraint is ``sh:lessThanOrEquals``, and values may also be equal.
+    """
 
     or_equal: bool = False
 
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
-        """Yield one result for each value node and each value of the other property that is not greater."""
+        """Yield one result for each pair of a value node and another value that breaks the constraint.
+
+        A pair that SPARQL cannot compare breaks the constraint.
+        """
         table = data.terms.context.values
         holds = less_or_equal if self.or_equal else less
         words = "less than or equal to" if self.or_equal else "less than"

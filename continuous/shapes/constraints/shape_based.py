@@ -30,7 +30,7 @@ class Node(OnValues):
         return self.shape.conforms(value, data)
 
     def asked(self, data: DataGraph) -> str:
-        """Name the shape."""
+        """Return the rest of a message that names the shape."""
         return f"does not conform to the shape {term_text(self.shape.node)}"
 
     def reads(self, path: PathExpr | None) -> Dependencies:
@@ -56,13 +56,13 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Qualified:
-    """``sh:qualifiedValueShape``: how many value nodes conform to a shape, and to none of its siblings.
+    """``sh:qualifiedValueShape``: limits the number of value nodes that conform to a shape.
 
     Attributes:
         shape: the shape.
-        min_count: least number of value nodes; None for no limit.
-        max_count: largest number of value nodes; None for no limit.
-        siblings: shapes to which a counted value node must not conform.
+        min_count: minimum number of conforming value nodes; None for no limit.
+        max_count: maximum number of conforming value nodes; None for no limit.
+        siblings: shapes; a value node that conforms to one of them is not counted.
     """
 
     shape: Shape

@@ -28,33 +28,33 @@ def string_of(value: int, data: DataGraph) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class MinLength(OnValues):
-    """``sh:minLength``: the text of each value node has at least so many characters."""
+    """``sh:minLength``: the text of each value node has at least ``length`` characters."""
 
     length: int
 
     def accepts(self, value: int, data: DataGraph) -> bool:
-        """Return True for a text that is long enough."""
+        """Return True if the node has a text that is long enough."""
         text = string_of(value, data)
         return text is not None and len(text) >= self.length
 
     def asked(self, data: DataGraph) -> str:
-        """Name the length."""
+        """Return the rest of a message that names the length."""
         return f"is not a text of at least {_characters(self.length)}"
 
 
 @dataclass(frozen=True, slots=True)
 class MaxLength(OnValues):
-    """``sh:maxLength``: the text of each value node has at most so many characters."""
+    """``sh:maxLength``: the text of each value node has at most ``length`` characters."""
 
     length: int
 
     def accepts(self, value: int, data: DataGraph) -> bool:
-        """Return True for a text that is short enough."""
+        """Return True if the node has a text that is short enough."""
         text = string_of(value, data)
         return text is not None and len(text) <= self.length
 
     def asked(self, data: DataGraph) -> str:
-        """Name the length."""
+        """Return the rest of a message that names the length."""
         return f"is not a text of at most {_characters(self.length)}"
 
 
@@ -66,12 +66,12 @@ class Pattern(OnValues):
     flags: str = ""
 
     def accepts(self, value: int, data: DataGraph) -> bool:
-        """Return True for a text that matches."""
+        """Return True if the node has a text that the pattern matches."""
         text = string_of(value, data)
         return text is not None and regex(text, self.pattern, self.flags) is True
 
     def asked(self, data: DataGraph) -> str:
-        """Show the pattern."""
+        """Return the rest of a message that shows the pattern."""
         return f"does not match the pattern {self.pattern!r}" + (
             f" with the flags {self.flags!r}" if self.flags else ""
         )
@@ -90,7 +90,7 @@ class LanguageIn(OnValues):
         return any(_matches(tag, each.lower()) for each in self.ranges)
 
     def asked(self, data: DataGraph) -> str:
-        """List the languages."""
+        """Return the rest of a message that lists the languages."""
         return f"has no language tag that matches one of {', '.join(map(repr, self.ranges))}"
 
 
@@ -113,7 +113,7 @@ class UniqueLang:
 
 
 def _matches(tag: str, wanted: str) -> bool:
-    """Return what SPARQL's langMatches gives for a tag and a range in lower case."""
+    """Return True if SPARQL's langMatches is true for a tag and a range, both in lower case."""
     if wanted == "*":
         return tag != ""
     return tag == wanted or tag.startswith(f"{wanted}-")

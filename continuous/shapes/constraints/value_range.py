@@ -1,4 +1,4 @@
-"""Value range constraints: sh:minInclusive, sh:maxExclusive and the like (SHACL section 4.3)."""
+"""Value range constraints: sh:minInclusive, sh:minExclusive, sh:maxInclusive and sh:maxExclusive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .common import shown
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One of the four components: an operator of SPARQL, and its negation in words."""
+    """One of the four components, with an operator of SPARQL and the words of its negation."""
 
     component: NamedNode
     holds: Callable[[Maybe, Maybe], bool | None]
@@ -49,7 +49,7 @@ class ValueRange:
     limit: int
 
     def check(self, shape: Shape, focus: int, values: Sequence[int], data: DataGraph) -> Iterator[Result]:
-        """Yield one result for each value node beyond the limit."""
+        """Yield one result for each value node that is beyond the limit or not comparable with it."""
         comparison = self.comparison
         table = data.terms.context.values
         limit = table[self.limit]

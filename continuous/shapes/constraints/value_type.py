@@ -37,11 +37,11 @@ class Class(OnValues):
         return data.is_instance(value, self.class_id)
 
     def asked(self, data: DataGraph) -> str:
-        """Name the class."""
+        """Return the rest of a message that names the class."""
         return f"is not an instance of the class {term_text(data.term(self.class_id))}"
 
     def reads(self, path: PathExpr | None) -> Dependencies:
-        """Return the path from a value node to its classes."""
+        """Return the dependency on the path from a value node to its classes."""
         return reading(INSTANCE_OF).after(path)
 
 
@@ -49,7 +49,7 @@ class Class(OnValues):
 class Datatype(OnValues):
     """``sh:datatype``: each value node is a well-formed literal of a datatype.
 
-    ``stored`` says that the data graph has numbers in the form in which the store keeps them; see
+    ``stored`` is True if the literals of the data graph have the form in which the store keeps them; see
     `has_datatype`.
     """
 
@@ -62,7 +62,7 @@ class Datatype(OnValues):
         return literal is not None and has_datatype(literal, self.datatype, stored=self.stored)
 
     def asked(self, data: DataGraph) -> str:
-        """Name the datatype."""
+        """Return the rest of a message that names the datatype."""
         return f"is not a well-formed literal of the datatype {short(self.datatype)}"
 
 
@@ -77,5 +77,5 @@ class NodeKind(OnValues):
         return isinstance(data.term(value), NODE_KINDS[self.kind])
 
     def asked(self, data: DataGraph) -> str:
-        """Name the kind."""
+        """Return the rest of a message that names the kind."""
         return f"does not have the node kind sh:{self.kind}"

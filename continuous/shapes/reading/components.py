@@ -29,12 +29,12 @@ _RESERVED = frozenset(("this", "shapesGraph", "currentShape", "path", "PATH", "v
 
 @dataclass(frozen=True, slots=True)
 class CustomComponent:
-    """One constraint component of a shapes graph.
+    """One SPARQL-based constraint component, which a shapes graph defines.
 
     Attributes:
         iri: the IRI of the component.
-        parameters: the variables of the mandatory parameters, by the property of shapes that has the value.
-        optional: the same of the optional parameters.
+        parameters: the variables of the mandatory parameters, by the property with which shapes set them.
+        optional: the variables of the optional parameters, by the property with which shapes set them.
         validators: the query for each of sh:validator, sh:nodeValidator and sh:propertyValidator.
     """
 

@@ -50,7 +50,8 @@ class CoreReader:
     Attributes:
         graph: the shapes graph.
         terms: the ids of terms.
-        shape_of: reads the shape at a node: the node, then the property and the node that refer to it.
+        shape_of: returns the shape at a node; the arguments are this node, the property that refers to it,
+            and the node of the shape that has the property.
     """
 
     graph: ShapesGraph
@@ -169,7 +170,10 @@ class CoreReader:
         yield Qualified(shape, least, most, others)
 
     def _siblings(self, node: Term) -> Iterable[Term]:
-        """Return the qualified value shapes of the property shapes of all shapes with this property shape."""
+        """Return the qualified value shapes of a property shape and of its siblings (SHACL section 4.7.3).
+
+        Siblings are the other property shapes of the shapes that have this property shape.
+        """
         return dict.fromkeys(
             sibling
             for parent in self.graph.subjects(PROPERTY, node)

@@ -150,13 +150,13 @@ class NodeValues:
         raise self.wrong(predicate, "must be an xsd:integer", value)
 
     def boolean(self, predicate: NamedNode) -> bool:
-        """Return True if the property has the value true, and at most one value, which is an xsd:boolean."""
+        """Return the value of a property with at most one value, an xsd:boolean; False without one."""
         value = self.literal(predicate)
         if value is None:
             return False
         if value.datatype != BOOLEAN or value.value not in ("true", "false", "1", "0"):
             raise self.wrong(predicate, "must be true or false", value)
-        return value.value == "true"  # The W3C suite ignores "1"^^xsd:boolean.
+        return value.value == "true"  # The tests of W3C expect that "1"^^xsd:boolean does not count as true.
 
     def text(self, predicate: NamedNode) -> str | None:
         """Return the value of a property with at most one value, which is an xsd:string."""
@@ -196,7 +196,7 @@ class NodeValues:
         return value
 
     def wrong(self, predicate: NamedNode, expected: str, value: Term) -> ShapesInvalidError:
-        """Return the error about a value of a property."""
+        """Return the error for a property whose value has another form than expected."""
         return ShapesInvalidError(self.node, predicate, expected, found=_shown(value))
 
 

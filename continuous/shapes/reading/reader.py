@@ -42,7 +42,7 @@ _DEEPEST = 50
 def read_shapes(triples: Iterable[Quad | Triple], terms: RuleTerms) -> list[Shape]:
     """Return the shapes with targets of a shapes graph.
 
-    Every shape is checked, also those that no target and no other shape uses.
+    Shapes without targets are checked, too, even if no other shape refers to them.
 
     Raises:
         ShapesInvalidError: a shape is ill-formed, or refers to itself.
@@ -74,7 +74,10 @@ class ShapeReader:
         self._property_shapes = frozenset(graph.instances(_PROPERTY_SHAPE))
 
     def nodes(self) -> list[Term]:
-        """Return the nodes that are shapes (SHACL section 2.1), except those that other shapes refer to."""
+        """Return the nodes that are shapes by their class, a target or a parameter (SHACL section 2.1).
+
+        A node that is a shape only because another shape refers to it is read together with the other shape.
+        """
         graph = self._graph
         found: dict[Term, None] = {}
         for class_iri in (_NODE_SHAPE, _PROPERTY_SHAPE):

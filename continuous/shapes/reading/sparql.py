@@ -40,10 +40,10 @@ _PATH = re.compile(rf"({NOISE.pattern})|[?$]PATH\b")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A validator of the shapes graph.
+    """The query of a constraint or validator in a shapes graph.
 
     Attributes:
-        node: the node that has the query.
+        node: the node that has the property sh:select or sh:ask.
         text: the text of the query, with its prefixes.
         ask: True for sh:ask, False for sh:select.
         messages: the values of sh:message.
@@ -56,13 +56,13 @@ class Query:
 
     @property
     def predicate(self) -> NamedNode:
-        """The property that has the query."""
+        """The property whose value is the query: sh:select or sh:ask."""
         return ASK if self.ask else SELECT
 
 
 @dataclass(frozen=True, slots=True)
 class SparqlReader:
-    """Reads queries of a shapes graph and makes constraints of them."""
+    """Reads the queries of a shapes graph, and creates constraints that evaluate them."""
 
     graph: ShapesGraph
     terms: RuleTerms
@@ -75,7 +75,7 @@ class SparqlReader:
 
         Raises:
             ShapesInvalidError: a constraint is ill-formed.
-            UnsupportedError: a query uses something that is not evaluated.
+            UnsupportedError: a query uses a feature of SPARQL that constraints do not support.
         """
         for node in shape.all(SPARQL):
             constraint = NodeValues(self.graph, shape.as_node(SPARQL, node))
@@ -84,7 +84,7 @@ class SparqlReader:
                 yield self.validator(query, shape.node, path, _COMPONENT, {}, source=node)
 
     def query(self, values: NodeValues, forms: Iterable[NamedNode]) -> Query:
-        """Return the query of a validator, which has one of the properties sh:select and sh:ask."""
+        """Return the query of a constraint or validator; ``forms`` are the properties that may have it."""
         found = [(form, text) for form in forms if (text := values.text(form)) is not None]
         if len(found) != 1:
             names = " or ".join(map(short, forms))
@@ -103,7 +103,7 @@ class SparqlReader:
         source: Term | None = None,
         potential: Iterable[str] = (),
     ) -> Constraint:
-        """Return the constraint that a query makes of a shape.
+        """Return the constraint of a shape that evaluates a query.
 
         Args:
             query: the query.
@@ -111,7 +111,7 @@ class SparqlReader:
             path: the path of the shape, for $PATH.
             component_iri: the IRI of the constraint component.
             parameters: the values of the parameters of the component, by variable.
-            source: the node of an sh:sparql constraint.
+            source: the node of an sh:sparql constraint; None for a constraint component.
             potential: the names of all parameters of the component, also of those without a value.
         """
         text = query.text if path is None else _with_path(query.text, path)
@@ -178,7 +178,7 @@ def _with_path(text: str, path: n.PathExpr) -> str:
 
 
 def _check(query: Query, parsed: ContinuousQuery, potential: frozenset[str]) -> None:
-    """Refuse what queries with pre-bound variables must not have (SHACL section 5.2.1 and appendix A)."""
+    """Raise an error for features that constraint queries must not use (SHACL 5.2.1 and appendix A)."""
     if not query.ask and "this" not in in_scope(parsed.root):
         raise _ill(query, "must return the variable this")
     if parsed.windows or parsed.dataset.default or parsed.dataset.named:

@@ -1,7 +1,8 @@
 """SELECT and ASK queries with pre-bound variables (SHACL appendix A), evaluated on facts.
 
 A pre-bound variable has its value everywhere in the query: also in sub-selects, in UNION, and in the
-conditions of OPTIONAL and FILTER. It therefore gets the slot that variables of a tested row have in EXISTS.
+conditions of OPTIONAL and FILTER. Such a variable is therefore compiled like a constant, whose slot in the
+frame is filled before each evaluation.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class BoundQuery:
         return islice(rows, self._slice.offset, None if limit is None else self._slice.offset + limit)
 
     def holds(self, facts: Facts, values: Mapping[str, int]) -> bool:
-        """Return the answer of an ASK."""
+        """Return the answer of an ASK with the pre-bound variables, whose ids are ``values``."""
         return any(True for _ in self._solutions(facts, values))
 
     def _solutions(self, facts: Facts, values: Mapping[str, int]) -> Iterator[Row]:
@@ -81,7 +82,7 @@ class BoundQuery:
             yield {name: frame[slot] for name, slot in scope.items() if frame[slot]}
 
     def _in_order(self, rows: Iterator[Row]) -> list[Row]:
-        """Return solutions in the order of ORDER BY; equal ones in the order of their terms."""
+        """Return solutions in the order of ORDER BY; solutions with equal keys are ordered by their terms."""
         found = list(rows)
         keys = OrderKeys(self._terms.context.values)
         columns = tuple(self._columns)

@@ -1,4 +1,4 @@
-"""SPARQL-based constraints: the results that solutions of their queries give (SHACL section 5.3.2)."""
+"""SPARQL-based constraints: queries whose answers become validation results (SHACL section 5.3.2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FAILED = Literal("true", datatype=BOOLEAN)
 
 @dataclass(frozen=True, slots=True)
 class Validator:
-    """What SELECT and ASK validators share.
+    """The common base of SELECT and ASK validators.
 
     Attributes:
         query: the query.
@@ -47,11 +47,11 @@ class Validator:
     shapes_graph: ShapesFacts | None = None
 
     def reads(self, path: PathExpr | None) -> Dependencies:
-        """Return the triples that the query matches."""
+        """Return the triples that the answer of the query depends on."""
         return query_dependencies(self.query, path)
 
     def facts(self, data: DataGraph) -> Facts:
-        """Return the facts that the query matches."""
+        """Return the facts that the query reads: the data, and the shapes graph if the query names it."""
         return data.facts if self.shapes_graph is None else self.shapes_graph.added_to(data.facts)
 
     def result(
@@ -63,7 +63,7 @@ class Validator:
         row: Mapping[str, int],
         path: PathExpr | None = None,
     ) -> Result:
-        """Return the result of one solution, whose variables stand in the messages."""
+        """Return the validation result for one solution; its messages can contain the values of variables."""
         return Result(
             data.term(focus),
             shape.path if path is None else path,
@@ -88,7 +88,7 @@ class Validator:
 
 
 class SelectValidator(Validator):
-    """A SELECT query whose solutions are results, of ``sh:sparql`` or of a constraint component."""
+    """A SELECT query of ``sh:sparql`` or of a constraint component; each solution is one result."""
 
     __slots__ = ()
 
@@ -127,7 +127,7 @@ class AskValidator(Validator):
 
 
 def _filled(template: Literal, texts: Mapping[str, str]) -> Literal:
-    """Return a message with the values of variables; variables without a value stay."""
+    """Return a message in which values replace variables; variables without a value stay as they are."""
     text = _PLACE.sub(lambda found: texts.get(found[1], found[0]), template.value)
     return Literal(text) if template.language is None else Literal(text, language=template.language)
 

@@ -1,9 +1,10 @@
 """The triples that a SPARQL-based constraint depends on, as paths from its focus node.
 
-A triple pattern of the query is reached from ``$this`` over patterns that match whenever the triple pattern
-matters: those of the same group, and those of the groups around it. A changed triple that a reached pattern
-matches can change results only at the starts of the path to the pattern. Triples that other patterns match
-can change the results of every focus node.
+A walk from ``$this`` goes over triple patterns that share variables: from the patterns of a group to those of
+the same group and of the groups inside it. If the walk reaches a pattern, it gives a path from the focus node
+to the pattern. A changed triple that matches the pattern can then change results only at the nodes from which
+this path leads to the triple. A changed triple that matches a pattern without a path can change the results
+of every focus node.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ class _Step:
 
 @dataclass(slots=True)
 class _Walk:
-    """The walk over one query; ``fixed`` are the variables that are pre-bound in every group."""
+    """The walk over one query; ``fixed`` has the paths to pre-bound variables, which all groups share."""
 
     fixed: Reached
     paths: set[n.PathExpr] = field(default_factory=set)
     anywhere: frozenset[NamedNode] | None = frozenset()
 
     def visit(self, node: n.Algebra, around: Reached) -> None:
-        """Add the dependencies of a group; the groups around it reach the variables ``around``."""
+        """Add the dependencies of a group; ``around`` has the paths to variables of the groups around it."""
         parts = _conjunction(node)
         steps = [step for part in parts for step in _steps(part)]
         reached = _extended(around, steps)
@@ -70,7 +71,8 @@ class _Walk:
             case n.LeftJoin(left, right, _):
                 self.visit(left, reached)
                 steps = [step for part in _conjunction(left) for step in _steps(part)]
-                # A row without a right side also joins with rows that differ from its former right side.
+                # Without a match of the right side, its variables are unbound and join with every value. So
+                # only variables that the left side always binds lead to patterns of the right side.
                 inside = self._only(_extended(reached, steps), certain(left))
                 self.visit(right, inside)
                 self._visit_exists(node, inside)
@@ -112,12 +114,13 @@ class _Walk:
                 self._add_predicates(step.path)
 
     def _add_predicates(self, path: n.PathExpr) -> None:
-        # A path of length zero starts at each node of the graph, and each triple has nodes.
+        # A path of length zero matches at every node of the graph, and a triple with any predicate can add a
+        # node.
         self.anywhere = union(self.anywhere, None if may_be_empty(path) else predicates_of(path))
 
 
 def _conjunction(node: n.Algebra) -> list[n.Algebra]:
-    """Return the parts of a group, which all match in each of its solutions, with its FILTERs and BINDs."""
+    """Return the joined operands of a group, which every solution matches, its FILTERs and its BINDs."""
     match node:
         case n.Join(left, right):
             return [*_conjunction(left), *_conjunction(right)]
@@ -145,7 +148,7 @@ def _steps(node: n.Algebra) -> Iterable[_Step]:
 
 
 def _extended(around: Reached, steps: Iterable[_Step]) -> Reached:
-    """Return the variables that steps reach from the variables ``around``."""
+    """Return the paths to ``around``, and to the variables that steps connect with them."""
     reached = dict(around)
     waiting = list(steps)
     while True:
