@@ -44,10 +44,11 @@ class CommitConsequences:
         """Add inferred triples, and check the change with them; see `Consequences.derive`."""
         if not self._shapes.active:
             return self._rules.derive(below, pending, change, timed=timed)
+        if not self._rules.active:
+            return self._shapes.derive(below, pending, change, timed=timed)
         with self._rules.undone_by_errors():
-            if self._rules.active:
-                self._rules.derive(below, pending, change, timed=timed)
-                change = pending.net()
+            self._rules.derive(below, pending, change, timed=timed)
+            change = pending.net()
             return self._shapes.derive(below, pending, change, timed=timed)
 
     def derive_all(self, pending: PendingChanges) -> int:
@@ -60,6 +61,8 @@ class CommitConsequences:
         """Make what is noted besides the changes effective; see `Consequences.committing`."""
         if not self._shapes.active:
             return self._rules.committing(owned)
+        if not self._rules.active:
+            return self._shapes.committing(owned)
         return self._committing_both(owned)
 
     @contextmanager

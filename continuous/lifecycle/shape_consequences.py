@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from quadrill.store.changes.commit import Commit, GraphName, NetChange
@@ -138,9 +138,14 @@ class ShapeConsequences:
 
         Shapes that the request itself replaces or removes are left out.
         """
+        regrouped = not self._group.regrouped and self._regrouped(below, pending)
+        if not regrouped and not any(each.sees(change) for each in self.ordered):
+            if change:
+                self._group.version = self._store.committer.next_version(self._group.version)
+            return 0
         leaving = self.leaving[1] if self.leaving is not None and self.leaving[0] is pending else None
         group = self._group.copy()
-        if not group.regrouped and self._regrouped(below, pending):
+        if regrouped:
             below = self._regroup(below, leaving, group)
             pending.replay(below.net())
 
@@ -253,7 +258,7 @@ class ShapeConsequences:
                 if into is not None:
                     pending.clear(into)
             else:
-                violations: list[Result] = [] if mode == "watch" else added_violations(kept, new)
+                violations: list[Result] = added_violations(kept, new) if new and mode != "watch" else []
                 if violations and mode == "reject":
                     raise violation_error(name, violations)
                 warned += len(violations)
@@ -274,10 +279,17 @@ class ShapeConsequences:
         self._group = group
         return warned
 
-    @contextmanager
-    def committing(self, owned: Owners) -> Iterator[None]:
+    def committing(self, owned: Owners) -> AbstractContextManager[None]:
         """Make the changes of the results effective with the commit; see `Consequences.committing`."""
         group = self._group
+        if not (group.kept or group.failed or group.notes) and self._reflected is not None:
+            reflected, with_shapes = self._reflected
+            if reflected is owned and with_shapes is self._holding:
+                return nullcontext()
+        return self._noting(group, owned)
+
+    @contextmanager
+    def _noting(self, group: _Group, owned: Owners) -> Iterator[None]:
         with self.lock:
             self._feeds.add(group.notes)
             try:

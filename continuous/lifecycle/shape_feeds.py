@@ -132,6 +132,8 @@ class ShapeFeeds:
 
     def publish(self) -> None:
         """Publish the notes of durable commits. If the log cannot be written, the next call tries again."""
+        if not self._notes and not self._waiting:
+            return
         with self._publishing:
             try:
                 while (note := self._first_note()) is not None:

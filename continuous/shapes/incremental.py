@@ -171,7 +171,7 @@ class IncrementalValidation:
                 key = number, self._terms.term(focus)
                 old = kept.of(key)
                 new = tuple(shape.results(focus, now)) if shape.is_focus_node(focus, now) else ()
-                if not same_results(old, new):
+                if (old or new) and not same_results(old, new):
                     change[key] = new
                     count += len(new) - len(old)
         now.budget.check_results(count)

@@ -134,6 +134,13 @@ class ShapeSet:
             budget.check_time()
         return prepared.complete(facts, budget)
 
+    def sees(self, change: NetChange) -> bool:
+        """Return False if no changed quad has a predicate on which results depend."""
+        read = self._prepared.validation.predicates
+        return read is None or any(
+            quad.predicate in read for quads in (change.added, change.removed) for quad in quads
+        )
+
     def update(
         self,
         kept: KeptResults,
@@ -162,12 +169,9 @@ class ShapeSet:
         changed_quads = len(change.added) + len(change.removed)
         if changed_quads > _FEW_CHANGES and changed_quads > size() // 4:
             return kept.replacing(self.complete(pending, inputs, budget).by_focus())
-        prepared = self._prepared
-        read = prepared.validation.predicates
-        if read is not None and not any(
-            quad.predicate in read for quads in (change.added, change.removed) for quad in quads
-        ):
+        if not self.sees(change):
             return {}
+        prepared = self._prepared
         terms = prepared.terms
         before = StoreFacts(below, terms, inputs, _NO_GRAPH, own=False)
         now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)

@@ -194,7 +194,13 @@ def main(folder: Path, scenario: str, stride: int) -> None:
     print(number)
 
 
-def attempt(folder: Path, number: int, run: Callable[[], None], restart: Callable[[Path, int], None]) -> bool:
+def attempt(
+    folder: Path,
+    number: int,
+    run: Callable[[], None],
+    restart: Callable[[Path, int], None],
+    check: Callable[[Path], None] = check,
+) -> bool:
     """Kill the scenario at one step and check the folder; return False if the scenario ended before."""
     data, again = folder / "data", folder / "again"
     killed = in_copy(run)
