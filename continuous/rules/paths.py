@@ -39,11 +39,46 @@ class FactReader:
         return found
 
 
+_MOST_ENDS = 200_000
+"""Maximum number of ends of parts of paths that a `DistinctReader` keeps; about 10 MB."""
+
+
+class DistinctReader(FactReader):
+    """Reads facts in one state for paths whose ends are wanted once each.
+
+    The ends of each part of a path from each node are kept, so that the time for a path is polynomial; the
+    number of ways along a path may be exponential. A change of the facts needs a new reader.
+    """
+
+    __slots__ = ("_ends", "_size")
+
+    def __init__(self, facts: Facts, graph: int | None) -> None:
+        super().__init__(facts, graph)
+        # A value holds its path, so that no other path gets the same identity meanwhile.
+        self._ends: dict[tuple[int, int, bool], tuple[n.PathExpr, Collection[int]]] = {}
+        self._size = 0
+
+    def known(self, path: n.PathExpr, node: int, ahead: bool) -> Collection[int] | None:
+        """Return the kept ends of a path from a node, or its starts if not ``ahead``; None if unknown."""
+        found = self._ends.get((id(path), node, ahead))
+        return None if found is None else found[1]
+
+    def keep(self, path: n.PathExpr, node: int, ahead: bool, ends: Iterable[int]) -> Collection[int]:
+        """Keep the ends of a path from a node, and return each of them once."""
+        distinct = tuple(dict.fromkeys(ends))
+        self._size += len(distinct) + 1
+        if self._size > _MOST_ENDS:
+            self._ends.clear()
+            self._size = 0
+        self._ends[id(path), node, ahead] = path, distinct
+        return distinct
+
+
 class PathSteps:
     """Evaluation of a property path expression from one of its ends (SPARQL 1.1 section 18.4).
 
     Alternatives, sequences and negated property sets may return a node several times; the operators ``?``,
-    ``*`` and ``+`` return it once.
+    ``*`` and ``+`` return it once. With a `DistinctReader`, all return a node once.
     """
 
     def __init__(self, path: n.PathExpr, terms: RuleTerms) -> None:
@@ -180,6 +215,12 @@ class PathSteps:
                 return read.nodes()
 
     def _walk(self, path: n.PathExpr, read: FactReader, node: int, ahead: bool) -> Iterable[int]:
+        if not isinstance(read, DistinctReader) or isinstance(path, n.Link):
+            return self._each(path, read, node, ahead)
+        known = read.known(path, node, ahead)
+        return read.keep(path, node, ahead, self._each(path, read, node, ahead)) if known is None else known
+
+    def _each(self, path: n.PathExpr, read: FactReader, node: int, ahead: bool) -> Iterable[int]:
         match path:
             case n.Link(iri):
                 predicate = self._terms.id_of(iri)

@@ -10,7 +10,7 @@ from pyoxigraph import Literal
 
 from ..algebra import nodes as n
 from ..rules.facts import Fact, Facts, Pattern, Row
-from ..rules.paths import FactReader, PathSteps
+from ..rules.paths import DistinctReader, PathSteps
 from ..rules.terms import RuleTerms
 from .errors import ShapesBudgetError
 from .vocabulary import SUB_CLASS_OF, TYPE
@@ -107,7 +107,7 @@ class DataGraph:
         self.terms = terms
         self.budget = budget
         self.conforming: dict[tuple[object, int], bool] = {}
-        self.read = FactReader(self.facts, None)
+        self.read = DistinctReader(self.facts, None)
         self._type, self._sub_class_of = terms.id_of(TYPE), terms.id_of(SUB_CLASS_OF)
         self._superclasses: dict[int, set[int]] = {}
         self._classes: dict[int, set[int]] = {}

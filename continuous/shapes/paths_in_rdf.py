@@ -20,7 +20,7 @@ _ALTERNATIVE, _INVERSE = sh("alternativePath"), sh("inversePath")
 _ZERO_OR_MORE, _ONE_OR_MORE, _ZERO_OR_ONE = sh("zeroOrMorePath"), sh("oneOrMorePath"), sh("zeroOrOnePath")
 _FORMS = frozenset((_ALTERNATIVE, _INVERSE, _ZERO_OR_MORE, _ONE_OR_MORE, _ZERO_OR_ONE))
 _EXPECTED = "must be a path: an IRI, a list of two or more paths, or a blank node with one path property"
-_MOST_STEPS = 200
+_MOST_STEPS = 100
 """Number of nodes of one path; calls nest as deep as a path while it is evaluated."""
 _FEWEST = 2
 """Number of members of the shortest list of paths."""
@@ -34,7 +34,7 @@ def read_path(graph: ShapesGraph, shape: Term, node: Term) -> n.PathExpr:
 
     Raises:
         ShapesInvalidError: the path is ill-formed or recursive.
-        LimitError: the path has more than 200 IRIs and operators.
+        LimitError: the path has more than 100 IRIs and operators.
     """
     return _PathReader(graph, shape).path(node, ())
 

@@ -304,7 +304,7 @@ def test_deep_shapes_and_long_paths_have_a_limit() -> None:
     with pytest.raises(LimitError, match="more than 50 levels"):
         read_shapes(turtle(deep), RuleTerms())
     long = f":S sh:minCount 1 ; sh:path ( {':p ' * 300} ) ."
-    with pytest.raises(LimitError, match="more than 200 nodes"):
+    with pytest.raises(LimitError, match="more than 100 nodes"):
         read_shapes(turtle(long), RuleTerms())
 
 
