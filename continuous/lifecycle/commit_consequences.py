@@ -21,7 +21,7 @@ log = logging.getLogger("quadrill.continuous")
 
 
 class CommitConsequences:
-    """The rule sets and the shapes of one store at work; see `quadrill.store.quads.consequences`."""
+    """Applies the rule sets and the shapes of one store to commits; see `store.quads.consequences`."""
 
     def __init__(self, store: QuadStore, rules: RuleConsequences, shapes: ShapeConsequences) -> None:
         self._store = store
@@ -58,7 +58,7 @@ class CommitConsequences:
             return self._shapes.derive_all(pending)
 
     def committing(self, owned: Owners) -> AbstractContextManager[None]:
-        """Make what is noted besides the changes effective; see `Consequences.committing`."""
+        """Return the context in which a group is logged and applied; see `Consequences.committing`."""
         if not self._shapes.active:
             return self._rules.committing(owned)
         if not self._rules.active:
@@ -73,7 +73,10 @@ class CommitConsequences:
     # --- owners -------------------------------------------------------------------------------
 
     def follow_owners(self) -> None:
-        """From now on, compute again what reads all graphs without an owner when such graphs change."""
+        """From now on, update derived graphs when a graph gains or loses its owner.
+
+        Rule sets and shapes without listed input graphs read all graphs without an owner.
+        """
         owned = self._store.queue.owned
         self._rules.note_owners(owned)
         self._shapes.note_owners(owned)
@@ -92,6 +95,6 @@ class CommitConsequences:
             log.warning("graphs changed their owner, and derived graphs were not updated: %s", error.message)
 
     def regroup(self) -> None:
-        """Commit what changes in derived graphs when graphs have joined or left the graphs that they read."""
+        """Update derived graphs in one commit, after graphs joined or left those that they derive from."""
         request = WriteRequest(lambda _: None, "rules", alone=True, timed=False, rederive=True)
         self._shapes.publish(self._store.queue.submit(request))

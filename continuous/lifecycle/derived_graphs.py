@@ -1,4 +1,4 @@
-"""Graphs that the server derives: who may have them, and the changes that a derivation has missed."""
+"""Graphs that the server derives: their owners, and the changes that a derivation has missed."""
 
 from __future__ import annotations
 

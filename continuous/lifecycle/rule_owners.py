@@ -1,4 +1,4 @@
-"""The owners of graphs that the graphs of rule sets reflect, kept over restarts."""
+"""A durable record of the graphs that had an owner when the graphs of rule sets were last updated."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ log = logging.getLogger("quadrill.continuous")
 class ReflectedOwners:
     """The graphs that had an owner at the last commit, which the default input of rule sets leaves out.
 
-    A view that is dropped leaves its graph to the default input, but a crash may precede the commit with what
-    follows from that graph. The registry therefore has a record of each owned graph. It is marked before the
-    commit that first sees another owner, and final after it.
+    When a view is dropped, its graph joins the default input, and a later commit infers what follows from the
+    graph. A crash may come before this commit. The registry therefore has a record of each owned graph, which
+    is marked as changing before the commit that updates the graphs of rule sets, and final after it.
     """
 
     def __init__(self, registry: Registry | None) -> None:
-        """Read the records of a registry; without one nothing is kept."""
+        """Read the records of a registry; without a registry, nothing is recorded."""
         self._records = None if registry is None else registry.reflected_owners
         records = [] if self._records is None else self._records.all()
         self._kept: set[GraphName] = {graph_of_key(each.graph) for each in records}
@@ -32,7 +32,7 @@ class ReflectedOwners:
         self._newest: Owners | None = None
 
     def differ(self, owned: Owners, listed: Container[GraphName]) -> bool:
-        """Return True if a listed graph may have another owner now than the graphs of rule sets reflect."""
+        """Return True if a listed graph may have gained or lost an owner since the last record."""
         return any(graph in listed for graph in self._changing | (self._kept ^ owned.keys()))
 
     def note(self, owned: Owners) -> None:

@@ -30,7 +30,7 @@ from .shape_records import ShapeRecords
 
 
 class ShapeCommits:
-    """Makes the commits of one store's shapes."""
+    """Makes the commits that add, replace or remove shapes of one store."""
 
     def __init__(
         self, store: QuadStore, records: ShapeRecords, consequences: ShapeConsequences, feeds: ShapeFeeds
@@ -46,7 +46,7 @@ class ShapeCommits:
         record: ShapesRecord,
         results: Callable[[PendingChanges], KeptResults],
     ) -> None:
-        """Commit the report of shapes, make them visible with the commit, and note their state.
+        """Commit the report of shapes, make the shapes visible with the commit, and record their state.
 
         Args:
             candidate: the shapes; ``results`` may set its attribute ``error``.
@@ -76,7 +76,7 @@ class ShapeCommits:
         self._finish(candidate, record)
 
     def _note(self, shapes: ShapeSet, commit: Commit) -> None:
-        """Note for the feed what a commit has computed."""
+        """Enqueue the results of shapes at a commit for their feed."""
         results = list(shapes.kept.by_focus().values())
         what = Computed(results) if shapes.error is None else Failed(shapes.error)
         self._feeds.add([ResultNote(shapes.name, commit.version, what, commit.at_ms)])
@@ -84,8 +84,8 @@ class ShapeCommits:
     def start(self, loaded: Sequence[tuple[ShapeSet, ShapesRecord]]) -> None:
         """Commit the reports of all shapes at a start of the server, and make the shapes visible.
 
-        The commits change nothing unless a crash has interrupted another one. No shapes check them; shapes
-        that exceed a budget fail.
+        The commits change nothing, unless a crash has interrupted an earlier commit. No shapes check these
+        commits. Shapes that exceed a budget get the state failed.
         """
         sets = [shapes for shapes, _ in loaded]
         records = {record.name: record for _, record in loaded}
@@ -99,7 +99,7 @@ class ShapeCommits:
             self._finish(shapes, record)
 
     def _finish(self, shapes: ShapeSet, record: ShapesRecord) -> None:
-        """Note the state of shapes after their commit."""
+        """Record the state of shapes after their commit."""
         former = former_graph(record)
         state: Literal["ready", "failed"] = "ready" if shapes.error is None else "failed"
         finished = replace(record, former=None, state=state, error=shapes.error)
@@ -163,5 +163,5 @@ def _load(shapes: ShapeSet, inputs: InputGraphs, former: NamedNode | None, pendi
 
 
 def former_graph(record: ShapesRecord) -> NamedNode | None:
-    """Return the graph of the former report, which a PUT under way removes."""
+    """Return the graph of the former report, which an unfinished PUT removes; None if there is none."""
     return None if record.former is None else NamedNode(record.former)

@@ -1,4 +1,4 @@
-"""The shapes at work: they check every commit, and update their reports, under the writer lock."""
+"""Validation of every commit by the shapes of a store, which updates their reports in the same commit."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ log = logging.getLogger("quadrill.continuous")
 
 @dataclass(slots=True)
 class _Group:
-    """What the requests of a group change; it takes effect when the group is committed.
+    """The changes of results by the requests of a group; they take effect when the group is committed.
 
     Attributes:
         kept: the results after the requests so far, by name of the shapes.
-        failed: the reasons of the shapes that fail with the group.
+        failed: why shapes fail with the group, by name of the shapes.
         notes: how the requests so far change results, for the feeds.
         version: the version after the requests so far.
         regrouped: True if the results reflect the graphs that have joined or left the data.
@@ -50,22 +50,23 @@ class _Group:
     regrouped: bool = False
 
     def copy(self) -> _Group:
-        """Return a copy, which further requests change."""
+        """Return a copy, which the next request can change."""
         return _Group(dict(self.kept), dict(self.failed), list(self.notes), self.version, self.regrouped)
 
 
 class ShapeConsequences:
-    """The shapes of one store at work; see `quadrill.store.quads.consequences`.
+    """Applies the shapes of one store to commits; see `quadrill.store.quads.consequences`.
 
-    Shapes are replaced as a whole under the writer lock. A lock guards their results: it is acquired under
-    the writer lock, and held while a group that changes results is logged and applied. A reader that holds it
-    sees the results of the version that the store has.
+    Shapes are replaced as a whole under the writer lock. The attribute ``lock`` guards their results. A
+    writer that has the writer lock acquires it too, and holds it while a group is logged and applied. A
+    reader that holds it sees the results at the version of the store.
 
     Attributes:
         sets: the shapes by name.
         ordered: the shapes, each after the shapes whose reports it reads.
         lock: guards the results of all shapes.
-        leaving: the pending changes of the request that replaces or removes shapes, with their name.
+        leaving: the pending changes of a request that replaces or removes shapes, and the name of the shapes;
+            None while there is no such request.
     """
 
     def __init__(self, store: QuadStore, records: ShapeRecords, feeds: ShapeFeeds) -> None:
@@ -79,7 +80,8 @@ class ShapeConsequences:
         self._group = _Group()
         # The graphs from which shapes were read.
         self._holding: frozenset[GraphName] = frozenset()
-        # The owners and the graphs with shapes that the results of shapes without ``data`` reflect.
+        # The owners of graphs and the graphs with shapes, as the results of shapes without ``data`` reflect
+        # them.
         self._reflected: tuple[Owners, frozenset[GraphName]] | None = None
 
     # --- the shapes ---------------------------------------------------------------------------
@@ -102,7 +104,7 @@ class ShapeConsequences:
             self._holding = holding(sets.values())
 
     def inputs(self, shapes: ShapeSet, owned: Owners) -> InputGraphs:
-        """Return the graphs whose union the shapes check; they need not be installed."""
+        """Return the graphs whose union shapes check; the shapes need not be installed."""
         others = (each for name, each in self.sets.items() if name != shapes.name)
         return inputs_of(shapes, owned, holding([*others, shapes]))
 
@@ -136,7 +138,7 @@ class ShapeConsequences:
     ) -> int:
         """Check a change, and update the reports; see `Consequences.derive`.
 
-        Shapes that the request itself replaces or removes are left out.
+        Shapes that the request itself replaces or removes do not check it.
         """
         regrouped = not self._group.regrouped and self._regrouped(below, pending)
         if not regrouped and not any(each.sees(change) for each in self.ordered):
@@ -180,9 +182,9 @@ class ShapeConsequences:
         return next(quads, None) is not None
 
     def _regroup(self, below: PendingChanges, leaving: str | None, group: _Group) -> PendingChanges:
-        """Note the results after graphs have joined or left the data; return the dataset with the reports.
+        """Compute results again after graphs joined or left the data; return the dataset with the reports.
 
-        Such results refuse no commit, and no commit has added them.
+        These results do not refuse a commit, even in mode reject, because no commit has added them.
 
         Args:
             below: the dataset.
@@ -227,7 +229,7 @@ class ShapeConsequences:
         leaving: str | None,
         group: _Group,
     ) -> int:
-        """Return the number of violations that a change adds to shapes with mode warn.
+        """Validate a change; return the number of violations that it adds to shapes with mode warn.
 
         Args:
             pending: the dataset with the change.
@@ -280,7 +282,7 @@ class ShapeConsequences:
         return warned
 
     def committing(self, owned: Owners) -> AbstractContextManager[None]:
-        """Make the changes of the results effective with the commit; see `Consequences.committing`."""
+        """Return the context in which a group is logged and applied; see `Consequences.committing`."""
         group = self._group
         if not (group.kept or group.failed or group.notes) and self._reflected is not None:
             reflected, with_shapes = self._reflected
@@ -307,7 +309,7 @@ class ShapeConsequences:
             self._take(group, owned)
 
     def publish(self, commit: Commit) -> None:
-        """Publish results that have changed although a commit, which is not logged, changed no quad."""
+        """Publish changed results after a commit that changed no quad and was therefore not logged."""
         if not commit.changed:
             self._feeds.commit_delivered(commit)
 
@@ -321,5 +323,5 @@ class ShapeConsequences:
         self.note_owners(owned)
 
     def note_owners(self, owned: Owners) -> None:
-        """Note the owners of graphs that the results reflect."""
+        """Record the owners of graphs that the results reflect."""
         self._reflected = owned, self._holding

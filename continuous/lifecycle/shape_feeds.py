@@ -1,4 +1,4 @@
-"""The feeds of shapes: one event for each kind of change of a commit, durable in a result log."""
+"""The feeds of shapes: delete and insert events with the results that commits change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class _Answer:
         number: the number of the feed.
         at_ms: the time of the commit.
         version: the version of the dataset.
-        later: changes of the rows in the result log that belong to later, invisible events.
+        later: changes of rows that the result log has already, but that belong to events which are not
+            visible yet.
     """
 
     feeds: ShapeFeeds
@@ -49,13 +50,13 @@ class _Answer:
 
 @dataclass(eq=False)
 class _Published:
-    """The feed of shapes, with what is not written yet.
+    """The feed of shapes, with the changes that the result log does not have yet.
 
     Attributes:
         feed: the feed.
         shown: the answer after the newest visible event.
         answer: the answer after the newest event.
-        change: how the answer changes with the events that are not written.
+        change: how the answer changes with the events that are not in the result log yet.
     """
 
     feed: Feed
@@ -67,10 +68,10 @@ class _Published:
 class ShapeFeeds:
     """Publishes how commits change the results of shapes.
 
-    `add` takes notes under the writer lock; `publish` makes events of them outside of it, in the order of
-    versions. The result log keeps events and the rows of the newest answer in one transaction. So the event
-    after a restart is the difference between these rows and the computed results, which is empty unless a
-    crash came between a commit and its event.
+    `add` enqueues notes about changed results under the writer lock; `publish` creates events from the notes
+    without this lock, in the order of versions. One transaction of the result log writes events together with
+    the rows of the newest answer. So the first event after a restart is the difference between these rows and
+    the results computed at the start. It is empty unless a crash came between a commit and its event.
 
     One thread at a time publishes. A separate lock guards the result log, which readers of answers use.
     """
@@ -150,7 +151,7 @@ class ShapeFeeds:
             return self._notes[0] if self._notes and self._notes[0].at_ms is not None else None
 
     def _take(self, note: ResultNote) -> None:
-        """Make events of a note."""
+        """Create the events of a note."""
         match note.what:
             case Removed():
                 self._write()
@@ -274,7 +275,7 @@ class ShapeFeeds:
         return self._log
 
     def rows(self, answer: _Answer) -> Counter[str]:
-        """Return the rows of an answer that is the newest, or the newest visible one, of its feed."""
+        """Return the rows of an answer, which must be the newest or the newest visible one of its feed."""
         with self._logging:
             found = self._result_log().answer(answer.number)
             found.subtract(answer.later)

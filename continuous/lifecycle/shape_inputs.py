@@ -21,8 +21,8 @@ def inputs_of(shapes: ShapeSet, owned: Owners, with_shapes: frozenset[GraphName]
 
     Args:
         shapes: the shapes.
-        owned: the owners of graphs; without ``data``, shapes leave graphs with an owner out.
-        with_shapes: graphs from which shapes were read, which they leave out, too.
+        owned: the owners of graphs; shapes without ``data`` do not check graphs with an owner.
+        with_shapes: the graphs from which shapes were read; shapes without ``data`` do not check them either.
     """
     if shapes.definition.data is not None:
         return InputGraphs(shapes.definition.data)

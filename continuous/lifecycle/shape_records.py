@@ -11,7 +11,7 @@ class ShapeRecords:
     """Reads and writes the records; without a registry it keeps them in memory.
 
     Attributes:
-        registry: keeps the records over restarts; None for none.
+        registry: keeps the records over restarts; None keeps them in memory only.
     """
 
     def __init__(self, registry: Registry | None) -> None:
@@ -25,7 +25,7 @@ class ShapeRecords:
         return list(self._records.values())
 
     def current(self) -> list[ShapesRecord]:
-        """Return all records without a read of the registry, oldest first."""
+        """Return all records as they are in memory, without reading the registry, oldest first."""
         return list(self._records.values())
 
     def get(self, name: str) -> ShapesRecord | None:
@@ -42,7 +42,7 @@ class ShapeRecords:
         self._records = {**self._records, record.name: record}
 
     def fail(self, name: str, error: str) -> None:
-        """Note in the registry that shapes have failed."""
+        """Record in the registry that shapes have failed."""
         self._write(replace(self._records[name], state="failed", error=error))
 
     def restore(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What clients read of shapes: descriptions, reports, and validation without storing."""
+"""Reading of shapes for clients: descriptions, reports, and validation without storing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Report:
     Attributes:
         version: the version of the dataset.
         count: number of all results.
-        results: the results, up to the limit that was asked for.
+        results: the results, up to the limit that the caller asked for.
     """
 
     version: int

@@ -36,7 +36,7 @@ log = logging.getLogger("quadrill.continuous")
 
 @dataclass(frozen=True, slots=True)
 class ShapesPut:
-    """What a PUT of shapes did.
+    """The outcome of a PUT of shapes.
 
     Attributes:
         created: True if the shapes are new.
@@ -50,13 +50,14 @@ class ShapesPut:
 class ShapeService:
     """Registers shapes. Any thread may call the methods.
 
-    The service's lock guards the names of changes under way; no commit is made while it is held.
+    A lock of the service guards the names of shapes that a request is changing; no commit is made while a
+    thread holds it.
 
     Attributes:
-        consequences: the shapes at work.
+        consequences: applies the shapes to commits.
         reports: reads the shapes and their results.
         feeds: publishes how results change.
-        flows_of_others: return what rule sets and queries read and make.
+        flows_of_others: functions that return the graphs that rule sets and queries read and write.
     """
 
     def __init__(
@@ -94,7 +95,8 @@ class ShapeService:
             ShapesInvalidError, UnsupportedError, LimitError: the shapes are refused.
             ConflictError: the graph of the report is not empty or belongs to another owner, or a change of
                 the shapes is under way.
-            ValidationStoppedError: the shapes have mode reject, and their report has too many results.
+            ValidationStoppedError: the shapes have mode reject, and their validation was stopped, for
+                instance by too many results.
         """
         candidate = self._parse(name, definition)
         with self._lock:
@@ -126,7 +128,7 @@ class ShapeService:
         return ShapesPut(old is None, True)
 
     def compare(self, name: str, definition: ShapesDefinition) -> Literal["create", "change", "same"]:
-        """Return what a PUT would do, and do nothing; raises the errors of `put` about the definition."""
+        """Return what a PUT would do, without doing it; raises the errors of `put` about the definition."""
         self._parse(name, definition)
         old = self.consequences.sets.get(name)
         if old is None:
@@ -134,7 +136,7 @@ class ShapeService:
         return "same" if old.error is None and old.definition == definition else "change"
 
     def _replace(self, candidate: ShapeSet, old: ShapeSet | None) -> None:
-        """Compute the report of a version without the writer lock, then what later commits change."""
+        """Compute results at one version without the writer lock, then update them for later commits."""
         store, name = self._store, candidate.name
         before = self._records.get(name)
         with store.reader.snapshot_read() as snapshot:
@@ -180,7 +182,7 @@ class ShapeService:
     def _catch_up(
         self, candidate: ShapeSet, kept: KeptResults, pending: PendingChanges, version: int
     ) -> None:
-        """Update results of an earlier version to the dataset in ``pending``."""
+        """Update the results ``kept`` of an earlier version to the dataset of ``pending``."""
         inputs = self.consequences.inputs(candidate, pending.owned)
         budget = candidate.budget(timed=False)
         missed = missed_changes(self._store, version)
@@ -208,7 +210,7 @@ class ShapeService:
 
         Raises:
             NotFoundError: there are no such shapes.
-            ConflictError: other shapes or a stream use them, or a change of the shapes is under way.
+            ConflictError: other shapes read their report, or a change of the shapes is under way.
         """
         with self._lock:
             self._require_idle(name)

@@ -22,7 +22,7 @@ log = logging.getLogger("quadrill.continuous")
 
 
 class ShapeStart:
-    """Loads the shapes of a registry. The registry decides after a crash which shapes there are."""
+    """Loads the shapes of a registry. After a crash, exactly the shapes in the registry exist."""
 
     def __init__(
         self,
@@ -31,14 +31,14 @@ class ShapeStart:
         commits: ShapeCommits,
         parse_shapes: Callable[[str, ShapesDefinition], ShapeSet],
     ) -> None:
-        """Prepare the load; `run` does it. ``parse_shapes`` returns shapes, by their name and definition."""
+        """Prepare the load; `run` does it. ``parse_shapes`` returns the shapes of a name and a definition."""
         self._store = store
         self._records = records
         self._commits = commits
         self._parse = parse_shapes
 
     def run(self) -> None:
-        """Load all shapes, and compute their results and reports in one commit, which nothing refuses."""
+        """Load all shapes, and commit their results and reports; finish removals that a crash interrupted."""
         records = self._records.all()
         if records and self._records.registry is not None:
             own_views(self._store, self._records.registry)

@@ -1,4 +1,4 @@
-"""The consequences of given triples at one version of the store, for callers that do not follow changes."""
+"""The consequences of given triples at one version of the store, computed once and not kept up to date."""
 
 from __future__ import annotations
 

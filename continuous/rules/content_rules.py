@@ -1,8 +1,7 @@
 """Compiled rules that derive from the content of a window, together with the graphs of a rule set.
 
-A rule adds its head if its body matches the content and the graphs, with at least one triple pattern matched
-in the content: what the graphs alone derive is in the graph of the rule set already, and is no consequence of
-the content.
+A rule derives its head here only if at least one triple pattern of its body matches the content. The triples
+that follow from the graphs alone are in the graph of the rule set already.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from .trigger_index import BodyTriggers
 
 
 class ContentTrigger:
-    """One pattern of a rule body; see `interfaces.TriggerLike`.
+    """The trigger of one pattern of a rule body, for contents of windows; see `interfaces.TriggerLike`.
 
     Attributes:
-        heads: as of `interfaces.TriggerLike`, without heads of solutions that do not use the content.
+        heads: like `TriggerLike.heads`, but only for solutions that use the content.
         outside: the trigger for changed facts that may lie outside of the content.
     """
 
     def __init__(self, trigger: TriggerLike, rule: Evaluable, *, exact: bool) -> None:
-        """Wrap a trigger; ``exact``: changed facts of the content are used in every solution."""
+        """Wrap a trigger; ``exact`` is True if each solution that it finds uses a changed fact."""
         self.closed = trigger.closed
         self.predicates, self.value, self.key = trigger.predicates, trigger.value, trigger.key
         self.together, self.selective, self.graph = trigger.together, trigger.selective, trigger.graph
@@ -52,16 +51,16 @@ class ContentTrigger:
 
 
 class ContentTriggers(BodyTriggers):
-    """The triggers of one stratum."""
+    """The triggers of one stratum of rules for contents of windows."""
 
     def outside(self, changed: Iterable[Fact]) -> Iterator[tuple[TriggerLike, list[Fact]]]:
-        """Yield triggers for facts that graphs gained or lost."""
+        """Yield triggers with their facts, for facts that graphs gained or lost."""
         for trigger, facts in self.of(changed):
             yield trigger.outside if isinstance(trigger, ContentTrigger) else trigger, facts
 
 
 class ContentRule:
-    """A compiled rule with the variants of its body; see `interfaces.Evaluable`."""
+    """A compiled rule with the variants of its body (`content_variants`); see `interfaces.Evaluable`."""
 
     def __init__(self, compiled: CompiledRule) -> None:
         self.rule = compiled.rule
@@ -140,7 +139,7 @@ class ContentListRule:
     def derives(self, fact: Fact, facts: Facts) -> bool:
         """Return True if a solution that uses the content gives the fact.
 
-        The premises of one solution decide most cases; only if all of them lie outside of the content, every
+        It is enough that one solution which `explain` gives has a premise in the content. Otherwise every
         solution that uses the content is computed.
         """
         found = False
@@ -170,7 +169,7 @@ class ContentProgram(Program):
 
     Attributes:
         content: the id of the name of the content's graph.
-        single: the consequences of single facts; None if rules may join facts of a content.
+        single: a cache of the consequences of single facts; None if a rule may join two facts of a content.
     """
 
     def __init__(self, rules: Sequence[Rule], terms: RuleTerms) -> None:

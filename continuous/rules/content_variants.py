@@ -32,7 +32,7 @@ def has_variants(body: n.Algebra) -> bool:
 
 
 def variants(body: n.Algebra) -> list[n.Algebra]:
-    """Return the variants of a body; patterns inside GRAPH, NOT EXISTS and MINUS are never marked."""
+    """Return the variants of a body; patterns inside GRAPH, NOT EXISTS and MINUS always stay as they are."""
     numbers = count(1)
     return list(_variants(body, numbers))
 
@@ -66,7 +66,7 @@ def _variants(node: n.Algebra, numbers: Iterator[int]) -> Iterator[n.Algebra]:
                     for each in _variants(part.pattern, numbers):
                         yield n.Filter(n.Exists(each), node)
         case n.Group(inner):
-            # A group uses the content if one of its members does.
+            # A group uses the content if one of the solutions in it does.
             yield from (n.Filter(n.Exists(each), node) for each in _variants(inner, numbers))
         case n.Extend(inner) | n.Project(inner) | n.Distinct(inner) | n.OrderBy(inner):
             yield from (replace(node, input=each) for each in _variants(inner, numbers))
@@ -79,7 +79,7 @@ def _marked(pattern: n.TriplePattern) -> n.Algebra:
 
 
 def _through(node: n.Path, leaf: _Leaf, numbers: Iterator[int]) -> n.Algebra:
-    """Return the paths of a pattern that use a triple of the content at one step of the expression."""
+    """Return the variant of a path pattern in which one step of the path matches only the content."""
     before, step, backward, after = leaf
     start: n.TermPattern = node.subject
     end: n.TermPattern = node.object

@@ -1,8 +1,8 @@
-"""Joins around one pattern that changed facts match: the schema part of a body, and the rest of it.
+"""Joins of changed facts with a rule body, whose other patterns are a schema part and a rest.
 
-In a rule about schema, such as ``?c rdfs:subClassOf ?d . ?x a ?c``, facts with the same predicate, or
-``rdf:type`` facts with the same class, share the schema part of the body. The schema part is matched once for
-all of them, and its solutions are kept until a commit changes the schema.
+In a rule such as ``?c rdfs:subClassOf ?d . ?x a ?c``, facts with the same predicate, or ``rdf:type`` facts
+with the same class, share the schema part of the body. The schema part is matched once for all of them, and
+its solutions are cached until a commit changes the schema.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Conjunct: TypeAlias = "n.TriplePattern | n.Path"
 
 
 def conjunction(body: n.Algebra) -> list[Conjunct] | None:
-    """Return the triple patterns and paths of a body that joins nothing else; None for other bodies."""
+    """Return the triple patterns and paths of a body that consists of them; None for other bodies."""
     found: list[Conjunct] = []
     for part in conjuncts(body):
         if isinstance(part, n.Bgp):
@@ -57,9 +57,9 @@ class BodyRule(Protocol):
 
 
 class JoinSplit:
-    """The other patterns of a join, divided for one pattern that changed facts match.
+    """The patterns of a rule body except the one that changed facts match, in two parts.
 
-    The schema part is matched once for all facts of a call of `heads`, the rest for each of the facts.
+    A call of `heads` matches the schema part once for all changed facts, and the rest for each of them.
 
     Attributes:
         key: the position of the fact's term that the schema part reads: 1 for the predicate, 2 for the class
@@ -82,7 +82,7 @@ class JoinSplit:
         self._rest: Matcher | None = None
 
     def heads(self, changed: Sequence[Fact], facts: Facts, binds: list[tuple[int, int]]) -> Iterator[Fact]:
-        """Yield the head triples of the solutions with a changed fact; all facts agree in ``key``."""
+        """Yield the heads of the solutions with a changed fact; all facts have one term at place ``key``."""
         schema, key = self._schema, self.key
         rows: Iterable[Row] = ((),)
         slots: Sequence[int] = ()
@@ -113,11 +113,11 @@ class JoinSplit:
 
     @property
     def schema(self) -> frozenset[int] | None:
-        """The predicates of the facts that `idle` looks up; None if it looks up nothing."""
+        """The predicates of the facts that `idle` looks up; None if `idle` looks up nothing."""
         return None if self._schema is None or self.key != 1 else self._schema.predicates
 
     def idle(self, predicate: int, facts: Facts) -> bool:
-        """Return True if the schema part has no match for a predicate, so that its facts have no heads."""
+        """Return True if the schema part matches nothing for a predicate: its facts then derive nothing."""
         schema = self._schema
         if schema is None or self.schema is None:
             return False
@@ -130,7 +130,7 @@ class JoinSplit:
 
 
 class _SchemaPart:
-    """The patterns of a body that only one term of a changed fact restricts: its predicate or its class.
+    """The patterns of a body that depend on one term of a changed fact only: its predicate or its class.
 
     Attributes:
         slots: the slots of the variables that a row of `rows` has values for.
@@ -187,7 +187,10 @@ def _key_name(pattern: n.TriplePattern) -> str | None:
 
 
 def _connected(key: str, others: Sequence[Conjunct], bound: frozenset[str]) -> list[Conjunct]:
-    """Return the patterns that variables connect with ``key``, without variables that the fact binds."""
+    """Return the patterns that shared variables connect with ``key``.
+
+    Patterns with another variable that a changed fact binds are left out.
+    """
     found: list[Conjunct] = []
     names = {key}
     new = True

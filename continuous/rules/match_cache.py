@@ -1,4 +1,4 @@
-"""A cache of what a rule set looks up in the committed dataset, by the predicates that it depends on."""
+"""A cache of look-ups of a rule set in the committed dataset, by the predicates that they depend on."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ Matches = dict[tuple[Pattern, Pattern], Collection[Fact]]
 class MatchCache:
     """A cache of matches of patterns with a predicate, and of the solutions of the schema parts of rules.
 
-    A commit removes the entries that depend on a predicate of a quad that it changes. So what a commit of
-    data looks up in the schema comes from the cache instead of the store.
+    A commit removes the entries that depend on a predicate of a quad that it changes. So commits that do not
+    change the schema look the schema up in the cache instead of the store.
 
     Attributes:
         changed: the ids of the predicates of quads that the current change adds or removes.
         usable: True if the dataset before the current change is the committed one.
-        idle: predicates whose quads affect no inferred triple while the schema stays as it is. Commits of
-            such quads only do not begin a change, so matches of these predicates are not cached.
+        idle: predicates whose quads affect no inferred triple while the schema stays as it is. A commit of
+            only such quads does not begin a change and would not remove cached entries, so matches of these
+            predicates are not cached.
     """
 
     def __init__(self, schema: frozenset[int] = frozenset()) -> None:
@@ -104,7 +105,7 @@ class MatchCache:
             self.clear()
 
     def add_idle(self, predicate: NamedNode, predicate_id: int) -> None:
-        """Note an idle predicate of the current change, which must not change the schema."""
+        """Record an idle predicate of the current change; the change must not affect the schema."""
         if len(self.idle) >= _MOST_ENTRIES:
             self._clear_idle()
         self.idle.add(predicate)

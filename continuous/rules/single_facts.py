@@ -2,9 +2,9 @@
 
 In a rule such as ``?c rdfs:subClassOf ?d . ?x a ?c``, one pattern matches data, and the others match a
 schema, with which it shares only the predicate or the class. While no triple of the content has a predicate
-of the schema, each derivation uses one triple of the content. Then the consequences of a content are those of
-its triples, and triples with equal predicates, or equal classes, have the same consequences but for their
-terms:
+of the schema, each derivation uses one triple of the content. Then the consequences of a content are the
+union of the consequences of its triples. Triples with the same predicate, or ``rdf:type`` triples with the
+same class, have consequences that differ only in the subjects and objects:
 
     :x a :Cat       ->  ?s a :Mammal . ?s a :Animal         remembered for all triples ?s a :Cat
 """
@@ -38,7 +38,7 @@ _Key: TypeAlias = tuple[int, int | type, type]
 
 
 class SingleFacts:
-    """The remembered consequences of single facts.
+    """A cache of the consequences of single facts, by predicate or class.
 
     Attributes:
         schema: the ids of the predicates of the schema.
@@ -48,7 +48,7 @@ class SingleFacts:
         self.schema = frozenset(map(terms.id_of, schema))
         self._terms = terms
         self._type = terms.id_of(_TYPE)
-        # The terms that stand for those of a fact.
+        # Placeholders for the subject and the object of a fact, by kind of term.
         self._subjects: dict[type, int] = {
             NamedNode: terms.id_of(NamedNode(f"{_MARK}:s")),
             BlankNode: terms.id_of(BlankNode("subject")),
@@ -61,15 +61,15 @@ class SingleFacts:
         self._known: dict[_Key, Templates | None] = {}
 
     def clear(self) -> None:
-        """Forget all consequences, after a change of the schema."""
+        """Remove all cached consequences, as is necessary after a change of the schema."""
         self._known.clear()
 
     def consequences(self, fact: Fact, derive: Derive) -> list[Fact] | None:
-        """Return the consequences of a fact; None if they are not those of a single fact.
+        """Return the consequences of a fact; None if other facts of the content may have a part in them.
 
         Args:
             fact: a triple of the content.
-            derive: computes the consequences of a single fact that are not remembered.
+            derive: computes the consequences of a single fact if they are not cached.
         """
         s, p, o = fact
         if p in self.schema:
@@ -115,7 +115,7 @@ _UNKNOWN: Templates = []
 
 
 def schema_of(rules: Sequence[Rule]) -> frozenset[NamedNode] | None:
-    """Return the predicates of the schema of rules; None if a rule may join two facts of the content."""
+    """Return the predicates of the schema of rules; None if a rule may join two facts of a content."""
     schema: set[NamedNode] = set()
     for rule in rules:
         patterns = _patterns(rule)
@@ -137,7 +137,7 @@ def schema_of(rules: Sequence[Rule]) -> frozenset[NamedNode] | None:
 
 
 def _patterns(rule: Rule) -> list[n.TriplePattern] | None:
-    """Return the patterns of a rule that joins nothing but triple patterns; None for other rules."""
+    """Return the triple patterns of a body that consists of triple patterns; None for other rules."""
     if rule.compile is not None or not all(_is_flat(each) for each in rule.head):
         return None
     found: list[n.TriplePattern] = []
@@ -153,9 +153,10 @@ def _is_flat(pattern: n.TriplePattern) -> bool:
 
 
 def _is_data(pattern: n.TriplePattern, others: Sequence[n.TriplePattern]) -> bool:
-    """Return True if a pattern matches each fact by its predicate, or by its class, alone.
+    """Return True if a pattern can match data: only a fact's predicate or class decides about a match.
 
-    The other patterns may share only the predicate or the class.
+    The variable for the predicate or class is the only one that the other patterns may have in common with
+    it.
     """
     subject, predicate, value = pattern.subject, pattern.predicate, pattern.object
     if not isinstance(subject, n.Var):

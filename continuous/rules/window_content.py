@@ -1,4 +1,4 @@
-"""The content of a window together with its consequences, which follow the window and the graphs.
+"""The content of a window with its consequences, updated when the window or the graphs change.
 
     content C  =  triples of the elements W  ∪  inferred triples
     facts      =  C  ∪  graphs of the rule set D
@@ -74,8 +74,8 @@ class WindowContent:
     Attributes:
         program: the compiled rules.
         own: the triples of the window's elements.
-        inferred: the triples that rules derive, which may be among ``own``. While no rule joins two triples
-            of the content, the value is the number of triples in ``own`` from which the triple follows.
+        inferred: the triples that rules derive, which may be among ``own``. While each consequence follows
+            from a single triple, the value is the number of triples in ``own`` from which it follows.
     """
 
     def __init__(self, program: ContentProgram, check: Check) -> None:
@@ -84,7 +84,7 @@ class WindowContent:
         self.inferred: dict[Fact, int] = {}
         self.program = program
         self._check = check
-        # The facts of the content, for `_Change`; None while consequences are those of single facts.
+        # The facts of the content, for `_Change`; None while each consequence follows from a single triple.
         self._content: MemoryFacts | None = MemoryFacts() if program.single is None else None
 
     def consequences(self) -> list[Fact]:
@@ -99,7 +99,7 @@ class WindowContent:
         """Change the triples of the window; return the delta of the content.
 
         Args:
-            added: triples that enter the window, which it does not have.
+            added: triples that enter the window and were not in it.
             removed: triples that leave the window.
             graphs: the facts of the graphs.
         """
@@ -110,8 +110,8 @@ class WindowContent:
             if entering is not None and leaving is not None:
                 return self._count(entering, leaving)
         if content is None or len(removed) > len(self.own) // 2:
-            # A triple of the schema enters, or most of the content leaves, so its consequences are derived
-            # from nothing.
+            # All consequences are derived again: a triple of the schema enters, or most of the content
+            # leaves.
             kept = self.own.copy()
             for fact in removed:
                 del kept[fact]
@@ -131,7 +131,7 @@ class WindowContent:
         return run.update(change)
 
     def change_graphs(self, change: InputChange, before: Facts, now: Facts) -> Delta:
-        """Follow a change of the graphs; return the delta of the content.
+        """Update the consequences after a change of the graphs; return the delta of the content.
 
         Args:
             change: the facts and the quads of named graphs that the graphs gained or lost.
@@ -152,8 +152,8 @@ class WindowContent:
         """Derive all consequences again; return the delta of the content.
 
         Args:
-            program: the rules from now on.
-            own: the triples of the window from now on.
+            program: the new rules.
+            own: the new triples of the window.
             graphs: the facts of the graphs.
         """
         before = {**self.own, **self.inferred}
@@ -176,7 +176,7 @@ class WindowContent:
     # --- rules that never join two triples of the content -----------------------------------------
 
     def _of_single_facts(self, facts: Iterable[Fact], graphs: Facts) -> dict[Fact, list[Fact]] | None:
-        """Return the consequences of each fact; None if a triple of the schema is among them."""
+        """Return the consequences of each fact; None if they may need further facts of the content."""
         single = self.program.single
         assert single is not None
 

@@ -31,12 +31,13 @@ _FEW_CHANGES = 1_000
 
 
 class _PinnedTerms(RuleTerms):
-    """The terms of an engine; the terms of rules stay in the dictionary until the pins are released."""
+    """The terms of an engine; a sweep keeps the terms of rules until their pins are released."""
 
     def __init__(self, values: ValueTable, base_iri: str | None, pins: PinnedIds) -> None:
         super().__init__(base_iri, values)
         self._pins = pins
-        # False once the rules are compiled: the terms of solutions are not pinned.
+        # False once the rules are compiled, because only the terms of rules are pinned, not those of
+        # solutions.
         self.compiling = True
 
     def id_of(self, term: Term) -> int:
@@ -99,7 +100,7 @@ class EntailedWindows:
         """Begin an evaluation at the version that the query reflects now."""
         coder = self._terms.coder
         if self._stamp is not coder.stamp or self._terms.dictionary.sweeping:
-            # A sweep may drop ids that only remembered matches have.
+            # A sweep may delete term ids that only cached matches have.
             self._facts.clear()
             self._forget_single_facts()
             self._stamp = None if self._terms.dictionary.sweeping else coder.stamp
@@ -132,7 +133,7 @@ class EntailedWindows:
             self._program.single.clear()
 
     def _input_change(self) -> InputChange | None:
-        """Return the facts that the graphs gained or lost; None if deriving everything again is cheaper."""
+        """Return the facts that graphs gained or lost; None if all consequences are to be derived again."""
         found = InputChange()
         size = sum(len(each.own) for each in self._windows.values())
         inputs = self._graphs.inputs(self._changes)
@@ -181,7 +182,7 @@ class EntailedWindows:
         return merge(change, later)
 
     def derived(self, key: WindowKey, triples: Iterable[Triple]) -> list[Quad]:
-        """Set the triples of a window's elements; return what follows from them, as `consequences` does."""
+        """Set the triples of a window's elements; return the new result of `consequences`."""
         ids = self._terms.dictionary.ids
         now: Delta = {(ids[each.subject], ids[each.predicate], ids[each.object]): 1 for each in triples}
         window = self._windows.get(key)
@@ -190,7 +191,7 @@ class EntailedWindows:
         return self.consequences(key)
 
     def end(self) -> None:
-        """End an evaluation, in which all windows have followed the graphs."""
+        """End an evaluation that has updated all windows to the newest state of the graphs."""
         if self._changes:
             self._graphs.apply(self._changes)
             self._changes = []

@@ -2,9 +2,10 @@
 
     graphs as a query sees them  =  graphs in the store now  -  changes that the query has not applied
 
-A commit adds its change to the waiting changes of each reader before its task runs. The query applies the
-change when its static parts reach the version of the commit. If the changed quads are unknown (a bulk load),
-the query reads a copy of the dataset before the load until then.
+A commit adds its change to the waiting changes of each query that reads the graphs, before the engine
+executes the task of the commit. The query applies the change when its static parts reach the version of the
+commit. If the changed quads are unknown (a bulk load), the query reads a copy of the dataset before the load
+until it applies the load.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class RuleGraphs:
         newest: the rule set after all waiting changes.
         waiting: the changes that the query has not applied, oldest first.
         frozen: a copy of the dataset before a running bulk load; None if no bulk load is running.
-        steps: the pending steps of the query, through which it learns of changes; None before its begin.
+        steps: the pending steps of the query, which announce changes; None before the query begins.
     """
 
     def __init__(
@@ -127,13 +128,13 @@ class RuleGraphs:
         self._store = store
         self._order = order
         self._owned = self._newest_owned = store.queue.owned
-        # The number of waiting changes of which the query's steps know.
+        # The number of waiting changes for which the query has steps.
         self._announced = 0
 
     # --- commits, in the threads of writers -------------------------------------------------------
 
     def reads(self, commit: Commit, definition: RuleSetDefinition | None) -> bool:
-        """Return True if a commit, after which a rule set is defined so, may change consequences."""
+        """Return True if a commit may change consequences; ``definition`` is the rule set after it."""
         owned = self._store.queue.owned
         if definition != self.newest or (owned is not self._newest_owned and owned != self._newest_owned):
             return True
@@ -151,7 +152,7 @@ class RuleGraphs:
     def committed(
         self, commit: Commit, definition: RuleSetDefinition | None, before: FrozenReader | None
     ) -> None:
-        """Add the change of a commit; ``before`` is a copy of the dataset for a change that is unknown."""
+        """Add the change of a commit; ``before`` is the dataset before a large or unknown change."""
         self._newest_owned, self.newest = self._store.queue.owned, definition
         change = commit.net() if commit.exact and before is None else None
         self.waiting.append(
@@ -162,7 +163,7 @@ class RuleGraphs:
 
     @staticmethod
     def is_large(commit: Commit) -> bool:
-        """Return True if a commit has too many quads to undo them for each reader."""
+        """Return True if a commit has too many quads to undo them for each query."""
         return len(commit.added) + len(commit.removed) > _MOST_UNDONE
 
     def _inputs(self, definition: RuleSetDefinition, owned: Owners) -> InputGraphs:
@@ -171,7 +172,7 @@ class RuleGraphs:
     # --- the query's steps, in the engine's thread ------------------------------------------------
 
     def attach(self, steps: QuerySteps, version: int) -> None:
-        """Begin to add a step to the query for each change after a version."""
+        """From now on, add a step to the query for each change after a version."""
         if self.steps is not steps:
             self.steps = steps
             self._announced = sum(each.version <= version for each in self.waiting)
@@ -187,7 +188,10 @@ class RuleGraphs:
         return found
 
     def _merge_due(self) -> None:
-        """Replace many changes that are due by one unknown change, if the query is not evaluated for long."""
+        """Replace the due changes by one unknown change if they have more than `_MOST_DUE` quads.
+
+        This bounds the changes of a query that is not evaluated for a long time.
+        """
         due = self.due()
         size = sum(1 + len(each.change.added) + len(each.change.removed) for each in due if each.change)
         if size > _MOST_DUE:
@@ -198,9 +202,9 @@ class RuleGraphs:
                 self._announced -= len(due) - 1
 
     def redefine(self, version: int, at_ms: int, definition: RuleSetDefinition | None) -> None:
-        """Replace the rule set without a commit, at a version whose commit's task has run.
+        """Replace the rule set without a commit, at a version whose task the engine has executed.
 
-        Changes of later commits, which wait already, know the new rule set.
+        Waiting changes of later commits have the new rule set already.
         """
         version = max(version, self.version)
         with self._order:
@@ -218,7 +222,7 @@ class RuleGraphs:
 
     @property
     def newest_announced(self) -> RuleSetDefinition | None:
-        """The rule set after the changes of which the query's steps know."""
+        """The rule set after the changes for which the query has steps."""
         return self.waiting[self._announced - 1].definition if self._announced else self.definition
 
     @property
@@ -228,7 +232,7 @@ class RuleGraphs:
 
     @property
     def have_moved(self) -> bool:
-        """True if the query has not applied a change of its version."""
+        """True if the query has not applied a change up to the version that it reflects."""
         return bool(self.waiting) and self.waiting[0].version <= self.version
 
     def due(self) -> list[GraphsChange]:
@@ -242,7 +246,7 @@ class RuleGraphs:
         return found
 
     def apply(self, changes: list[GraphsChange]) -> None:
-        """Note that the query has applied the oldest changes."""
+        """Remove the oldest changes, which the query has applied."""
         with self._order:
             del self.waiting[: len(changes)]
             self._announced = max(0, self._announced - len(changes))
@@ -252,7 +256,7 @@ class RuleGraphs:
     # --- reading ----------------------------------------------------------------------------------
 
     def inputs(self, changes: list[GraphsChange]) -> InputGraphs:
-        """Return the input graphs after the oldest changes; the rule set must derive something then."""
+        """Return the input graphs after the oldest ``changes``; the rule set must not be None then."""
         definition = changes[-1].definition if changes else self.definition
         assert definition is not None
         return self._inputs(definition, changes[-1].owned if changes else self._owned)
@@ -308,7 +312,7 @@ class GraphsView(StoreView):
             return self._view().match(subject, predicate, object, graph)
 
     def _view(self) -> StoreView | PendingChanges:
-        """Return the newest dataset without the waiting changes after the applied ones."""
+        """Return the newest dataset, with the waiting changes after the first ``applied`` ones undone."""
         graphs, undone, base = self._graphs, list[NetChange](), None
         for each in graphs.waiting[self.applied :]:
             if each.change is None:

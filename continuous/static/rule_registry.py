@@ -1,4 +1,4 @@
-"""The graphs that the rules of all queries' entailments read, as they move with the tasks of the engine."""
+"""The graphs that the rules of all queries' entailments read, advanced by each task of the engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RuleGraphsRegistry:
 
         Args:
             commits: records the changes of commits.
-            task: the newest version whose task has run.
+            task: the newest version whose task the engine has executed.
             tasks: gets the journal records of replaced rule sets; None without an engine.
         """
         self._commits = commits
@@ -43,7 +43,7 @@ class RuleGraphsRegistry:
         return graphs
 
     def release(self, graphs: RuleGraphs) -> None:
-        """Stop to record the changes of the graphs that a rule set reads, for one query."""
+        """Stop recording the changes of the graphs that a rule set reads, for one query."""
         with self._commits.order.lock:
             if graphs in self._commits.rules:
                 self._commits.rules.remove(graphs)
@@ -58,14 +58,15 @@ class RuleGraphsRegistry:
                     replaced[graphs.name, change.version] = before = change.definition
         if self._tasks is not None:
             for (name, version), definition in replaced.items():
-                # A replay could not derive that the commit has replaced the rule set.
+                # The journal records the rule set, because a replay cannot see that the commit replaced it.
                 members = None if definition is None else definition.members()
                 self._tasks.record_outcome("rules", set=name, version=version, definition=members)
 
     def redefine(self, name: str, version: int, definition: RuleSetDefinition | None) -> None:
         """Replace a rule set, whose graph has not changed, for the queries that name it.
 
-        The tasks of all commits up to ``version`` have run, and later commits know the new rule set.
+        The engine has executed the tasks of all commits up to ``version``; later commits have the new rule
+        set.
         """
         at_ms = 0 if self._tasks is None else self._tasks.at
         for graphs in list(self._commits.rules):
@@ -73,7 +74,10 @@ class RuleGraphsRegistry:
                 graphs.redefine(version, at_ms, definition)
 
     def outdated(self, name: str | None = None) -> dict[str, RuleSetDefinition | None]:
-        """Return the rule sets, or only the set with this name, that queries know by an older definition."""
+        """Return the newest definitions of rule sets that a query still has in an older definition.
+
+        With ``name``, only the set with this name is checked.
+        """
         known = [each for each in list(self._commits.rules) if name in (None, each.name)]
         present = {each.name: self._commits.definition_of(each.name) for each in known}
         return {each.name: present[each.name] for each in known if each.newest != present[each.name]}

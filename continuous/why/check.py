@@ -23,10 +23,10 @@ from .target import EventRow
 
 
 class ReasonCheck:
-    """Says whether a query gives a row over chosen elements and quads alone.
+    """Checks whether a query gives a row over chosen elements and quads alone.
 
-    The check evaluates by the definition: new windows take the chosen elements, with all movements of the
-    streams' time, and a new store holds the chosen quads.
+    The reference evaluator evaluates the query: a new store has only the chosen quads, and new windows
+    receive only the chosen elements, but all heartbeats and times of the streams.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class ReasonCheck:
         Args:
             prepared: the query.
             inputs: all inputs from which elements are chosen.
-            beginning: the first instant of the query over all inputs; None if it has none.
+            beginning: the first instant of the query over all inputs; None if the query has none.
             quoted_asserted: the streams whose annotated triples count as asserted.
             owners: the owners of the store's graphs.
             row: the row.
-            deadline: the end of the time for all checks.
+            deadline: the time at which all checks must end.
         """
         self._beginning, self._owners = beginning, owners
         self._prepared, self._inputs, self._row, self._deadline = prepared, inputs, row, deadline
@@ -65,7 +65,7 @@ class ReasonCheck:
             if quads:
                 store.writer.apply(add=quads)
             for graph, owner in self._owners.items():
-                # Rules do not read the graphs of other rule sets, of shapes and of views.
+                # By default, rules do not read graphs that have an owner, so the new store needs the owners.
                 store.queue.own(graph, owner)
             return self._gives(store, at, elements)
         finally:

@@ -47,7 +47,8 @@ class ExplainedQuery:
 
     Attributes:
         prepared: the query.
-        scopes: the retained inputs of its streams, those since the query began first, then all.
+        scopes: sequences of retained inputs of its streams, which are tried in turn: first the inputs since
+            the query began, then all.
         streams_of: the streams of windows with a stream variable; None if all windows name their streams.
         quoted_asserted: the streams whose annotated triples count as asserted.
     """
@@ -66,7 +67,7 @@ class Explained:
         elements: the elements, with their N-Quads, in the order of streams and sequence numbers.
         quads: the quads of the store that rule sets do not infer.
         inferred: the quads of the store that rule sets infer.
-        truncated: True if a limit cut the lists; the rest alone need not give the row.
+        truncated: True if a list was cut at a limit; what is listed may then not suffice for the row.
     """
 
     elements: list[tuple[ElementKey, list[str]]]
@@ -78,7 +79,9 @@ class Explained:
 def explain(
     store: QuadStore, query: ExplainedQuery, row: EventRow, limits: WhyLimits = WHY_LIMITS
 ) -> Explained:
-    """Return elements and quads over which the query alone gives a row; of a deleted row, before it left.
+    """Return elements and quads over which the query alone gives a row.
+
+    For a deleted row, they are from an evaluation or a version before the deletion.
 
     Raises:
         GoneError: code ``why-expired``: the elements or changes are no longer kept.
@@ -117,7 +120,7 @@ class _Explanation:
         strict = prepared.registration.evaluation.strict_dataset
         self._dataset = dataset_of(prepared.query, lenient=is_lenient(prepared.query, strict=strict))
         self._static = _static_patterns(prepared.analysis.root)
-        # All that the query reads, if a limit cut it.
+        # The elements and quads that the query reads, and their dataset, if a limit has cut them.
         self._cut: tuple[Reason, PastDataset | None] | None = None
 
     def find(self) -> Explained | None:
@@ -135,7 +138,11 @@ class _Explanation:
         return None if self._cut is None else self._explained(*self._cut, cut=True)
 
     def _versions(self) -> Iterator[PastDataset | None]:
-        """Yield the dataset of the event's version; of a deletion, then earlier ones that differ for it."""
+        """Yield the dataset at the event's version; for a deletion, then at earlier versions.
+
+        An earlier version is left out if the commit after it cannot have changed the answer. The only item is
+        None for a query that does not read the store.
+        """
         rules = self._prepared.rules
         if not self._static and rules is None:
             yield None
@@ -168,7 +175,7 @@ class _Explanation:
                 yield reason
 
     def _dataset_at(self, past: PastDataset | None) -> Dataset:
-        """Return the graphs that the query reads, without those of rule sets if the registration says so."""
+        """Return the graphs that the query reads; no graphs of rule sets if it reads asserted quads only."""
         dataset = self._dataset
         if past is None or not self._prepared.query.dataset.asserted:
             return dataset
@@ -182,7 +189,7 @@ class _Explanation:
     # --- all that the query reads ---------------------------------------------------------------
 
     def _whole(self, moment: Moment, past: PastDataset | None) -> Iterator[Reason]:
-        """Yield all that the query reads at a moment: its windows' contents first, then all elements."""
+        """Yield all quads that the query reads, first with the elements of its windows, then with all."""
         read: dict[Quad, None] = {}
         complete = past is None or all([self._add_static(past, read), self._add_for_rules(past, read)])
         complete = complete and len(read) <= self._limits.matches
@@ -201,7 +208,7 @@ class _Explanation:
             yield Reason(frozenset(every), quads)
 
     def _add_static(self, past: PastDataset, read: dict[Quad, None]) -> bool:
-        """Add the quads that the patterns outside of windows match; return False if these are too many."""
+        """Add the quads that patterns outside of windows match; return False if one matches too many."""
         dataset, complete = self._dataset_at(past), True
         for occurrence in self._static:
             match occurrence.graph:
@@ -216,7 +223,7 @@ class _Explanation:
         return complete
 
     def _add_for_rules(self, past: PastDataset, read: dict[Quad, None]) -> bool:
-        """Add the quads that the rules of the windows match; return False if these are too many."""
+        """Add the quads that rules for the windows match; return False if a pattern matches too many."""
         named, complete = self._prepared.rules, True
         if named is None or named.definition is None:
             return True
@@ -234,7 +241,7 @@ class _Explanation:
     def _add(
         occurrence: Occurrence, graph: GraphName | None, past: PastDataset, read: dict[Quad, None]
     ) -> bool:
-        """Add the quads of a graph, or of any, that a pattern matches; return False if these are too many."""
+        """Add the quads of a graph (None: any) that a pattern matches; return False if too many match."""
         try:
             for pattern in _constants_of(occurrence):
                 read.update(dict.fromkeys(past.match(*pattern, graph)))
@@ -252,7 +259,7 @@ class _Explanation:
         def suffices(chosen: Sequence[ElementKey | Quad]) -> bool:
             try:
                 return self._gives(moment, _reason_of(chosen))
-            except LimitError:  # The time is over: what was found so far suffices.
+            except LimitError:  # The deadline has passed; the reason so far stays.
                 return False
 
         return _reason_of(shrunk(items, suffices, deadline))

@@ -82,7 +82,7 @@ class MomentFacts:
     def kept(
         self, predicates: frozenset[int], key: Hashable, find: Callable[[], Iterable[Row]]
     ) -> Iterable[Row]:
-        """Return the rows of ``find``: nothing is kept. See `Facts.kept`."""
+        """Return the rows of ``find``, because this class has no cache; see `Facts.kept`."""
         return find()
 
     def is_window(self, graph: Term) -> bool:

@@ -13,13 +13,13 @@ class WhyLimits:
     """Limits on the search for the reason of one row.
 
     Attributes:
-        ms: milliseconds of the whole search.
-        shrink_ms: milliseconds in which a reason that is known to suffice is made smaller.
-        elements: stream elements, the newest ones, that are read again.
-        matches: quads of the store that one triple pattern may match.
-        changes: quads of later commits that are undone.
-        listed: elements, and quads, of the answer.
-        rows: rows of one evaluation.
+        ms: maximum time of the whole search, in milliseconds.
+        shrink_ms: maximum time for making a sufficient reason smaller, in milliseconds.
+        elements: maximum number of stream elements that are read again, the newest ones.
+        matches: maximum number of quads of the store that one triple pattern matches.
+        changes: maximum number of quads of later commits that are undone.
+        listed: maximum number of elements, asserted quads and inferred quads in the answer, each.
+        rows: maximum number of rows of one evaluation.
     """
 
     ms: int = 10_000
@@ -36,7 +36,7 @@ WHY_LIMITS = WhyLimits()
 
 
 class Deadline:
-    """The end of the time of one search."""
+    """The time at which one search must end."""
 
     def __init__(self, ms: int) -> None:
         self._end = time.monotonic() + ms / 1000
@@ -49,11 +49,11 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """True once the time is over."""
+        """True once the deadline has passed."""
         return time.monotonic() > self._end
 
     def check(self) -> None:
-        """Raise LimitError once the time is over."""
+        """Raise LimitError if the deadline has passed."""
         if self.over:
             raise LimitError(
                 f"the search for the reason took longer than {self._ms} ms",

@@ -1,4 +1,4 @@
-"""Moments: the contents of a query's windows at its evaluations, from the retained inputs of its streams."""
+"""Moments: the contents of a query's windows at past evaluations, from retained inputs of its streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Moment:
     """One evaluation of a query.
 
     Attributes:
-        at: its instant, in milliseconds.
+        at: the instant of the evaluation, in milliseconds of event time.
         contents: the content of each window.
     """
 
@@ -36,17 +36,17 @@ class Moment:
 
 
 class Beginning(NamedTuple):
-    """The first instant of a query, and the place of the input with which the query reached it."""
+    """The first instant of a query, and the index of the input with which the query began."""
 
     place: int
     instant: int
 
 
 class Replay:
-    """Inputs of a query's streams, which windows that begin empty take again.
+    """Processes inputs of a query's streams again, with windows that are empty at first.
 
     Attributes:
-        reached: the first instant of the query, once a replay has reached it; else None.
+        reached: the first instant of the query; None until a replay has reached it.
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class Replay:
 
         Args:
             prepared: the query.
-            inputs: the inputs; those whose elements were left out are arrivals without elements.
+            inputs: the inputs; an arrival without elements stands for an arrival whose elements were left
+                out.
             streams_of: returns the streams of windows with a stream variable; None for all.
-            deadline: the end of the time for the replay.
-            beginning: the first instant, if the inputs alone would not say it.
+            deadline: the time at which the replay must end.
+            beginning: the first instant of the query, if it does not follow from ``inputs``; otherwise None.
         """
         self._prepared, self._inputs = prepared, inputs
         self._streams_of, self._deadline = streams_of, deadline
@@ -81,9 +82,10 @@ class Replay:
         return list(takewhile(lambda at: at <= until, (at for at, _ in self._steps())))
 
     def evaluations(self, until: int) -> Iterator[tuple[int, Contents]]:
-        """Yield the instant and the contents of each evaluation up to ``until``; contents change afterwards.
+        """Yield the instant and the contents of each evaluation up to ``until``.
 
-        Of a query that commits evaluate, the contents at ``until`` come last, even without a change then.
+        The contents are valid until the next item. If commits can evaluate the query, the last item is for
+        ``until``, even if no input evaluates the query at this instant.
         """
         follows = self._prepared.on_commit
         last = len(self.instants(until)) - 1
@@ -123,7 +125,7 @@ class Replay:
     def _handle(timeline: QueryTimeline, event: StreamInput) -> Iterator[Step]:
         if isinstance(event, Arrival) and not event.elements:
             if timeline.instant is None:
-                # Unlike a heartbeat, elements that wait do not let a query begin.
+                # An arrival that only moves the time does not start a query, but a heartbeat would.
                 view = timeline.inputs.views.get(event.stream)
                 if view is not None:
                     view.active, view.idle, view.time = True, False, event.after
@@ -137,10 +139,11 @@ def _contents(timeline: QueryTimeline) -> Contents:
 
 
 def moments_at(replay: Replay, at: int, *, before: bool) -> list[Moment]:
-    """Return the evaluations at an instant, newest first, then the contents that were there before it.
+    """Return the evaluations at an instant, newest first, and then evaluations before it.
 
-    With ``before``, earlier evaluations have their own instants, because one of them had a deleted row. Else
-    the contents before the instant count as those at the instant, at which a commit was evaluated.
+    With ``before``, up to `_MOST_BEFORE` earlier evaluations follow with their own instants, because one of
+    them had the deleted row. Otherwise the last earlier evaluation follows with the instant ``at``, because a
+    commit may have evaluated the query over the same contents then.
     """
     instants = replay.instants(at)
     earlier = sum(each < at for each in instants)
@@ -163,7 +166,7 @@ _MOST_BEFORE = 3
 
 
 def chosen_inputs(inputs: Sequence[StreamInput], chosen: Collection[ElementKey]) -> list[StreamInput]:
-    """Return the inputs with only the chosen elements; all movements of time stay."""
+    """Return the inputs with only the chosen elements; heartbeats and the times of arrivals stay."""
     return [
         event._replace(elements=tuple(each for each in event.elements if (event.stream, each.seq) in chosen))
         if isinstance(event, Arrival)
@@ -175,7 +178,7 @@ def chosen_inputs(inputs: Sequence[StreamInput], chosen: Collection[ElementKey])
 def newest_elements(inputs: Sequence[StreamInput], most: int) -> list[StreamInput]:
     """Return the newest inputs, with at most ``most`` elements, or the newest input alone.
 
-    The elements are copies, because elements keep the term ids of an engine.
+    The elements are copies, because the originals cache term ids that belong to an engine.
     """
     found: list[StreamInput] = []
     for event in reversed(inputs):

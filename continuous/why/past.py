@@ -40,20 +40,21 @@ class _BoundedView(StoreView):
 
 
 class PastDataset:
-    """The dataset at a version: the newest one, on which later commits are undone in memory.
+    """The dataset at an earlier version: the newest dataset, with later commits undone in memory.
 
-    Commits can change the store while it is read; `holds` says afterwards which quads were read rightly.
+    Commits can change the store during the reads; `holds` checks afterwards that quads belong to the version.
 
     Attributes:
         version: the version that is read.
-        inferred: the graphs of rule sets, those of sets removed since included.
+        inferred: the graphs of rule sets, including sets that were removed after ``version``.
     """
 
     def __init__(self, store: QuadStore, version: int, limits: WhyLimits, deadline: Deadline) -> None:
         """Undo the commits after ``version``.
 
         Raises:
-            GoneError: commits are no longer kept, are bulk loads, or have too many quads.
+            GoneError: the commits are no longer in the change log, include a bulk load, or have too many
+                quads.
         """
         self._store, self._most = store, limits.changes
         self._newest = store.reader.version
@@ -104,7 +105,7 @@ class PastDataset:
         return self._view.graph_names()
 
     def holds(self, quads: Collection[Quad]) -> bool:
-        """Return False if a commit since the first read has added one of the quads, so it was misread."""
+        """Return False if a quad may not belong to the version, because a commit has just added it."""
         asked = set(quads)
         for commit in self._store.commits_after(self._newest):
             if not commit.exact or not asked.isdisjoint(commit.added):

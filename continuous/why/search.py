@@ -1,4 +1,4 @@
-"""The search for solutions that give a row at one moment, and for what their patterns match."""
+"""The search for solutions that give a row at one moment, and for the elements and quads they match."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _MOST_PREMISES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What gives a row: stream elements, and quads of the store."""
+    """The stream elements and the quads of the store that give a row."""
 
     elements: frozenset[ElementKey]
     quads: frozenset[Quad]
 
 
 class MomentSearch:
-    """The search at one moment."""
+    """The search for reasons at one moment, which is one evaluation of the query."""
 
     def __init__(
         self,
@@ -70,7 +70,8 @@ class MomentSearch:
         self._past = past
         self._workspace = Workspace()
         self._windows: dict[WindowKey, WindowGraphs] = {}
-        # The window and the original graph of each graph with contents; None for the union of all graphs.
+        # For each graph with contents of a window: the window, and the name of the graph in its elements. The
+        # name is None for the union of the graphs.
         self._places: dict[NamedNode, tuple[WindowKey, n.Term | None]] = {}
         self._by_triple: dict[WindowKey, dict[Triple, list[Quad]]] = {}
         if analysis.is_merged:
@@ -98,9 +99,10 @@ class MomentSearch:
             self._places[window.graph_of(name)] = key, name
 
     def reasons(self, row: EventRow) -> Iterator[Reason]:
-        """Yield reasons that solutions of the query suggest; each has to be checked.
+        """Yield the elements and quads that each solution with the row matches; callers check each reason.
 
-        Nothing is yielded for a query with LIMIT inside of it, SERVICE, or reified triples in its windows.
+        Nothing is yielded for a false ASK, and for a query with LIMIT in a sub-select, SERVICE, or reified
+        triples in its windows.
         """
         root = _without_limit(self._analysis.root)
         if row.value is False or any(isinstance(each, n.Slice | n.Service) for each in all_nodes(root)):
@@ -143,7 +145,8 @@ class MomentSearch:
             for name, term in bindings.items()
             if name in scope
         }
-        # A variable that a solution may leave unbound would agree with any value.
+        # A variable that the body may leave unbound is not bound in advance: unbound, it would match any
+        # value.
         bound = frozenset(name for name, value in values.items() if value is not None) & certain(body)
         matcher = compiler.compile(body, scope, bound)
         frame: Frame = layout.frame()
@@ -169,7 +172,7 @@ class MomentSearch:
         return Reason(frozenset(elements), frozenset(quads))
 
     def _sources(self, premise: Premise) -> Iterator[Quad | ElementKey | None]:
-        """Yield the quad or element that has what a pattern matched; None if no element has it."""
+        """Yield the quad or the element that has the triple of a premise; None if there is none."""
         if premise.graph is None:
             yield self._asserted_first(self._facts.default_quads(premise.triple))
             return
@@ -258,7 +261,7 @@ def _unify(pattern: n.TermPattern, term: GraphName | n.Term, found: dict[str, n.
         return isinstance(term, Triple) and _unify_triple(pattern, term, found)
     if not isinstance(pattern, n.Var):
         return pattern == term
-    # A blank node of a template becomes a new one in each solution.
+    # A blank node of a template becomes a new blank node in each solution, so it matches any term.
     return not isinstance(term, DefaultGraph) and (
         pattern.hidden or found.setdefault(pattern.name, term) == term
     )

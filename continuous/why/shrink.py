@@ -1,4 +1,4 @@
-"""Shrinking of a set that suffices to a smaller one that suffices."""
+"""Reduction of a list that passes a test to a shorter list that passes the test."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 def shrunk(items: Sequence[T], suffices: Callable[[Sequence[T]], bool], deadline: Deadline) -> list[T]:
-    """Return a part of ``items`` that suffices; without enough time, a larger one.
+    """Return a short part of ``items`` that passes the test ``suffices``, which ``items`` passes.
 
-    Parts of decreasing size, in the end single items, are left out if the rest suffices.
+    Runs of decreasing length, in the end single items, are left out if the rest passes the test. At the
+    deadline, the part found so far is returned.
 
     >>> shrunk(range(100), lambda chosen: {3, 70} <= set(chosen), Deadline(1000))
     [3, 70]

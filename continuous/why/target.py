@@ -25,7 +25,7 @@ class EventRow:
     Attributes:
         at: the instant of the event, in milliseconds.
         version: the version of the store that the event names.
-        deleted: True if the row had left the answer.
+        deleted: True if the event says that the row left the answer.
         value: the terms of the columns of a SELECT, a quad of a CONSTRUCT, the boolean of an ASK.
     """
 
