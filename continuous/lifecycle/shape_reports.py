@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,9 +70,7 @@ class ShapeReports:
             raise unknown_shapes(name)
         with self._consequences.lock:
             version = self._store.reader.version
-            counts = Counter[str]()
-            if shapes is not None:
-                counts.update(result.severity.value for result in shapes.kept.results())
+            counts = {} if shapes is None else {each.value: n for each, n in shapes.kept.severities.items()}
         error = record.error if shapes is None else shapes.error
         return {
             "name": name,
@@ -81,7 +78,7 @@ class ShapeReports:
             "state": "ready" if error is None else "failed",
             "version": version,
             "results": sum(counts.values()),
-            "severities": dict(counts),
+            "severities": counts,
             "cost_ms": 0.0 if shapes is None else round(shapes.cost_ms, 3),
             "error": error,
             "created": record.created_ms,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TypeAlias
+
+from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Term
 from .result import Result
@@ -19,14 +22,18 @@ _NO_RESULTS: tuple[Result, ...] = ()
 class KeptResults:
     """All results at one version, stored in full or as changes of the results of an earlier version.
 
+    The results of a version without layers are in the order in which their focus nodes got results.
+
     Attributes:
         count: number of results.
+        severities: number of results of each severity that has some.
     """
 
     def __init__(self, below: KeptResults | None = None) -> None:
         self._below = below
         self._own: ResultChange = {}
         self.count: int = 0 if below is None else below.count
+        self.severities = Counter[NamedNode]() if below is None else below.severities.copy()
 
     def of(self, key: ResultKey) -> tuple[Result, ...]:
         """Return the results of a focus node."""
@@ -46,18 +53,33 @@ class KeptResults:
         return found
 
     def results(self) -> Iterator[Result]:
-        """Yield all results."""
+        """Yield all results; the first of many come without a look at all."""
+        if self._below is None:
+            yield from chain.from_iterable(self._own.values())
+            return
         for key in self.keys():
             yield from self.of(key)
 
     def apply(self, change: ResultChange) -> None:
         """Apply a change of results."""
         for key, results in change.items():
-            self.count += len(results) - len(self.of(key))
+            before = self.of(key)
+            self.count += len(results) - len(before)
+            self._count_severities(before, results)
             if results or self._below is not None:
                 self._own[key] = results
             else:
                 self._own.pop(key, None)
+
+    def _count_severities(self, before: tuple[Result, ...], results: tuple[Result, ...]) -> None:
+        for result in results:
+            self.severities[result.severity] += 1
+        for result in before:
+            left = self.severities[result.severity] - 1
+            if left:
+                self.severities[result.severity] = left
+            else:
+                del self.severities[result.severity]
 
     def by_focus(self) -> dict[ResultKey, tuple[Result, ...]]:
         """Return the results by shape and focus node."""
