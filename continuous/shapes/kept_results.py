@@ -33,7 +33,7 @@ class KeptResults:
         self._below = below
         self._own: ResultChange = {}
         self.count: int = 0 if below is None else below.count
-        self.severities = Counter[NamedNode]() if below is None else below.severities.copy()
+        self.severities: Counter[NamedNode] = Counter() if below is None else below.severities.copy()
 
     def of(self, key: ResultKey) -> tuple[Result, ...]:
         """Return the results of a focus node."""

@@ -2,7 +2,7 @@
 
 import { call, Problem } from "../base/api.js";
 import { copyButton } from "../base/curl.js";
-import { append, byId, el, figure, poll, put, serverState, setText } from "../base/dom.js";
+import { announce, append, byId, el, figure, poll, put, serverState, setText } from "../base/dom.js";
 import { count, instant } from "../base/format.js";
 import { serverPrefixes } from "../base/prefixes.js";
 import { showProblem } from "../base/problem.js";
@@ -40,6 +40,7 @@ function showShape({ shape }) {
   const mark = listing?.querySelector("mark");
   if (mark) listing.scrollTop = mark.offsetTop - listing.offsetTop - listing.clientHeight / 3;
   byId("shape-panel").scrollIntoView({ block: "nearest" });
+  announce(node === null ? "The shapes graph has no triple of this shape." : "The shape of the result is shown next to the table.");
 }
 
 const table = new ResultsTable(byId("results"), "Table of results", showShape);

@@ -11,7 +11,7 @@ from tests.app.conftest import Start
 
 from .browser import NEEDS_BROWSER, Page
 from .conftest import PREFIX, put_shapes, update
-from .looks import NARROW, show_as
+from .looks import NARROW, looks_well, show_as
 from .test_rules_page import ADMIN, READER, accept_questions, sign_in
 
 pytestmark = NEEDS_BROWSER
@@ -237,7 +237,8 @@ def test_refused_update_shows_its_report_where_the_error_stands(client: httpx.Cl
         "<http://example.org/eve>",
     }
     assert {row[4] for row in rows(page, "#problem")} == {"a person has a name"}
-    page.driver.get_log("browser")  # type: ignore[attr-defined]  # the refused request is in the console
+    found = looks_well(page, "refused-update")
+    assert not found, "\n".join(found)
 
 
 def test_role_read_sees_shapes_and_why_it_cannot_delete_them(start_server: Start, driver: object) -> None:
