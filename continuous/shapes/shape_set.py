@@ -107,16 +107,14 @@ class ShapeSet:
         return prepared.complete(facts, budget)
 
     def snapshot(self, view: StoreView, inputs: InputGraphs) -> list[Iterator[Quad]]:
-        """Return an iterator over the quads of each graph of the data at the version of ``view``.
-
-        Only the calling thread may use the iterators.
-        """
-        names: Iterable[GraphName]
+        """Return the quads that the shapes read as iterators over this version, for the calling thread."""
+        read = self._prepared.validation.predicates
+        predicates: Iterable[NamedNode | None] = (None,) if read is None else read
         if inputs.listed is not None:
-            names = inputs.listed
-        else:
-            names = (DefaultGraph(), *(name for name in view.graph_names() if name in inputs))
-        return [view.quads_of(name) for name in names]
+            return [view.quads_with(each, graph) for each in predicates for graph in inputs.listed]
+        return [
+            filter(lambda quad: quad.graph_name in inputs, view.quads_with(each, None)) for each in predicates
+        ]
 
     def complete_snapshot(self, graphs: Iterable[Iterable[Quad]], budget: ShapesBudget) -> KeptResults:
         """Return all results of a data graph, after copying the triples that the shapes read into memory.

@@ -52,6 +52,10 @@ class StoreView:
         """Iterate over the quads of one graph; the iterator must not leave the calling thread."""
         return iter(self._store.quads_for_pattern(None, None, None, name))
 
+    def quads_with(self, predicate: NamedNode | None, graph: GraphName | None) -> Iterator[Quad]:
+        """Iterate over the quads with a predicate in a graph; None is a wildcard. See `quads_of`."""
+        return iter(self._store.quads_for_pattern(None, predicate, None, graph))
+
     def match(
         self,
         subject: NamedNode | BlankNode | None,
