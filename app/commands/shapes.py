@@ -201,7 +201,7 @@ def _delete(options: argparse.Namespace) -> int:
 
 
 def _code(document: dict[str, Any]) -> int:
-    """Return the exit code for shapes: 1 if they have failed."""
+    """Return the exit code of the command: 1 if the shapes have failed, otherwise 0."""
     return 1 if document["state"] == "failed" else 0
 
 

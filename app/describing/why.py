@@ -43,7 +43,7 @@ def why(
         NotFoundError: there is no such query, event or row.
         GoneError: code ``why-expired``: the event, its elements or changes of the store are no longer kept.
         UnsupportedError: the query reads other servers.
-        HttpError: 503 when another search is still running.
+        HttpError: 503 if another search runs for five seconds more.
     """
     try:
         event = engine.queries.feed(name).find(event_id)
@@ -74,7 +74,7 @@ def why(
 
 
 def _explained_query(engine: Engine, name: str) -> ExplainedQuery:
-    """Return a query with the retained inputs of its streams."""
+    """Return the query of a name with the retained inputs of its streams."""
 
     def read(
         entry: QueryEntry, query: PendingQuery | RunningQuery | None
@@ -90,7 +90,7 @@ def _explained_query(engine: Engine, name: str) -> ExplainedQuery:
     if prepared.rules is not None:
         definition = engine.settings.definition_of_set(prepared.rules.name)
         prepared = replace(prepared, rules=replace(prepared.rules, definition=definition))
-    # An earlier release did not note where a query began, so all inputs are tried then.
+    # For queries of an earlier release it is not known where they began, so all inputs are the only scope.
     starts = (begun, 0) if begun else (0,)
     return ExplainedQuery(
         prepared,

@@ -1,4 +1,4 @@
-"""Answers that are RDF graphs made in memory, in the format that the client asks for."""
+"""Answers with RDF graphs from memory, in the format that the client asks for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .request import Request
 def graph_answer(
     request: Request, triples: Iterable[Triple], prefixes: Mapping[str, str], *, version: int | None = None
 ) -> WholeAnswer:
-    """Return the answer with a graph; ``version`` is that of the dataset, for the header ETag.
+    """Return an answer with an RDF graph; ``version`` of the dataset is part of the header ETag.
 
     Raises:
         HttpError: 406 if the client accepts no RDF format.

@@ -57,12 +57,12 @@ _Named: TypeAlias = Callable[[Services, Request], _Readable]
 
 
 def results(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """Return a query's feed if Accept or ``?follow=`` asks, else the current answer; 204 after a drop."""
+    """Return a query's feed if Accept or ``?follow=`` asks for it, else its answer; 204 after a drop."""
     return _results(services, request, _query)
 
 
 def shape_results(services: Services, request: Request) -> WholeAnswer | Takeover:
-    """Return the feed of the results of shapes as `results` does, else the rows; 204 after a DELETE."""
+    """Return the feed of the results of shapes or all results, as `results` does; 204 after a DELETE."""
     return _results(services, request, _shapes)
 
 
@@ -137,7 +137,7 @@ def _open(services: Services, request: Request, named: _Named) -> WholeAnswer | 
 
 
 def get_why(services: Services, request: Request) -> WholeAnswer:
-    """Return why an event has a row: elements and quads over which the query alone gives it."""
+    """Return why an event has a row: elements and quads over which the query alone gives the row."""
     request.arguments.check({"row"})
     name = check_name(request.name, "the query name")
     given = request.names["id"]

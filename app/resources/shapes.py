@@ -1,4 +1,4 @@
-"""``/shapes``: SHACL shapes, which check every commit and keep a report."""
+"""``/shapes``: ``/shapes``: SHACL shapes, which check every commit, and their reports."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def remove_shapes(services: Services, request: Request) -> WholeAnswer:
 
 
 def get_report(services: Services, request: Request) -> WholeAnswer:
-    """Return the validation report of the store's version as a graph."""
+    """Return the validation report of the newest version of the store as an RDF graph."""
     request.arguments.check({"limit"})
     limit = whole_number("limit", request.arguments.get("limit", str(_LIMIT)) or "")
     report = services.shapes.reports.report(_name(request), limit)

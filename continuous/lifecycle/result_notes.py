@@ -1,4 +1,4 @@
-"""Notes of how commits change the results of shapes, from which `ShapeFeeds` makes events."""
+"""Notes about changed results of shapes, from which `ShapeFeeds` creates events."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Removed:
 
 @dataclass(slots=True)
 class ResultNote:
-    """What happened to the results of shapes at one version.
+    """A change of the results of shapes at one version.
 
     Attributes:
         name: the name of the shapes.
         version: the version of the dataset.
-        what: what happened.
+        what: the kind of the change, with its details.
         at_ms: the time of the commit, in milliseconds since 1970; None until the commit is durable.
     """
 
@@ -71,7 +71,7 @@ class ResultNote:
 
 
 def changed(kept: KeptResults, change: ResultChange) -> Changed:
-    """Return what a change does to the results ``kept``, which do not have the change yet."""
+    """Return the note about a change of the results ``kept``, which do not include the change yet."""
     return Changed([kept.of(key) for key in change], list(change.values()))
 
 
@@ -81,6 +81,6 @@ def rows_of(results: Iterable[tuple[Result, ...]]) -> Counter[str]:
 
 
 def results_line(at_ms: int | None, version: int, rows: Counter[str]) -> str:
-    """Return rows as one line of SPARQL Results JSON; ``rows`` has a number of times for each row."""
+    """Return rows as one line of SPARQL Results JSON; ``rows`` has the number of occurrences of each."""
     at = "null" if at_ms is None else at_ms
     return f'{{"at":{at},"version":{version}{_HEAD}{",".join(sorted(rows.elements()))}]}}}}'

@@ -67,7 +67,7 @@ class RuleConsequences:
         self.ordered = tuple(in_order(list(sets.values())))
 
     def definition_of(self, name: str) -> RuleSetDefinition | None:
-        """Return a set as it is defined after the commit that becomes visible; None if it derives nothing."""
+        """Return the definition of a set after the commit in progress; None if the set derives nothing."""
         found = self._installing
         rule_set = found if found is not None and found.name == name else self.sets.get(name)
         suspended = rule_set is None or rule_set.suspended or name in self._suspending
@@ -136,7 +136,7 @@ class RuleConsequences:
 
     @contextmanager
     def undone_by_errors(self) -> Iterator[None]:
-        """Undo what `derive` has noted of a request if the block raises an error."""
+        """Undo the notes that `derive` has made about a request if the block raises an error."""
         noted = self._suspending, self._counts
         try:
             yield

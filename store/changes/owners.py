@@ -52,7 +52,7 @@ NO_OWNERS: Owners = MappingProxyType({})
 """No graph has an owner."""
 
 
-# The owners of which `derived_graphs` was asked last, and its answer: a commit asks several times.
+# The last argument of `derived_graphs` and its result, cached because a commit calls it several times.
 _newest: tuple[Owners, Owners] = (NO_OWNERS, NO_OWNERS)
 
 
