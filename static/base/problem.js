@@ -19,9 +19,9 @@ export function showProblem(place, problem, editor = null) {
 }
 
 /** Show the results that refuse a write; only this problem needs the scripts of reports. */
-async function showReport(box, { report, results }) {
+async function showReport(box, { report, results, shapes }) {
   const { reportNode } = await import("../shapes/report.js");
-  box.append(reportNode(report, results));
+  box.append(reportNode(report, results, shapes));
 }
 
 /** Nothing to complain about any more. */

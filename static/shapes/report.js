@@ -7,6 +7,7 @@ import { redraw } from "../base/redraw.js";
 import { prefixesOf, shortText, termNode, termText } from "../base/terms.js";
 import { severityBadge } from "./figures.js";
 import { Graph, SH } from "./graph.js";
+import { shapesView } from "./path.js";
 import { triplesOf } from "./turtle.js";
 
 /** The largest number of rows of one table. */
@@ -130,11 +131,12 @@ export function shownNote(shown, total) {
   return total > shown ? `The first ${count(shown)} of ${counted(total, "result")} are shown.` : "";
 }
 
-/** The report of a refused write as a table; `total` is the number of its results, of which the report may have some only. */
-export function reportNode(turtle, total, prefixes = withShacl()) {
+/** The report of a write that the shapes `name` refuse, as a table; `total` is the number of its results, of which the report may have some only. */
+export function reportNode(turtle, total, name) {
   const place = el("div");
+  const prefixes = withShacl();
   const results = resultsOf(turtle, prefixes);
   new ResultsTable(place, "Results that refuse the change").show(results, prefixes);
-  const note = shownNote(Math.min(results.length, MOST_ROWS), total);
-  return el("div", { class: "report" }, place, note === "" ? null : el("p", { class: "muted" }, note));
+  return el("div", { class: "report" }, place,
+    el("p", { class: "report-foot" }, `${shownNote(Math.min(results.length, MOST_ROWS), total)} `, el("a", { href: shapesView(name) }, `Shapes ${name}`)));
 }

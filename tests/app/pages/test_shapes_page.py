@@ -239,6 +239,8 @@ def test_refused_update_shows_its_report_where_the_error_stands(client: httpx.Cl
     assert {row[4] for row in rows(page, "#problem")} == {"a person has a name"}
     found = looks_well(page, "refused-update")
     assert not found, "\n".join(found)
+    page.click("#problem .report-foot a")
+    page.until_text("h1", "people")
 
 
 def test_role_read_sees_shapes_and_why_it_cannot_delete_them(start_server: Start, driver: object) -> None:
