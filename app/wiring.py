@@ -18,10 +18,11 @@ from quadrill.continuous.language.mapping.limits import RecordLimits
 from quadrill.continuous.lifecycle.rule_queries import follow_rule_sets
 from quadrill.continuous.lifecycle.rule_service import QueriesOfSets, RuleService
 from quadrill.continuous.lifecycle.shape_feeds import ShapeFeeds
-from quadrill.continuous.lifecycle.shape_service import ShapeService
+from quadrill.continuous.lifecycle.shape_service import ShapeService, StreamsOfShapes
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.settings import EngineSettings
+from quadrill.continuous.streams.registry import conforming_to
 from quadrill.store.bulk.load import MIRROR
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import StoreUnwritableError
@@ -185,6 +186,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             partial(follow_rule_sets, engine.parts),
         )
         shapes.flows_of_others = (rules.flows, engine.queries.flows)
+        shapes.streams = StreamsOfShapes(engine.parts.admin, partial(conforming_to, engine.parts.streams))
         fanout = Fanout(
             heartbeat=settings.sse_heartbeat,
             buffer_bytes=settings.sse_buffer_bytes,
@@ -349,6 +351,7 @@ def engine_settings(
         graph_of_set=rules.graph_of,
         definition_of_set=rules.definition_of,
         flows_of_sets=(rules.flows, shapes.flows),
+        conformance=shapes,
         threaded=threaded,
     )
 

@@ -15,6 +15,7 @@ from .language.mapping.limits import RECORD_LIMITS, RecordLimits
 from .remote.settings import RemoteSettings
 from .rows import QueryLimits
 from .rules.definition import RuleSetDefinition
+from .shapes.conformance import Conformance, NoConformance
 
 DAY_MS = 86_400_000
 
@@ -99,4 +100,5 @@ class EngineSettings:
     definition_of_set: Callable[[str], RuleSetDefinition | None] = lambda name: None
     # Return the graphs that each rule set or shapes reads by name, and its own graph.
     flows_of_sets: tuple[Callable[[], list[FlowEdge]], ...] = ()
+    conformance: Conformance = NoConformance()  # validates elements by the registered shapes
     threaded: bool = True  # False executes tasks in the calling thread (tests, offline runs)

@@ -25,6 +25,8 @@ _STREAM_DEFAULTS: dict[str, Any] = {
     "quoted_asserted": False,
     "clock": "event",
     "mapping": None,
+    "shapes": None,
+    "on_violation": None,
 }
 _RULES_DEFAULTS: dict[str, Any] = {
     "rules": [],
@@ -109,6 +111,8 @@ def stream_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -
             has, wants = _mapping(has), _mapping(wants)
         elif name == "timestamp_property":
             wants = wants or _STREAM_DEFAULTS[name]
+        elif name == "on_violation" and has is not None:
+            wants = wants or "dead-letter"
         if has != wants:
             found.append(name)
     return tuple(found)

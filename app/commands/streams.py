@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
         actions,
         "dead-letters",
         _dead_letters,
-        "list late elements, unreadable records, and elements at which a query failed, with the reason",
+        "list late elements, elements that do not conform or at which a query failed, unreadable records",
         "streams dead-letters readings",
     )
     _stream(letters)

@@ -12,6 +12,7 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.store.documents.times import LEAST_MS, show_duration
 from quadrill.store.errors import NotFoundError
+from quadrill.store.registry.records import StreamRecord
 
 log = logging.getLogger("quadrill.app")
 
@@ -67,6 +68,13 @@ def known_time(instant: int | None) -> int | None:
     return None if instant is None or instant < LEAST_MS else instant
 
 
+def _conformance(record: StreamRecord) -> dict[str, Any]:
+    """Return the members about the shapes of a stream; none if it has no shapes."""
+    if record.shapes is None:
+        return {}
+    return {"shapes": record.shapes, "on_violation": record.on_violation or "dead-letter"}
+
+
 def _document(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
     """Describe a stream: its settings as declared, its watermark and its counts."""
     record = stream.record
@@ -91,6 +99,7 @@ def _document(stream: StreamState, readers: list[str], now_ms: int) -> dict[str,
         "quoted_asserted": record.quoted_asserted,
         "clock": record.clock,
         "mapping": None if record.mapping is None else json.loads(record.mapping),
+        **_conformance(record),
         "accepted": stream.counts.accepted,
         "elements": stream.counts.accepted,
         "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,

@@ -55,7 +55,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "partial": ("boolean", "accept the good elements and list the bad"),
     "wait": ("boolean", "answer once all results are in the feeds, or once the rule set is complete"),
     "id": ("string", "name of a dead letter"),
-    "reason": ("string", "late, failed, budget or unreadable"),
+    "reason": ("string", "late, failed, budget, shape or unreadable"),
     "limit": ("integer", "maximum number of entries in the answer"),
     "offset": ("integer", "number of entries to skip"),
     "contains": ("string", "only queries whose name contains this text, in upper or lower case"),

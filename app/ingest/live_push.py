@@ -29,6 +29,8 @@ PAUSE_SECONDS = 0.02
 """Seconds until a message that met a full queue of the engine is pushed again."""
 _MOST_UNSENT = 256 << 10
 _RECEIVED_AT_ONCE = 128 << 10
+_MOST_VALIDATION_MS = 100
+"""Maximum time in milliseconds for which shapes validate one element, because other live pushes wait."""
 _MOST_BAD = 10_000
 """Maximum number of invalid elements listed at the end of a push."""
 _COUNTS = ("accepted", "late", "dropped", "skipped")
@@ -167,7 +169,9 @@ class LivePush:
             if message is None:
                 break
             try:
-                answer, _, number = self._streams.accept(message.call, message.body)
+                answer, _, number = self._streams.accept(
+                    message.call, message.body, most_ms=_MOST_VALIDATION_MS
+                )
             except BackPressureError:
                 self._held = message
                 self.resumes = now + PAUSE_SECONDS

@@ -99,9 +99,9 @@ def push(services: Services, request: Request) -> WholeAnswer | Later | Takeover
             code="parameter",
             hint="Send application/x-ndjson chunked, without wait and Idempotency-Key.",
         )
-    if not call.is_quick and request.lane is not None:
-        return NOT_SHORT
     engine = services.engine
+    if request.lane is not None and (not call.is_quick or engine.streams.validates(call.stream)):
+        return NOT_SHORT
     body = request.read(services.settings.max_push_bytes, "a push")
     with _until_departure(call.media_type):
         if not call.is_quick:

@@ -9,7 +9,13 @@ from typing import Any, get_args
 from quadrill.store.documents.members import MemberReader, check_iri, check_name, flag, one_of
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import InputError
-from quadrill.store.registry.records import LatePolicy, Stamping, StreamClock, StreamRecord
+from quadrill.store.registry.records import (
+    LatePolicy,
+    OnViolation,
+    Stamping,
+    StreamClock,
+    StreamRecord,
+)
 
 from .mapping.declaration import read_declaration
 from .mapping.mapping import compiled
@@ -23,6 +29,8 @@ _OPTIONS: dict[str, tuple[str, MemberReader]] = {
     "stamping": ("stamping", one_of(*get_args(Stamping))),
     "quoted_asserted": ("quoted_asserted", flag),
     "clock": ("clock", one_of(*get_args(StreamClock))),
+    "shapes": ("shapes", check_name),
+    "on_violation": ("on_violation", one_of(*get_args(OnViolation))),
     "mapping": ("mapping", lambda value, _: read_declaration(value).text()),
 }
 """For each option of a stream declaration: the field of `StreamRecord` that it sets, and its reader."""
@@ -45,6 +53,8 @@ def declared(plain: StreamRecord, options: Mapping[str, Any], base_iri: str) -> 
     given = {each: value for each, value in options.items() if value is not None}
     read = {_OPTIONS[each][0]: _OPTIONS[each][1](value, each) for each, value in given.items()}
     record = replace(plain, **read)
+    if record.on_violation is not None and record.shapes is None:
+        raise InputError("on_violation needs shapes, which the stream does not name", hint="Add shapes.")
     if record.mapping is None:
         return record
     # By default, a mapping with a time field stamps elements by event time, other mappings by arrival time.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from pyoxigraph import Quad
+from pyoxigraph import Quad, Store
 
 from quadrill.store.changes.pending import StoreView
 from quadrill.store.errors import NotFoundError
@@ -17,6 +17,8 @@ from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.results import in_fixed_order, solutions
 
 from ..errors import FeedGoneError
+from ..shapes.conformance import unknown_shapes
+from ..shapes.data_graph import ShapesBudget
 from ..shapes.errors import ShapesFailedError
 from ..shapes.report import COLUMNS, result_row
 from ..shapes.result import Result
@@ -24,6 +26,9 @@ from ..shapes.shape_set import ShapeSet
 from .shape_consequences import ShapeConsequences
 from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
+
+_MOST_DELAY_MS = 200
+"""Maximum time in milliseconds for which the validation of a graph delays commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,22 +156,23 @@ class ShapeReports:
         shapes = self.get(name)
         return list(shapes.complete_snapshot([triples], shapes.budget(timed=True)).results())
 
-    def added_by(self, name: str, triples: Iterable[Quad]) -> list[Result]:
-        """Return the results that an insertion of triples into the data would add; nothing is stored.
+    def added_by(self, name: str, triples: Iterable[Quad], *, most_ms: int | None = None) -> list[Result]:
+        """Return the results that an insertion of triples would add; see `Conformance.added_by`.
 
-        Raises:
-            NotFoundError: there are no such shapes.
-            ShapesFailedError: the shapes are over a budget.
-            ValidationStoppedError: the validation takes too long.
+        Commits do not wait, unless they are so frequent that no attempt sees one version from begin to end.
         """
         shapes = self._working(name)
-        with self._store.reader.snapshot_read() as snapshot:
+        quads = list(triples)
+
+        def validate(database: Store, budget: ShapesBudget) -> list[Result]:
             owned = self._store.queue.owned
-            view = StoreView(snapshot.database(), owned)
             inputs = self._consequences.inputs(shapes, owned)
-            return shapes.added_by(view, triples, inputs, shapes.budget(timed=True))
+            return shapes.added_by(StoreView(database, owned), quads, inputs, budget)
 
-
-def unknown_shapes(name: str) -> NotFoundError:
-    """Return the error for a name that no shapes have."""
-    return NotFoundError(f"there are no shapes {name}", code="unknown-shapes")
+        budget = shapes.budget(timed=True, most_ms=most_ms)
+        found = self._store.reader.read_at_once(lambda database: validate(database, budget))
+        if found is not None:
+            return found[0]
+        brief = shapes.budget(timed=True, most_ms=_MOST_DELAY_MS)
+        with self._store.reader.snapshot_read() as snapshot:
+            return validate(snapshot.database(), brief)

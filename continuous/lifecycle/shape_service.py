@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
@@ -18,9 +19,11 @@ from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, ShapesRecord
 
 from ..algebra.flows import FlowEdge, find_cycle
+from ..shapes.conformance import unknown_shapes
 from ..shapes.definition import ShapesDefinition
 from ..shapes.errors import ValidationStoppedError
 from ..shapes.kept_results import KeptResults
+from ..shapes.result import Result
 from ..shapes.shape_order import require_no_cycle
 from ..shapes.shape_set import ShapeSet
 from .derived_graphs import claim, missed_changes
@@ -28,10 +31,23 @@ from .shape_commits import ShapeCommits
 from .shape_consequences import ShapeConsequences
 from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
-from .shape_reports import ShapeReports, unknown_shapes
+from .shape_reports import ShapeReports
 from .shape_start import ShapeStart
 
 log = logging.getLogger("quadrill.continuous")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsOfShapes:
+    """The declared streams, as far as shapes depend on them.
+
+    Attributes:
+        lock: held while a stream is declared.
+        names: returns the names of the streams whose declaration names the given shapes.
+    """
+
+    lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    names: Callable[[str], list[str]] = lambda name: []
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,7 @@ class ShapeService:
         reports: reads the shapes and their results.
         feeds: publishes how results change.
         flows_of_others: functions that return the graphs that rule sets and queries read and write.
+        streams: the declared streams, which may name shapes.
     """
 
     def __init__(
@@ -71,6 +88,7 @@ class ShapeService:
     ) -> None:
         """Create the service; `start` loads the shapes. Without ``feeds``, feeds are kept in memory."""
         self.flows_of_others: tuple[Callable[[], list[FlowEdge]], ...] = ()
+        self.streams = StreamsOfShapes()
         self._store = store
         self._records = ShapeRecords(registry)
         self.feeds = feeds or ShapeFeeds(store)
@@ -210,9 +228,10 @@ class ShapeService:
 
         Raises:
             NotFoundError: there are no such shapes.
-            ConflictError: other shapes read their report, or a change of the shapes is under way.
+            ConflictError: other shapes read their report, a stream names the shapes, or a change of the
+                shapes is under way.
         """
-        with self._lock:
+        with self.streams.lock, self._lock:
             self._require_idle(name)
             record = self._records.get(name)
             shapes = self.consequences.sets.get(name)
@@ -220,7 +239,9 @@ class ShapeService:
                 raise unknown_shapes(name)
             into = None if shapes is None else shapes.definition.into
             if into is not None and (readers := self._readers(into, without=name)):
-                raise _in_use(name, readers)
+                raise _in_use(f"the report of the shapes {name} is", readers)
+            if streams := self.streams.names(name):
+                raise _in_use(f"the shapes {name} are", [f"the stream {each}" for each in streams])
             self._under_way[name] = None
         try:
             self._records.put(replace(record, state="dropping"))
@@ -236,6 +257,19 @@ class ShapeService:
             self._under_way.pop(name, None)
         if shapes is not None and shapes.definition.graph is not None:
             self._regroup()
+
+    # --- elements of streams ------------------------------------------------------------------
+
+    def require(self, name: str) -> None:
+        """Raise NotFoundError if there are no shapes of this name; see `Conformance.require`."""
+        with self._lock:
+            if name in self._under_way and self._under_way[name] is None:
+                raise unknown_shapes(name)
+        self.reports.get(name)
+
+    def added_by(self, name: str, triples: Iterable[Quad], *, most_ms: int | None = None) -> list[Result]:
+        """Return the results that an insertion of triples would add; see `Conformance.added_by`."""
+        return self.reports.added_by(name, triples, most_ms=most_ms)
 
     def _regroup(self) -> None:
         """Update the reports of shapes without ``data`` after a graph began or ceased to hold shapes."""
@@ -261,7 +295,7 @@ class ShapeService:
         if former is not None and former != candidate.definition.into:
             readers = self._readers(former, without=candidate.name)
             if readers:
-                raise _in_use(candidate.name, readers)
+                raise _in_use(f"the report of the shapes {candidate.name} is", readers)
 
     def _readers(self, graph: NamedNode, *, without: str) -> list[str]:
         names = [name for name in self.consequences.names_reading(graph) if name != without]
@@ -291,9 +325,9 @@ def _flow(shapes: ShapeSet) -> FlowEdge:
     return reads, [] if into is None else [("graph", into.value)]
 
 
-def _in_use(name: str, readers: list[str]) -> ConflictError:
+def _in_use(what: str, readers: list[str]) -> ConflictError:
     return ConflictError(
-        f"the report of the shapes {name} is in use by {', '.join(readers)}",
+        f"{what} in use by {', '.join(readers)}",
         code="in-use",
         hint="drop or change these first",
         used_by=readers,

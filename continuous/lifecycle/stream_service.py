@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from quadrill.store.documents.members import check_name
+from quadrill.store.documents.statements import lines_of, may_have_blank
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, instant_ms
 from quadrill.store.errors import ConflictError, NotFoundError, ReportedError
-from quadrill.store.pushes.decode import DecodeOptions, decode, decode_lines
+from quadrill.store.pushes.decode import DecodedElement, DecodedPush, DecodeOptions, decode, decode_lines
 from quadrill.store.pushes.receipts import PushReceipt, fingerprint_of
 from quadrill.store.pushes.records import type_of_record
 
@@ -19,6 +21,7 @@ from ..language.mapping.decode import decode_mapped
 from ..language.mapping.mapping import compiled
 from ..queries.catalogue import QueryEntry
 from ..streams.accept import StreamState
+from ..streams.conformance import require_conforming, with_conforming_elements
 from ..streams.dead_letters import DeadLetter
 from ..streams.movements import declare_partitions, heartbeat
 from ..streams.push_call import PushCall
@@ -53,10 +56,12 @@ class StreamService:
 
         Raises:
             InputError: an option is wrong, or there is neither a name nor an IRI.
+            NotFoundError: the shapes that the options name do not exist.
             ConflictError: the name belongs to another IRI, the IRI to another name, or an option cannot be
                 changed now.
         """
         with self.parts.admin:
+            _require_shapes(self.parts, options)
             state, created = self.parts.streams.declare(iri, name, options)
             if created:
                 self.lifecycle.announce_stream(state)
@@ -64,8 +69,14 @@ class StreamService:
 
     def change(self, iri: str | None, /, *, name: str | None, **options: Any) -> str:
         """Return what `declare` would do, ``create``, ``change`` or ``same``; raises as `declare`."""
+        _require_shapes(self.parts, options)
         state, record = self.parts.streams.declared(iri, name, options)
         return "create" if state is None else "same" if record == state.record else "change"
+
+    def validates(self, stream_ref: str) -> bool:
+        """Return True if the declaration of a stream names shapes, so that a push may take long."""
+        state = self.parts.streams.find(stream_ref)
+        return state is not None and state.record.shapes is not None
 
     def drop(self, name_or_iri: str) -> None:
         """Drop a stream and its retained elements.
@@ -133,13 +144,15 @@ class StreamService:
             return [letter.to_json() for letter in state.dead_letters]
 
     def retry_dead_letter(self, name_or_iri: str, letter_id: str) -> dict[str, Any]:
-        """Retry a dead letter: a late element, an element at which a query failed, or an unreadable record.
+        """Retry a dead letter: an element, or an unreadable record.
 
         On a retry, a late element enters the stream after all and corrects windows that still contain its
         event time. On a retry of an element at which a query failed, the query restarts with the retained
-        elements from that event time on. On a retry, an unreadable record is pushed again.
+        elements from that event time on. On a retry, an unreadable record is pushed again. An element that
+        does not conform to shapes is validated again, and enters the stream if it conforms now.
 
         Raises: as `push`, for a record;
+            ViolationError, ValidationStoppedError: the element still does not conform to the shapes.
             NotFoundError: the stream has no such dead letter, or the letter's query was dropped.
             ConflictError: the late element is in the stream already.
             BackPressureError: the queue of tasks is full.
@@ -152,6 +165,8 @@ class StreamService:
             call = PushCall(state.iri, type_of_record(letter.record), retried=letter)
             answer = self.push(call, letter.record.encode())
             return {"id": letter.id, "retried": "record", "seq": answer["first_seq"]}
+        if letter.reason == "shape":
+            return self._retry_misshapen(state, letter)
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
             with self.parts.admin:
@@ -172,6 +187,26 @@ class StreamService:
         if not is_processed(self.parts, task, deadline_in()):
             answer["waited"] = False
         self.parts.tasks.wait_durable(self.parts.tasks.order)
+        return answer
+
+    def _retry_misshapen(self, state: StreamState, letter: DeadLetter) -> dict[str, Any]:
+        """Push the element of a dead letter with reason ``shape`` again if it conforms now."""
+        parts, statements = self.parts, letter.element.statements
+        at = None if state.record.stamping == "arrival" else letter.element.event_time
+        element = DecodedElement(statements, at, "the element", None, may_have_blank(lines_of(statements)))
+        if (shapes := state.record.shapes) is not None:
+            require_conforming(element, state.iri, shapes, parts.settings.conformance)
+        parts.tasks.require_ready()
+        with parts.tasks.lock:
+            self._find_letter(state, letter.id)
+            call = PushCall(state.iri, "", retried=letter)
+            receipt, task = parts.acceptor.push(state, DecodedPush([element]), call)
+            number = parts.tasks.order
+        parts.sequencer.drain()
+        parts.tasks.wait_durable(number)
+        answer: dict[str, Any] = {"id": letter.id, "retried": "element", "seq": receipt.first_seq}
+        if task is not None and not is_processed(parts, task, deadline_in()):
+            answer["waited"] = False
         return answer
 
     def drop_dead_letters(self, name_or_iri: str, letter_ids: Sequence[str]) -> None:
@@ -222,7 +257,7 @@ class StreamService:
         parts, task, call = self.parts, None, PushCall(stream_ref, media_type)
         tasks, state = parts.tasks, parts.streams.known.get(stream_ref)
         tasks.require_ready()
-        if bodies and state is not None and state.record.mapping is None:
+        if bodies and state is not None and state.record.mapping is None and state.record.shapes is None:
             stamp = state.timestamp_property
             read = [
                 decode_lines(body, media_type, at, stamp, True) if LEAST_MS <= at <= GREATEST_MS else None
@@ -243,8 +278,12 @@ class StreamService:
         if task is not None:
             are_results_out(self.parts, task, task.event.stream)
 
-    def accept(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTask | None, int]:
+    def accept(
+        self, call: PushCall, body: bytes, *, most_ms: int | None = None
+    ) -> tuple[dict[str, Any], InputTask | None, int]:
         """Accept a push's elements; return its answer, its task and the number of its journal record.
+
+        ``most_ms`` limits the time in milliseconds for which one element is validated by shapes.
 
         The returned task is None if no element of the push entered the stream. The caller may send the answer
         of the push once `TaskQueue.wait_durable` has returned for the record number.
@@ -292,6 +331,15 @@ class StreamService:
                     )
                     decoded = decode_mapped(body, call.media_type, compiled_mapping, options)
             tasks.stages.decode.noted.append(time.perf_counter() - began)
+            if state.record.shapes is not None and not _is_repeated(parts, state, call, digest):
+                decoded = with_conforming_elements(
+                    decoded,
+                    state.record,
+                    state.record.shapes,
+                    parts.settings.conformance,
+                    partial=call.partial,
+                    most_ms=most_ms,
+                )
             with tasks.lock:
                 if state.dropped_for_good or state.derived_from is not None:
                     # The stream was dropped or became a derived stream while the body of the push was
@@ -382,3 +430,18 @@ def _answer_of(receipt: PushReceipt) -> dict[str, Any]:
     if skipped is not None:
         answer["skipped"] = skipped
     return answer
+
+
+def _require_shapes(parts: EngineParts, options: Mapping[str, Any]) -> None:
+    """Raise NotFoundError if the options of a stream name shapes that are not registered."""
+    shapes = options.get("shapes")
+    if isinstance(shapes, str):
+        parts.settings.conformance.require(check_name(shapes, "shapes"))
+
+
+def _is_repeated(parts: EngineParts, state: StreamState, call: PushCall, digest: str | None) -> bool:
+    """Return True if a push with the same idempotency key was accepted, so that it is not validated."""
+    if call.idempotency_key is None or digest is None:
+        return False
+    with parts.tasks.lock:
+        return parts.acceptor.receipts.find(state.iri, call.idempotency_key, digest) is not None

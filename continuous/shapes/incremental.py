@@ -120,6 +120,10 @@ class IncrementalValidation:
         self._readers = _Readers(self.shapes, terms)
         self.predicates = self._readers.predicates
 
+    def id_of(self, term: n.Term) -> int:
+        """Return the id of a term in the dictionary of the shapes."""
+        return self._terms.id_of(term)
+
     def complete(self, data: DataGraph) -> dict[ResultKey, tuple[Result, ...]]:
         """Return all results, by shape and focus node.
 
@@ -176,3 +180,22 @@ class IncrementalValidation:
                     count += len(new) - len(old)
         now.budget.check_results(count)
         return change
+
+
+class ResultsOf(KeptResults):
+    """The results of a state of the data, each computed when it is asked for; `keys` has none of them."""
+
+    def __init__(self, validation: IncrementalValidation, data: DataGraph) -> None:
+        super().__init__()
+        self._validation = validation
+        self._data = data
+
+    def of(self, key: ResultKey) -> tuple[Result, ...]:
+        """Return the results of a focus node."""
+        found = self._own.get(key)
+        if found is None:
+            number, focus = key
+            shape, node = self._validation.shapes[number], self._validation.id_of(focus)
+            is_focus = shape.is_focus_node(node, self._data)
+            found = self._own[key] = tuple(shape.results(node, self._data)) if is_focus else ()
+        return found

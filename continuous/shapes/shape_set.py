@@ -17,7 +17,7 @@ from ..rules.store_facts import InputGraphs, StoreFacts
 from ..rules.terms import RuleTerms
 from .data_graph import DataGraph, ShapesBudget
 from .definition import ShapesDefinition
-from .incremental import FactChange, IncrementalValidation
+from .incremental import FactChange, IncrementalValidation, ResultsOf
 from .kept_results import KeptResults, ResultChange, difference
 from .reading.reader import read_shapes
 from .result import Result
@@ -72,6 +72,8 @@ class ShapeSet:
             ShapesInvalidError, UnsupportedError, LimitError: the shapes are refused.
         """
         self.owner = Owner("shapes", self.name)
+        # Shapes with dictionaries that no thread uses, for validations of several threads at once.
+        self._unused: list[_Prepared] = []
         self._prepared = self._prepare()
 
     @property
@@ -88,9 +90,13 @@ class ShapeSet:
         triples = parse(self.definition.text, format=RdfFormat.N_TRIPLES)
         return _Prepared(terms, IncrementalValidation(read_shapes(triples, terms), terms))
 
-    def budget(self, *, timed: bool) -> ShapesBudget:
-        """Return the budget of one validation, which has a time limit only if ``timed`` is True."""
-        limit = self.definition.max_time_ms
+    def budget(self, *, timed: bool, most_ms: int | None = None) -> ShapesBudget:
+        """Return the budget of one validation.
+
+        Without ``timed`` it may take any time, else ``max_time`` of the shapes or ``most_ms``, whichever is
+        less.
+        """
+        limit = min(self.definition.max_time_ms, most_ms or self.definition.max_time_ms)
         until = time.monotonic() + limit / 1000 if timed else None
         return ShapesBudget(self.definition.max_results, until, limit)
 
@@ -188,6 +194,8 @@ class ShapeSet:
     ) -> list[Result]:
         """Return the results that an insertion of triples into the data would add; ``view`` is the dataset.
 
+        Several threads may call this method at once, also while another thread commits.
+
         Raises:
             ShapesBudgetError: the validation exceeds the budget.
         """
@@ -195,9 +203,23 @@ class ShapeSet:
         pending = PendingChanges(view)
         for each in triples:
             pending.add(Quad(each.subject, each.predicate, each.object, graph))
-        change = self.update(self.kept, view, pending, pending.net(), inputs, budget, size=lambda: 1 << 60)
-        added, _ = difference(self.kept, change)
-        return list(added.elements())
+        try:
+            prepared = self._unused.pop()
+        except IndexError:
+            prepared = self._prepare()
+        terms = prepared.terms
+        before = StoreFacts(view, terms, inputs, _NO_GRAPH, own=False)
+        now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)
+        changed = _changed_facts(pending.net(), inputs, terms, before, now)
+        added: list[Result] = []
+        if changed:
+            data = DataGraph(before, terms, budget)
+            kept = ResultsOf(prepared.validation, data)
+            change = prepared.validation.update(kept, data, DataGraph(now, terms, budget), changed)
+            added = list(difference(kept, change)[0].elements())
+        if len(terms.dictionary) <= _MOST_TERMS:
+            self._unused.append(prepared)
+        return added
 
 
 def _changed_facts(

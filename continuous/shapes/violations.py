@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyoxigraph import RdfFormat, Triple, serialize
 
@@ -28,16 +28,21 @@ class ViolationError(RefusedChangeError):
 def added_violations(kept: KeptResults, change: ResultChange) -> list[Result]:
     """Return the results of severity sh:Violation that a change adds to ``kept``."""
     added, _ = difference(kept, change)
-    return [result for result in added.elements() if result.severity == VIOLATION]
+    return violations_of(added.elements())
 
 
-def violation_error(name: str, violations: Sequence[Result]) -> ViolationError:
-    """Return the error for a write that adds violations of the shapes ``name``."""
+def violations_of(results: Iterable[Result]) -> list[Result]:
+    """Return the results of severity sh:Violation."""
+    return [result for result in results if result.severity == VIOLATION]
+
+
+def violation_error(name: str, violations: Sequence[Result], what: str = "change") -> ViolationError:
+    """Return the error for a write that adds violations of the shapes ``name``; ``what`` names the write."""
     first = violations[0]
     message = first.messages[0].value if first.messages else f"{first.component}"
     more = f", and {len(violations) - 1} more" if len(violations) > 1 else ""
     return ViolationError(
-        f"the change violates the shapes {name}: {message} (focus node {first.focus}{more})",
+        f"the {what} violates the shapes {name}: {message} (focus node {first.focus}{more})",
         hint="correct the data, or put the shapes with mode=warn; the member report has all violations",
         shapes=name,
         results=len(violations),

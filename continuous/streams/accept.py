@@ -348,6 +348,11 @@ class Acceptor:
         members: dict[str, Any] = {}
         if bad or retried is not None:
             members = stream.dead_letters.keep_unread(bad, retried, self._tasks.order + 1, now)
+        stream.counts.refused += decoded.refused + len(decoded.misshapen)
+        if decoded.misshapen:
+            members |= stream.dead_letters.keep_misshapen(decoded.misshapen, self._tasks.order + 1, now)
+            if record.stamping is None and not elements:
+                self._stamp(stream, "arrival" if decoded.misshapen[0].element.at is None else "event")
         newest = None if stream.partitions is None else stream.partitions.newest
         before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
         made, entering, late, dropped = self._number(stream, elements, times, now, watermark, call.partition)

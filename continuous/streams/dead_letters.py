@@ -3,6 +3,7 @@
     late        an element below the watermark; `retry` admits the element as the late policy `admit` does
     failed      an element at which a query failed; `retry` restarts the query from the element's event time
     budget      an element at which a query exceeded its budget; `retry` is as for `failed`
+    shape       an element that did not conform to the shapes of its stream; `retry` validates it again
     unreadable  a record that the stream's mapping could not read, or whose time the stream refuses; `retry`
                 decodes the record again
 
@@ -17,24 +18,27 @@ from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as OneOf
 
-from quadrill.store.pushes.decode import BadElement
+from quadrill.store.documents.statements import lines_of, read_lines
+from quadrill.store.pushes.decode import BadElement, MisshapenElement
 from quadrill.store.results import quads_text
 
 from ..durable.tasks import weight_of
 from ..inputs import Element
 
-Reason = OneOf["late", "failed", "budget", "unreadable"]
+Reason = OneOf["late", "failed", "budget", "shape", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter: one stored element that was late or at which a query failed, or one unreadable record.
+    """A dead letter: one stored element with the reason why it is stored, or one unreadable record.
 
     Attributes:
         query: the query that failed at the element; None for other reasons.
         entered: True if the element entered its stream nevertheless.
-        name: the id of an unreadable record within its stream; None for an element.
+        name: the id of an unreadable record, or of an element without sequence number, within its stream;
+            None for an element with a sequence number.
         record: the text of an unreadable record; None for an element.
+        report: the validation report in Turtle of an element that does not conform; None for others.
     """
 
     element: Element
@@ -44,6 +48,7 @@ class DeadLetter:
     entered: bool = False
     name: str | None = None
     record: str | None = None
+    report: str | None = None
 
     @property
     def id(self) -> str:
@@ -55,7 +60,7 @@ class DeadLetter:
     @property
     def weight(self) -> int:
         """The memory of a dead letter as a weight of about one per KiB."""
-        return weight_of([self.element]) + (len(self.record or "") >> 10)
+        return weight_of([self.element]) + (len(self.record or self.report or "") >> 10)
 
     def to_json(self) -> dict[str, Any]:
         """Return the dead letter as JSON for HTTP answers."""
@@ -64,12 +69,28 @@ class DeadLetter:
         if self.record is not None:
             return {**known, "seq": None, "at": None, "quads": "", "record": self.record}
         at, quads = self.element.event_time, quads_text(self.element.quads)
+        if self.reason == "shape":
+            return {**known, "seq": None, "at": at, "quads": quads, "report": self.report}
         return {**known, "seq": self.element.seq, "at": at, "quads": quads}
 
 
 def unreadable(name: str, error: str, record: str, now: int) -> DeadLetter:
     """Return the dead letter of an unreadable record that arrived at ``now`` (milliseconds since 1970)."""
     return DeadLetter(Element((), now, 0), "unreadable", error=error, name=name, record=record)
+
+
+def misshapen(name: str, error: str, report: str | None, lines: str, at: int) -> DeadLetter:
+    """Return the dead letter of an element that does not conform to shapes.
+
+    Args:
+        name: the id of the letter.
+        error: why the element does not conform.
+        report: the validation report in Turtle, if there is one.
+        lines: the quads of the element as N-Quads.
+        at: the event time of the element, or its time of arrival, in milliseconds since 1970.
+    """
+    element = Element(read_lines(lines.encode()), at, 0)
+    return DeadLetter(element, "shape", error=error, name=name, report=report)
 
 
 Change = OneOf["insert", "delete"]
@@ -127,6 +148,27 @@ class DeadLetters:
             for each in members["unreadable"]:
                 self.add(unreadable(*each))
         return members
+
+    def keep_misshapen(self, elements: Sequence[MisshapenElement], number: int, now: int) -> dict[str, Any]:
+        """Store the elements of a push that do not conform to shapes; see `keep_unread`.
+
+        Elements without a time get the time ``now``.
+        """
+        if not elements:
+            return {}
+        kept = [
+            (
+                f"s{number}.{place}",
+                each.error,
+                each.report,
+                lines_of(each.element.statements),
+                now if each.element.at is None else each.element.at,
+            )
+            for place, each in enumerate(elements)
+        ]
+        for letter in kept:
+            self.add(misshapen(*letter))
+        return {"misshapen": kept}
 
     def find(self, name: str) -> DeadLetter | None:
         """Return the dead letter with this id; None if no such letter is stored."""

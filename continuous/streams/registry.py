@@ -345,3 +345,8 @@ def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
         watermark = event.after.watermark()
         if isinstance(event, Idle) or (watermark is not None and watermark >= from_ms):
             yield record
+
+
+def conforming_to(streams: StreamRegistry, shapes: str) -> list[str]:
+    """Return the names of the streams whose declaration names these shapes."""
+    return [state.name for state in streams if state.record.shapes == shapes]

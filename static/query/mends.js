@@ -4,7 +4,7 @@ import { call, queryPath } from "../base/api.js";
 import { el } from "../base/dom.js";
 import { duration, instant } from "../base/format.js";
 
-const DECLARED = ["late", "idle_timeout", "retention", "timestamp_property", "stamping", "quoted_asserted", "mapping"];
+const DECLARED = ["late", "idle_timeout", "retention", "timestamp_property", "stamping", "quoted_asserted", "clock", "mapping", "shapes", "on_violation"];
 
 function byIri(path, iri, more = {}) {
   return `${path}?${new URLSearchParams({ iri, ...more })}`;
@@ -73,7 +73,7 @@ function latenessForm(reason, stream, run) {
   const seconds = Math.max(1, Math.ceil(behind / 1000));
   return field("Wait for", `${seconds}s`, "Set the lateness", run, async (value) => {
     const { data } = await call("GET", byIri("/streams", reason.stream));
-    const kept = Object.fromEntries(DECLARED.filter((member) => data[member] !== null).map((member) => [member, data[member]]));
+    const kept = Object.fromEntries(DECLARED.filter((member) => (data[member] ?? null) !== null).map((member) => [member, data[member]]));
     await call("PUT", byIri("/streams", reason.stream), { json: { ...kept, lateness: value } });
     return `${data.name} waits ${value} for elements that come late.`;
   }, `The newest late element was ${duration(behind)} behind the newest of all`);

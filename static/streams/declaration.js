@@ -72,6 +72,7 @@ export class Declaration {
       const value = byId(`option-${option}`).value.trim();
       if (value) members[option] = value;
     }
+    if (this.stream.shapes) Object.assign(members, { shapes: this.stream.shapes, on_violation: this.stream.on_violation });
     // A mapping says by itself where times come from.
     if (members.mapping === undefined && byId("option-stamping").value) members.stamping = byId("option-stamping").value;
     return members;

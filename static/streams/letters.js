@@ -13,6 +13,7 @@ const REASONS = {
   late: ["Late", "Behind the watermark. Tried again, an element enters after all and corrects windows that still hold its time."],
   failed: ["A query failed", "The element is in the stream. Tried again, its query begins anew from the element's time on."],
   budget: ["A query cost too much", "The element is in the stream. Tried again, its query begins anew from the element's time on."],
+  shape: ["Does not conform to the shapes", "The element would add a violation to the data. Tried again, it is validated again."],
   unreadable: ["Unreadable", "The mapping could not read the record, or the stream refused its time. Tried again, it is read by the mapping of now."],
 };
 

@@ -117,18 +117,36 @@ class BadElement(NamedTuple):
         return {"element": self.place, "error": self.error, **known}
 
 
+class MisshapenElement(NamedTuple):
+    """An element that does not conform to the shapes of its stream, or that could not be validated.
+
+    Attributes:
+        element: the element.
+        error: the first violation, or why the element could not be validated.
+        report: the validation report in Turtle; None if the element could not be validated.
+    """
+
+    element: DecodedElement
+    error: str
+    report: str | None
+
+
 @dataclass(slots=True)
 class DecodedPush:
     """The valid elements of a push in document order and, for a partial push, the invalid elements.
 
     The attribute ``skipped`` is the number of records without an element; None for RDF bodies. The attribute
-    ``records`` has the records of elements that may still be refused, by their positions.
+    ``records`` has the records of elements that may still be refused, by their positions. The attribute
+    ``misshapen`` has the elements that become dead letters because of the stream's shapes; ``refused`` is the
+    number of elements in ``bad`` that these shapes refuse.
     """
 
     elements: list[DecodedElement] = field(default_factory=list)
     bad: list[BadElement] = field(default_factory=list)
     skipped: int | None = None
     records: dict[str, PushRecord] = field(default_factory=dict)
+    misshapen: list[MisshapenElement] = field(default_factory=list)
+    refused: int = 0
 
 
 def decode_lines(

@@ -80,6 +80,8 @@ STREAMS = _table(
     _filled("clock", String(16)),
     _filled("declared", Boolean),
     _filled("created_ms", BigInteger),
+    Column("shapes", String(128)),
+    Column("on_violation", String(16)),
 )
 
 CONNECTORS = _table(

@@ -14,6 +14,7 @@ QueryState: TypeAlias = Literal["running", "paused", "failed"]
 LatePolicy: TypeAlias = Literal["drop", "admit", "error"]
 Stamping: TypeAlias = Literal["event", "arrival"]
 StreamClock: TypeAlias = Literal["event", "wall-when-idle"]
+OnViolation: TypeAlias = Literal["dead-letter", "refuse"]
 ConnectorRole: TypeAlias = Literal["source", "sink"]
 RuleSetState: TypeAlias = Literal["materialising", "ready", "suspended", "failed", "dropping"]
 ShapesState: TypeAlias = Literal["ready", "failed", "dropping"]
@@ -47,6 +48,7 @@ class StreamRecord:
     quoted triple in an element counts as asserted. The field ``mapping`` is the JSON text of the mapping from
     the stream's records to RDF. The field ``clock`` says whether event time follows the wall clock while the
     stream is silent. The field ``declared`` is False for a stream that a query or a push has created.
+    Elements have to conform to the shapes named ``shapes``; ``on_violation`` says what becomes of others.
     """
 
     name: str
@@ -62,6 +64,8 @@ class StreamRecord:
     clock: StreamClock = "event"
     declared: bool = False
     created_ms: int = 0
+    shapes: str | None = None
+    on_violation: OnViolation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,52 @@
+"""The interface through which streams validate their elements by registered shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from pyoxigraph import Quad
+
+from quadrill.store.errors import NotFoundError
+
+from .result import Result
+
+
+class Conformance(Protocol):
+    """Validates elements of streams by registered shapes. Any thread may call the methods."""
+
+    def require(self, name: str) -> None:
+        """Raise NotFoundError if there are no shapes of this name, or if they are being removed."""
+        ...
+
+    def added_by(self, name: str, triples: Iterable[Quad], *, most_ms: int | None = None) -> list[Result]:
+        """Return the results that an insertion of triples into the data would add; nothing is stored.
+
+        Args:
+            name: the name of the shapes.
+            triples: the triples; their graphs do not matter.
+            most_ms: a limit of time in milliseconds, if it is lower than ``max_time`` of the shapes.
+
+        Raises:
+            NotFoundError: there are no such shapes.
+            ShapesFailedError: the shapes are over a budget.
+            ValidationStoppedError: the validation takes too long.
+        """
+        ...
+
+
+class NoConformance:
+    """The shapes of an engine without registered shapes: none."""
+
+    def require(self, name: str) -> None:
+        """Raise NotFoundError."""
+        raise unknown_shapes(name)
+
+    def added_by(self, name: str, triples: Iterable[Quad], *, most_ms: int | None = None) -> list[Result]:
+        """Raise NotFoundError."""
+        raise unknown_shapes(name)
+
+
+def unknown_shapes(name: str) -> NotFoundError:
+    """Return the error for a name that no shapes have."""
+    return NotFoundError(f"there are no shapes {name}", code="unknown-shapes")

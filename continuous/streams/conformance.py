@@ -1,0 +1,100 @@
+"""Validation of the elements of a push by the shapes that the stream's declaration names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrill.store.documents.element_terms import relabel_blank_nodes
+from quadrill.store.documents.statements import quads_of
+from quadrill.store.errors import ReportedError
+from quadrill.store.pushes.decode import BadElement, DecodedElement, DecodedPush, MisshapenElement
+from quadrill.store.registry.records import StreamRecord
+
+from ..shapes.conformance import Conformance
+from ..shapes.errors import ShapesFailedError, ValidationStoppedError
+from ..shapes.result import Result
+from ..shapes.violations import ViolationError, violation_error, violations_of
+
+
+def with_conforming_elements(
+    decoded: DecodedPush,
+    record: StreamRecord,
+    shapes: str,
+    conformance: Conformance,
+    *,
+    partial: bool,
+    most_ms: int | None = None,
+) -> DecodedPush:
+    """Return a push without the elements that would add a violation to the data.
+
+    These elements are in the member ``misshapen`` of the returned push, or in ``bad`` if the stream refuses
+    them. Once a validation exceeds its budget, the rest of the push is not validated and does not conform.
+
+    Args:
+        decoded: the push.
+        record: the record of the stream.
+        shapes: the name of the shapes.
+        conformance: the registered shapes.
+        partial: True if the answer lists bad elements.
+        most_ms: limit of time for each element in milliseconds, below ``max_time`` of the shapes.
+
+    Raises:
+        ViolationError: an element does not conform, the stream refuses such elements, and the push is not
+            partial.
+        ShapesFailedError, ValidationStoppedError: an element could not be validated, under the same
+            conditions.
+        NotFoundError: there are no such shapes.
+    """
+    refused = record.on_violation == "refuse"
+    good: list[DecodedElement] = []
+    bad, misshapen = list(decoded.bad), list(decoded.misshapen)
+    violations: list[Result] = []
+    refusals = 0
+    stopped: ReportedError | None = None
+    for element in decoded.elements:
+        error = stopped
+        if error is None:
+            try:
+                found = _violations(element, record.iri, shapes, conformance, most_ms)
+                if not found:
+                    good.append(element)
+                    continue
+                violations += found
+                error = violation_error(shapes, found, "element")
+            except (ShapesFailedError, ValidationStoppedError) as failure:
+                error = stopped = _named(failure, shapes)
+        if refused and not partial:
+            if isinstance(error, ViolationError):
+                continue
+            raise error
+        source = decoded.records.pop(element.place, None)
+        if not refused:
+            misshapen.append(MisshapenElement(element, error.message, error.details.get("report")))
+        if partial:
+            text = source.excerpt() if refused and source is not None else None
+            refusals += refused
+            bad.append(BadElement(element.place, error.message, element.line, None, text))
+    if violations and refused and not partial:
+        raise violation_error(shapes, violations, "push")
+    bad.sort(key=lambda each: each.line or 0)
+    return replace(decoded, elements=good, bad=bad, misshapen=misshapen, refused=refusals)
+
+
+def require_conforming(element: DecodedElement, stream: str, shapes: str, conformance: Conformance) -> None:
+    """Raise ViolationError if an element of a stream would add a violation to the data."""
+    found = _violations(element, stream, shapes, conformance, None)
+    if found:
+        raise violation_error(shapes, found, "element")
+
+
+def _violations(
+    element: DecodedElement, stream: str, shapes: str, conformance: Conformance, most_ms: int | None
+) -> list[Result]:
+    statements = element.statements
+    if element.blank:  # a label of the document may be that of a blank node of the data
+        statements = relabel_blank_nodes(statements, stream, 0)
+    return violations_of(conformance.added_by(shapes, quads_of(statements), most_ms=most_ms))
+
+
+def _named(error: ReportedError, shapes: str) -> ReportedError:
+    return error.of_shapes(shapes) if isinstance(error, ValidationStoppedError) else error
