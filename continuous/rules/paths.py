@@ -44,27 +44,28 @@ _MOST_ENDS = 200_000
 
 
 class DistinctReader(FactReader):
-    """Reads facts in one state for paths whose ends are wanted once each.
+    """Reads facts in one state, for paths of which a caller needs each end once.
 
-    The ends of each part of a path from each node are kept, so that the time for a path is polynomial; the
-    number of ways along a path may be exponential. A change of the facts needs a new reader.
+    The ends of each part of a path from each node are cached. So the time for a path is polynomial, although
+    the number of ways along the path may be exponential. Changed facts need a new reader.
     """
 
     __slots__ = ("_ends", "_size")
 
     def __init__(self, facts: Facts, graph: int | None) -> None:
         super().__init__(facts, graph)
-        # A value holds its path, so that no other path gets the same identity meanwhile.
+        # The key has the identity of a path. The value refers to the path, so that no other path gets this
+        # identity.
         self._ends: dict[tuple[int, int, bool], tuple[n.PathExpr, Collection[int]]] = {}
         self._size = 0
 
     def known(self, path: n.PathExpr, node: int, ahead: bool) -> Collection[int] | None:
-        """Return the kept ends of a path from a node, or its starts if not ``ahead``; None if unknown."""
+        """Return the cached ends of a path from a node (starts if not ``ahead``); None without an entry."""
         found = self._ends.get((id(path), node, ahead))
         return None if found is None else found[1]
 
     def keep(self, path: n.PathExpr, node: int, ahead: bool, ends: Iterable[int]) -> Collection[int]:
-        """Keep the ends of a path from a node, and return each of them once."""
+        """Cache the ends of a path from a node, and return each of them once."""
         distinct = tuple(dict.fromkeys(ends))
         self._size += len(distinct) + 1
         if self._size > _MOST_ENDS:

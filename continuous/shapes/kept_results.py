@@ -22,11 +22,11 @@ _NO_RESULTS: tuple[Result, ...] = ()
 class KeptResults:
     """All results at one version, stored in full or as changes of the results of an earlier version.
 
-    The results of a version without layers are in the order in which their focus nodes got results.
+    Results that are stored in full are in the order in which their focus nodes got results.
 
     Attributes:
         count: number of results.
-        severities: number of results of each severity that has some.
+        severities: number of results by severity; without severities that have no result.
     """
 
     def __init__(self, below: KeptResults | None = None) -> None:
@@ -53,7 +53,7 @@ class KeptResults:
         return found
 
     def results(self) -> Iterator[Result]:
-        """Yield all results; the first of many come without a look at all."""
+        """Yield all results, one focus node after the other, so that a caller can stop early."""
         if self._below is None:
             yield from chain.from_iterable(self._own.values())
             return

@@ -113,7 +113,10 @@ class ShapeSet:
         return prepared.complete(facts, budget)
 
     def snapshot(self, view: StoreView, inputs: InputGraphs) -> list[Iterator[Quad]]:
-        """Return the quads that the shapes read as iterators over this version, for the calling thread."""
+        """Return iterators over the quads that the shapes read, at the version of ``view``.
+
+        Only the calling thread may use the iterators.
+        """
         read = self._prepared.validation.predicates
         predicates: Iterable[NamedNode | None] = (None,) if read is None else read
         if inputs.listed is not None:
@@ -139,7 +142,7 @@ class ShapeSet:
         return prepared.complete(facts, budget)
 
     def sees(self, change: NetChange) -> bool:
-        """Return False if no changed quad has a predicate on which results depend."""
+        """Return False if no changed quad has a predicate that results depend on."""
         read = self._prepared.validation.predicates
         return read is None or any(
             quad.predicate in read for quads in (change.added, change.removed) for quad in quads
