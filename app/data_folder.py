@@ -89,12 +89,15 @@ def open_registry(settings: Settings) -> Registry:
     return Registry.open(default_url(folder))
 
 
-def graphs_of_sets(registry: Registry) -> frozenset[GraphName]:
-    """Return the graphs of all rule sets, also of a PUT or DELETE that a crash has interrupted."""
+def derived_graphs_of(registry: Registry) -> frozenset[GraphName]:
+    """Return the graphs of all rule sets and reports, also of a change that a crash has interrupted."""
     definitions = [
         each for record in registry.rule_sets.all() for each in (record.definition, record.following)
     ]
-    return frozenset(NamedNode(each["into"]) for each in definitions if each is not None)
+    graphs = [each["into"] for each in definitions if each is not None]
+    for shapes in registry.shapes.all():
+        graphs += [shapes.definition.get("into"), shapes.former]
+    return frozenset(NamedNode(each) for each in graphs if each is not None)
 
 
 def make_folder(folder: Path) -> None:

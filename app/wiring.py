@@ -185,6 +185,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             partial(engine.queries.entailed_by, with_windows=True),
             partial(follow_rule_sets, engine.parts),
         )
+        shapes.flows_of_rules = rules.flows
         shapes.flows_of_others = (rules.flows, engine.queries.flows)
         shapes.streams = StreamsOfShapes(engine.parts.admin, partial(conforming_to, engine.parts.streams))
         fanout = Fanout(

@@ -53,7 +53,11 @@ def add_commands(commands: Any) -> None:
     )
     export.add_argument("file", nargs="?", help="the file; default: standard output")
     export.add_argument("--format", choices=EXPORT_FORMATS, help="default: by the file's ending, else nq")
-    export.add_argument("--inferred", action="store_true", help="export the quads that rule sets infer, too")
+    export.add_argument(
+        "--inferred",
+        action="store_true",
+        help="export the graphs of rule sets and of the reports of shapes, too",
+    )
     checking = add_command(
         commands,
         "check",

@@ -31,7 +31,7 @@ from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import Settings, load_settings, names_data_folder
-from ..data_folder import graphs_of_sets, open_registry, open_store
+from ..data_folder import derived_graphs_of, open_registry, open_store
 from ..upkeep import backup as backups
 from ..upkeep.tar import ArchiveError, unpack
 from . import output
@@ -143,7 +143,7 @@ def export(options: argparse.Namespace) -> int:
     else:
         with source, _written(options.file) as target:
             writer = PlainStringWriter(target, form)
-            without = frozenset[GraphName]() if options.inferred else _graphs_of_sets(options)
+            without = frozenset[GraphName]() if options.inferred else _derived_graphs(options)
             source.reader.dump(writer, form, without=without)  # type: ignore[arg-type]  # it only calls write
             writer.finish()
     if options.json:
@@ -152,10 +152,10 @@ def export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _graphs_of_sets(options: argparse.Namespace) -> frozenset[GraphName]:
-    """Return the graphs of the rule sets that the registry of a data folder has."""
+def _derived_graphs(options: argparse.Namespace) -> frozenset[GraphName]:
+    """Return the graphs of the rule sets and reports that the registry of a data folder has."""
     with open_registry(_settings(options)) as registry:
-        return graphs_of_sets(registry)
+        return derived_graphs_of(registry)
 
 
 def _format_of(file: str | None) -> str:

@@ -23,7 +23,7 @@ from quadrill.store.logs.journal import held_files
 from quadrill.store.logs.pinned_files import PinnedFiles, copy_database
 from quadrill.store.logs.reading import reading
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.registry import REGISTRY, Registry, RuleSetRecord, default_url
+from quadrill.store.registry import REGISTRY, Registry, RuleSetRecord, ShapesRecord, default_url
 
 from ..config import Settings
 from ..http.errors import HttpError
@@ -73,8 +73,10 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
             copy_sqlite(source, folder / REGISTRY)
             if sets or registry.rule_sets.all():
                 _mark_changed_sets(folder, sets)
+            if shapes:
+                _mark_changed_shapes(folder, shapes)
 
-    sets = registry.rule_sets.all()
+    sets, shapes = registry.rule_sets.all(), registry.shapes.all()
     with contextlib.ExitStack() as stack:
         found = hold()
         held = None if found is None else stack.enter_context(found)
@@ -105,6 +107,25 @@ def _mark_changed_sets(backup: Path, before: list[RuleSetRecord]) -> None:
         for new in copied.values():
             if new.state != "suspended":
                 registry.rule_sets.put(replace(new, state="materialising"))
+
+
+def _mark_changed_shapes(backup: Path, before: list[ShapesRecord]) -> None:
+    """Mark shapes whose report left its graph while a backup was made, so that the first start removes it.
+
+    The first start of a server computes the reports of all shapes, so nothing else has to be marked.
+
+    Args:
+        backup: the folder with the copies of the quads and the registry.
+        before: the shapes before the quads were copied.
+    """
+    with Registry.open(default_url(backup)) as registry:
+        copied = {record.name: record for record in registry.shapes.all()}
+        for old in before:
+            new, into = copied.get(old.name), old.definition.get("into")
+            if new is None:
+                registry.shapes.put(replace(old, state="dropping"))
+            elif into is not None and new.definition.get("into") != into:
+                registry.shapes.put(replace(new, former=into))
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
 from ..algebra.flows import FlowEdge
 from ..language.context import LanguageLimits
 from ..rules.definition import read_definition
-from ..rules.order import flows_of, require_no_cycle, require_no_view_cycle
+from ..rules.order import flows_of, require_no_cycle, require_no_report, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.strata import require_for_windows
 from .commit_consequences import CommitConsequences
@@ -150,6 +150,7 @@ class RuleService:
                 return RulePut(name, False, False, lambda: None, candidate.definition)
             require_no_cycle((*self._sets.values(), *self._candidates.values()), candidate)
             require_no_view_cycle(candidate, [*self.flows(name), *self.queries.flows()])
+            require_no_report(candidate, self._store.queue.owned)
             if old is not None and old.into != candidate.into and (readers := self.readers_of(old)):
                 raise _in_use(name, readers)
             if self.queries.with_windows(name):

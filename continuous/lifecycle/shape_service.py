@@ -19,6 +19,7 @@ from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, ShapesRecord
 
 from ..algebra.flows import FlowEdge, find_cycle
+from ..rules.order import report_is_read
 from ..shapes.conformance import unknown_shapes
 from ..shapes.definition import ShapesDefinition
 from ..shapes.errors import ValidationStoppedError
@@ -75,6 +76,7 @@ class ShapeService:
         feeds: publishes how results change.
         flows_of_others: functions that return the graphs that rule sets and queries read and write.
         streams: the declared streams, which may name shapes.
+        flows_of_rules: returns the graphs that rule sets read and write.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class ShapeService:
         """Create the service; `start` loads the shapes. Without ``feeds``, feeds are kept in memory."""
         self.flows_of_others: tuple[Callable[[], list[FlowEdge]], ...] = ()
         self.streams = StreamsOfShapes()
+        self.flows_of_rules: Callable[[], list[FlowEdge]] = list
         self._store = store
         self._records = ShapeRecords(registry)
         self.feeds = feeds or ShapeFeeds(store)
@@ -290,7 +293,10 @@ class ShapeService:
             )
 
     def _require_free(self, candidate: ShapeSet, old: ShapeSet | None) -> None:
-        """Refuse to move a report whose graph other shapes read."""
+        """Refuse a report in a graph that a rule set reads, and to move a report that other shapes read."""
+        into = candidate.definition.into
+        if into is not None and any(("graph", into.value) in reads for reads, _ in self.flows_of_rules()):
+            raise report_is_read(str(into), f"the shapes {candidate.name}", "a rule set")
         former = None if old is None else old.definition.into
         if former is not None and former != candidate.definition.into:
             readers = self._readers(former, without=candidate.name)

@@ -8,7 +8,8 @@ from graphlib import TopologicalSorter
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import GraphName
-from quadrill.store.errors import InputError
+from quadrill.store.changes.owners import Owners
+from quadrill.store.errors import InputError, UnsupportedError
 
 from ..algebra.flows import FlowEdge, find_cycle
 from .rule_set import RuleSet
@@ -98,3 +99,28 @@ def require_no_view_cycle(candidate: RuleSet, others: Sequence[FlowEdge]) -> Non
             hint="a view of the member from reads the graph of the set",
             cycle=[candidate.name],
         )
+
+
+def require_no_report(candidate: RuleSet, owned: Owners) -> None:
+    """Check that a set does not read the reports of shapes, which are made after the consequences of rules.
+
+    Args:
+        candidate: a set that is new, or replaces the set with its name.
+        owned: the owners of graphs.
+
+    Raises:
+        UnsupportedError: the member ``from`` names the graph of a report.
+    """
+    for graph in candidate.definition.sources or ():
+        owner = owned.get(graph)
+        if owner is not None and owner.kind == "shapes":
+            raise report_is_read(str(graph), f"the shapes {owner.name}", f"the rule set {candidate.name}")
+
+
+def report_is_read(graph: str, shapes: str, rule_set: str) -> UnsupportedError:
+    """Return the error for a rule set that would read the graph of the report of shapes."""
+    return UnsupportedError(
+        "from",
+        f"{rule_set} cannot read {graph}, the report of {shapes}: rules run before shapes",
+        hint="let a continuous query keep what the rules need of the report in a view, and read the view",
+    )

@@ -35,6 +35,8 @@ _UNSUPPORTED = {
     sh("expression"): "write the constraint in SPARQL, with sh:sparql",
 }
 """Properties that would change the results and are not evaluated, with what to use instead."""
+_MOST_SHAPES = 20_000
+"""Maximum number of shapes of one graph, property shapes included; each takes time at every commit."""
 _DEEPEST = 50
 """Levels of shapes inside shapes; calls nest as deep as shapes while a node is validated."""
 
@@ -47,7 +49,7 @@ def read_shapes(triples: Iterable[Quad | Triple], terms: RuleTerms) -> list[Shap
     Raises:
         ShapesInvalidError: a shape is ill-formed, or refers to itself.
         UnsupportedError: the shapes use sh:entailment, JavaScript or advanced features.
-        LimitError: shapes or paths are nested too deeply.
+        LimitError: there are too many shapes, or shapes or paths are nested too deeply.
     """
     graph = ShapesGraph(triples)
     for predicate, hint in _UNSUPPORTED.items():
@@ -56,7 +58,13 @@ def read_shapes(triples: Iterable[Quad | Triple], terms: RuleTerms) -> list[Shap
             message = f"{short(predicate)} of {term_text(nodes[0])} is not supported"
             raise UnsupportedError(short(predicate), message, hint=hint, shape=term_text(nodes[0]))
     reader = ShapeReader(graph, terms)
-    return [shape for shape in map(reader.shape, reader.nodes()) if shape.targets]
+    nodes = reader.nodes()
+    if len(nodes) > _MOST_SHAPES:
+        raise LimitError(
+            f"the shapes graph has {len(nodes):,} shapes, {_MOST_SHAPES:,} at most",
+            hint="put the shapes in parts, under several names",
+        )
+    return [shape for shape in map(reader.shape, nodes) if shape.targets]
 
 
 class ShapeReader:
