@@ -14,8 +14,9 @@ const MOST_CHARACTERS = 20_000;
 export function shapeNode(graph, shape, prefixes) {
   if (graph.from(shape).length === 0) return null;
   const writer = new Writer(graph, shape, prefixes);
-  const { text, start, end } = writer.write(rootOf(graph, shape));
-  if (start > writer.headLength && end > MOST_CHARACTERS) return shapeNode(withoutParents(graph, shape), shape, prefixes);
+  const root = rootOf(graph, shape);
+  const { text, start, end } = writer.write(root);
+  if (end > MOST_CHARACTERS && root.value !== shape.value) return shapeNode(withoutParents(graph, shape), shape, prefixes);
   const shown = text.slice(0, MOST_CHARACTERS);
   const isWhole = start === writer.headLength;
   const parts = isWhole ? coloured(shown) : [coloured(shown.slice(0, start)), el("mark", { class: "source-shape" }, coloured(shown.slice(start, end))), coloured(shown.slice(end))];
@@ -78,24 +79,35 @@ class Writer {
     this.inside.delete(node.value);
   }
 
+  /** An object: a blank node in brackets, a list in parentheses, others by name, as is a node that contains itself. */
   object(term, indent) {
-    const members = term.type === "bnode" ? this.graph.list(term) : null;
-    if (members !== null) {
-      this.add("(");
-      for (const member of members) {
-        this.add(" ");
-        this.object(member, indent);
-      }
-      this.add(" )");
-    } else if (term.type === "bnode" && !this.inside.has(term.value) && this.graph.from(term).length > 0 && this.text.length <= MOST_CHARACTERS * 2) {
-      const start = this.text.length;
+    const isInside = term.type === "bnode" && this.graph.from(term).length > 0 && !this.inside.has(term.value);
+    if (this.text.length > 2 * MOST_CHARACTERS || !isInside) {
+      this.add(this.short(term));
+      return;
+    }
+    const start = this.text.length;
+    const members = this.graph.list(term);
+    if (members === null) {
       this.add("[\n");
       this.properties(term, `${indent}  `, `${indent}  `);
       this.add(`\n${indent}]`);
-      if (term.value === this.marked.value && term.type === this.marked.type) [this.start, this.end] = [start, this.text.length];
     } else {
-      this.add(this.short(term));
+      this.members(term, members, indent);
     }
+    if (term.value === this.marked.value && term.type === this.marked.type) [this.start, this.end] = [start, this.text.length];
+  }
+
+  members(list, members, indent) {
+    this.inside.add(list.value);
+    this.add("(");
+    for (const member of members) {
+      if (this.text.length > 2 * MOST_CHARACTERS) break;
+      this.add(" ");
+      this.object(member, indent);
+    }
+    this.add(" )");
+    this.inside.delete(list.value);
   }
 
   short(term) {

@@ -224,6 +224,46 @@ def test_turtle_of_the_server_is_read_as_its_n_triples_are(client: httpx.Client,
     assert read[0] == read[1] and len(read[0]) == 15
 
 
+def test_text_of_a_shape_ends_where_blank_nodes_contain_themselves_or_each_other_twice(page: Page) -> None:
+    first, rest, end = "rdf:first", "rdf:rest", "rdf:nil"
+    doubled = "".join(
+        f"_:d{n} {first} _:d{n + 1} ; {rest} _:r{n} .\n_:r{n} {first} _:d{n + 1} ; {rest} {end} .\n"
+        for n in range(60)
+    )
+    chain = "".join(f"_:c{n} ex:p _:c{n + 1} .\n" for n in range(20_000))
+    turtle = f"""@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
+@prefix ex: <http://example.org/> .
+ex:Loop ex:p _:a .
+_:a ex:p _:b , _:l .
+_:b ex:p _:a .
+_:l {first} _:l ; {rest} {end} .
+ex:Doubled ex:p _:d0 .
+ex:Chain ex:p _:c0 .
+{doubled}{chain}"""
+    page.open("/")
+    texts = page.driver.execute_async_script(
+        """const [turtle, done] = arguments;
+        (async () => {
+          const { triplesOf } = await import('/ui/static/shapes/turtle.js');
+          const { Graph } = await import('/ui/static/shapes/graph.js');
+          const { shapeNode } = await import('/ui/static/shapes/shape_text.js');
+          const { append } = await import('/ui/static/base/dom.js');
+          const graph = new Graph(triplesOf(turtle));
+          const text = (type, value) => append(document.createElement('div'),
+            shapeNode(graph, { type, value }, { ex: 'http://example.org/' })).textContent;
+          const named = ['Loop', 'Doubled', 'Chain'].map((name) => text('uri', 'http://example.org/' + name));
+          done([...named, text('bnode', 'c19999'), text('bnode', 'b')]);
+        })().catch((error) => done([String(error)]));""",
+        turtle,
+    )
+    loop, doubled, chain, deep, inner = texts
+    loop_text = "ex:Loop ex:p [\n    ex:p [\n      ex:p _:a\n    ] , ( _:l )\n  ] .\n"
+    assert loop == inner == f"PREFIX ex: <http://example.org/>\n\n{loop_text}"
+    for each in (doubled, chain):
+        assert len(each) < 20_200 and each.endswith("the shapes graph below has all of it.")
+    assert "_:c20000" in deep
+
+
 def test_refused_update_shows_its_report_where_the_error_stands(client: httpx.Client, page: Page) -> None:
     put_shapes(client, "people", SHAPES, mode="reject")
     page.open("/ui/sparql")
