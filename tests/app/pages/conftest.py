@@ -55,12 +55,12 @@ def client(base: str) -> Iterator[httpx.Client]:
         yield started
         for query in started.get("/queries").json()["queries"]:
             started.delete(f"/queries/{query['name']}").raise_for_status()
+        for stream in started.get("/streams").json()["streams"]:
+            started.delete("/streams", params={"iri": stream["iri"]}).raise_for_status()
         for shapes in reversed(started.get("/shapes").json()["shapes"]):
             started.delete(f"/shapes/{shapes['name']}").raise_for_status()
         for rules in reversed(started.get("/rules").json()["rules"]):
             started.delete(f"/rules/{rules['name']}").raise_for_status()
-        for stream in started.get("/streams").json()["streams"]:
-            started.delete("/streams", params={"iri": stream["iri"]}).raise_for_status()
         update(started, "DROP ALL")
 
 
