@@ -45,8 +45,8 @@ class RuleConsequences:
         self._changing: set[str] = set()
         # While a request replaces or removes a set: its pending changes, and the name of the set.
         self._leaving: tuple[PendingChanges, str] | None = None
-        # Of the current group of requests, by name of a set: the reason why a request suspends the set, and
-        # the number of its inferred triples.
+        # For the current group of requests, by name of a set: why a request suspends the set, and the number
+        # of inferred triples of the set.
         self._suspending: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         # The set that the running request adds or replaces.

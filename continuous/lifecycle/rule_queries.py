@@ -27,7 +27,7 @@ def follow_rule_sets(parts: EngineParts, name: str | None = None) -> None:
 
 
 def redefine(parts: EngineParts, name: str, version: int, definition: RuleSetDefinition | None) -> None:
-    """Replace a rule set for the queries that name it, and evaluate them; called in the engine's thread.
+    """Replace a rule set for queries that name it, and evaluate the queries; runs in the engine's thread.
 
     The tasks of all commits up to ``version`` have run, and later commits know the new rule set.
     """

@@ -67,7 +67,7 @@ class RuleService:
     Attributes:
         definition_of: returns a set by its name; see `RuleConsequences.definition_of`.
         queries: the registered queries, which may name rule sets.
-        all_consequences: what follows from each commit, in rule sets and in shapes.
+        all_consequences: computes the inferred triples and the results of shapes for each commit.
     """
 
     def __init__(
@@ -426,7 +426,7 @@ class RuleService:
         if restored:
             _unclaim(self._store, candidate, old)
         elif old is None:
-            # The record remains, so the next start would write to the graph: it stays reserved.
+            # The record remains, so the next start can write to the graph: the graph keeps its owner.
             members = candidate.definition.members()
             with self._lock:
                 self._failed[name] = RuleSetRecord(name, members, None, "failed", "the PUT failed")

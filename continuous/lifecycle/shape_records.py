@@ -8,7 +8,7 @@ from quadrill.store.registry import Registry, ShapesRecord
 
 
 class ShapeRecords:
-    """Reads and writes the records; without a registry it keeps them in memory.
+    """Reads and writes the records of shapes, which are only in memory without a registry.
 
     Attributes:
         registry: keeps the records over restarts; None keeps them in memory only.

@@ -159,7 +159,8 @@ class ShapeReports:
     def added_by(self, name: str, triples: Iterable[Quad], *, most_ms: int | None = None) -> list[Result]:
         """Return the results that an insertion of triples would add; see `Conformance.added_by`.
 
-        Commits do not wait, unless they are so frequent that no attempt sees one version from begin to end.
+        Commits wait for the validation only if they are so frequent that each attempt without a lock reads
+        more than one version; then for at most `_MOST_DELAY_MS`.
         """
         shapes = self._working(name)
         quads = list(triples)

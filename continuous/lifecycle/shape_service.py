@@ -40,7 +40,7 @@ log = logging.getLogger("quadrill.continuous")
 
 @dataclass(frozen=True, slots=True)
 class StreamsOfShapes:
-    """The declared streams, as far as shapes depend on them.
+    """Access to the declared streams, which may name shapes.
 
     Attributes:
         lock: held while a stream is declared.

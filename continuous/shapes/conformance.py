@@ -25,18 +25,19 @@ class Conformance(Protocol):
         Args:
             name: the name of the shapes.
             triples: the triples; their graphs do not matter.
-            most_ms: a limit of time in milliseconds, if it is lower than ``max_time`` of the shapes.
+            most_ms: a time limit in milliseconds, which applies if it is lower than ``max_time`` of the
+                shapes.
 
         Raises:
             NotFoundError: there are no such shapes.
-            ShapesFailedError: the shapes are over a budget.
-            ValidationStoppedError: the validation takes too long.
+            ShapesFailedError: an earlier validation of the shapes was stopped.
+            ValidationStoppedError: the validation exceeds a budget, or a query of a constraint fails.
         """
         ...
 
 
 class NoConformance:
-    """The shapes of an engine without registered shapes: none."""
+    """The implementation for an engine without registered shapes."""
 
     def require(self, name: str) -> None:
         """Raise NotFoundError."""
@@ -48,5 +49,5 @@ class NoConformance:
 
 
 def unknown_shapes(name: str) -> NotFoundError:
-    """Return the error for a name that no shapes have."""
+    """Return the error for a name under which no shapes are registered."""
     return NotFoundError(f"there are no shapes {name}", code="unknown-shapes")

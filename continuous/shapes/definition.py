@@ -32,7 +32,7 @@ class ShapesDefinition:
         data: the graphs whose union is checked; None for the default graph and every named graph that has no
             owner and no shapes.
         into: the graph that holds the report; None for none.
-        max_time_ms: maximum time that the validation of one commit may take.
+        max_time_ms: maximum time that the validation of one commit may take, in milliseconds.
         max_results: maximum number of results of the whole report.
     """
 

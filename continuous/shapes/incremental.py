@@ -144,7 +144,7 @@ class IncrementalValidation:
     def update(
         self, kept: KeptResults, before: DataGraph, now: DataGraph, changed: FactChange
     ) -> ResultChange:
-        """Return how the results change.
+        """Return how a change of triples changes the results.
 
         The results of a focus node differ only if one of its dependency paths uses a removed triple before
         the change, or an added triple after it. So the walks from removed triples back to focus nodes read
@@ -183,7 +183,10 @@ class IncrementalValidation:
 
 
 class ResultsOf(KeptResults):
-    """The results of a state of the data, each computed when it is asked for; `keys` has none of them."""
+    """The results of one state of the data, computed for a focus node when `of` is called.
+
+    Other methods see only the results of focus nodes that `of` was called with.
+    """
 
     def __init__(self, validation: IncrementalValidation, data: DataGraph) -> None:
         super().__init__()

@@ -93,8 +93,8 @@ class ShapeSet:
     def budget(self, *, timed: bool, most_ms: int | None = None) -> ShapesBudget:
         """Return the budget of one validation.
 
-        Without ``timed`` it may take any time, else ``max_time`` of the shapes or ``most_ms``, whichever is
-        less.
+        Unless ``timed`` is True, there is no time limit. The limit is ``max_time`` of the shapes, or
+        ``most_ms`` if it is given and lower.
         """
         limit = min(self.definition.max_time_ms, most_ms or self.definition.max_time_ms)
         until = time.monotonic() + limit / 1000 if timed else None

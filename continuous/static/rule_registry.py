@@ -74,7 +74,7 @@ class RuleGraphsRegistry:
                 graphs.redefine(version, at_ms, definition)
 
     def outdated(self, name: str | None = None) -> dict[str, RuleSetDefinition | None]:
-        """Return the newest definitions of rule sets that a query still has in an older definition.
+        """Return the newest definition of each rule set of which a query still has an older one.
 
         With ``name``, only the set with this name is checked.
         """

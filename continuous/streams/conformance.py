@@ -27,8 +27,9 @@ def with_conforming_elements(
 ) -> DecodedPush:
     """Return a push without the elements that would add a violation to the data.
 
-    These elements are in the member ``misshapen`` of the returned push, or in ``bad`` if the stream refuses
-    them. Once a validation exceeds its budget, the rest of the push is not validated and does not conform.
+    The elements left out are in the member ``misshapen`` of the returned push, or in ``bad`` if the stream
+    refuses elements that do not conform. Once a validation exceeds its budget, the remaining elements are not
+    validated, and count as elements that do not conform.
 
     Args:
         decoded: the push.
@@ -36,7 +37,8 @@ def with_conforming_elements(
         shapes: the name of the shapes.
         conformance: the registered shapes.
         partial: True if the answer lists bad elements.
-        most_ms: limit of time for each element in milliseconds, below ``max_time`` of the shapes.
+        most_ms: a time limit for each element in milliseconds, which applies if it is lower than ``max_time``
+            of the shapes.
 
     Raises:
         ViolationError: an element does not conform, the stream refuses such elements, and the push is not
@@ -91,7 +93,7 @@ def _violations(
     element: DecodedElement, stream: str, shapes: str, conformance: Conformance, most_ms: int | None
 ) -> list[Result]:
     statements = element.statements
-    if element.blank:  # a label of the document may be that of a blank node of the data
+    if element.blank:  # a blank node of the document must not be one of the data
         statements = relabel_blank_nodes(statements, stream, 0)
     return violations_of(conformance.added_by(shapes, quads_of(statements), most_ms=most_ms))
 

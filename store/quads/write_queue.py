@@ -79,7 +79,7 @@ class WriteQueue:
     Attributes:
         owned: the owners of graphs; replaced as a whole, so that any thread may read it.
         consequences: derives what follows from each change.
-        owners_changed: called after a graph was given to an owner or has lost it, in the thread that did so.
+        owners_changed: called after a graph gained or lost an owner, in the thread that changed the owner.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class WriteQueue:
     # --- owners -------------------------------------------------------------------------------
 
     def own(self, graph: GraphName, owner: Owner) -> None:
-        """Give a graph to an owner. Commits that are being made keep the owners that they began with."""
+        """Give a graph to an owner. Commits in progress keep the owners that they began with."""
         self._set_owner(graph, owner)
 
     def disown(self, graph: GraphName, owner: Owner) -> None:
-        """Take a graph from its owner; do nothing if it has another owner or none."""
+        """Remove the owner of a graph; do nothing if the graph has another owner or none."""
         if self.owned.get(graph) == owner:
             self._set_owner(graph, None)
 
@@ -262,7 +262,8 @@ class WriteQueue:
                 commits.append(request.commit)
                 group.take(pending, change)
         try:
-            # Consequences can change without the dataset: graphs join or leave what shapes check.
+            # Consequences can change although the dataset does not: graphs may join or leave those that
+            # shapes check.
             if commits or any(request.rederive and request.error is None for request in requests):
                 with consequences.committing(group.owned):
                     if commits:
