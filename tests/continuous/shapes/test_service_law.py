@@ -42,6 +42,8 @@ UPDATES = [
     "DELETE { GRAPH :g1 { ?x ?p ?y } } INSERT { GRAPH :g2 { ?x ?p ?y } } WHERE { GRAPH :g1 { ?x ?p ?y } }",
     "DELETE { ?a rdfs:subClassOf ?b } INSERT { ?b rdfs:subClassOf ?a } WHERE { ?a rdfs:subClassOf ?b }",
     "INSERT DATA { :A rdfs:subClassOf :B . GRAPH :g1 { :B rdfs:subClassOf :C } }",
+    "DELETE DATA { :A rdfs:subClassOf :B . :B rdfs:subClassOf :C } ; INSERT DATA { :n0 a :A . :n1 a :B }",
+    "INSERT DATA { :A rdfs:subClassOf :B . :B rdfs:subClassOf :C . :n0 a :A . :n1 a :A . :n2 a :B }",
     "DELETE { ?x a ?c } INSERT { ?x a :A } WHERE { ?x a ?c }",
     "CLEAR DEFAULT",
     "DROP SILENT GRAPH :g1",
@@ -134,7 +136,7 @@ class Compared:
         expected: list[tuple[tuple[str, ...], int]] = []
         finish: list[Callable[[], Commit]] = []
         for _ in range(draw(st.integers(1, 4))):
-            kind = draw(st.sampled_from(["quads"] * 4 + ["update"] * 2 + ["failing"]))
+            kind = draw(st.sampled_from(["quads"] * 4 + ["update"] * 4 + ["failing"]))
             if kind == "failing":
                 text = draw(st.sampled_from(FAILING))
                 owned = any(quad.graph_name == NamedNode(f"{EX}report0") for quad in self.state.derived)
