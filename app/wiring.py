@@ -233,7 +233,7 @@ def open_rules(
     requests are served, so that nobody reads a version without its consequences.
     """
     limits, base_iri = LanguageLimits(characters=settings.max_query_bytes), settings.base_iri
-    feeds = ShapeFeeds(store, settings.data_folder, history=settings.feed_history)
+    feeds = ShapeFeeds(store, settings.data_folder, history=settings.feed_history, durable=settings.durable)
     shapes = ShapeService(store, registry, base_iri=base_iri, clock_ms=clock_ms, feeds=feeds)
     rules = RuleService(
         store,

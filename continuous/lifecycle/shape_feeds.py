@@ -83,6 +83,7 @@ class ShapeFeeds:
         *,
         history: int = 10_000,
         subscriber_buffer: int = 1_000,
+        durable: bool = True,
     ) -> None:
         """Create the feeds of a store's shapes.
 
@@ -91,12 +92,14 @@ class ShapeFeeds:
             folder: the data folder; None keeps events in memory.
             history: the maximum number of events from which subscribers can resume.
             subscriber_buffer: the maximum number of events queued for one subscriber.
+            durable: True to sync the result log to disk before subscribers get events.
         """
         self._store = store
         self._path = None if folder is None else folder / _FILE
         # The newest event is always kept, because event ids continue after it.
         self._history = max(1, history)
         self._buffer = subscriber_buffer
+        self._durable = durable
         self._notes: deque[ResultNote] = deque()
         self._noting = threading.Lock()
         self._publishing = threading.Lock()
@@ -201,7 +204,7 @@ class ShapeFeeds:
             for each in written:
                 each.shown.later.update(each.change)
                 each.change.clear()
-            if rows:
+            if rows and self._durable:
                 self._result_log().sync()
         for each in written:
             each.feed.release()
