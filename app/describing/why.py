@@ -24,7 +24,7 @@ from ..http.errors import HttpError
 _RUNNING = threading.Lock()
 """Lock that a running search holds, because a server searches for one reason at a time."""
 _WAIT_S = 5.0
-"""Seconds that a request waits for the search of another one."""
+"""Maximum number of seconds that a request waits while the server searches for another request."""
 
 
 def why(

@@ -20,7 +20,8 @@ from ..algebra.build import all_nodes, conditions_of, join
 from .lists import ListCells
 
 CONTENT = NamedNode("urn:quadrill:content-of-the-window")
-"""The name of the graph in which the marked patterns of variants match the content of a window."""
+"""The name of a graph that has the content of a window; in each variant, one pattern matches this graph
+only."""
 
 _Leaf = tuple[n.PathExpr | None, n.Link | n.NegatedSet, bool, n.PathExpr | None]
 """One step of a path: the path before it, the step, True if the step goes backward, and the path after it."""

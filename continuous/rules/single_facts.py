@@ -26,12 +26,12 @@ from .terms import RuleTerms
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _MARK = "urn:quadrill:place-of-a-fact"
 _MOST_REMEMBERED = 20_000
-"""Maximum number of remembered predicates and classes; all are forgotten above it."""
+"""Maximum number of cached predicates and classes; a full cache is emptied."""
 
 Derive: TypeAlias = Callable[[Fact], Iterable[Fact]]
 """Returns all consequences of a content that is a single fact."""
 Templates: TypeAlias = list[tuple[int | None, int | None, int | None]]
-"""Facts with term ids, and with 0 for the subject and None for the object of another fact."""
+"""The consequences of a fact: term ids, with 0 in place of its subject and None in place of its object."""
 _SUBJECT, _OBJECT = 0, None
 _Key: TypeAlias = tuple[int, int | type, type]
 """The predicate of a fact, the class or the kind of the object's term, and the kind of the subject's term."""

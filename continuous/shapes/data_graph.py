@@ -16,10 +16,10 @@ from .errors import ShapesBudgetError
 from .vocabulary import SUB_CLASS_OF, TYPE
 
 _CHECK_EVERY = 256
-"""Number of index look-ups between two readings of the clock; about a millisecond."""
+"""Number of look-ups between two checks of the time limit; they take about a millisecond."""
 _MOST_REMEMBERED = 100_000
-"""Number of remembered answers to "does this node conform to this shape", and of nodes with known classes;
-about 10 MB each."""
+"""Maximum number of cached pairs of a shape and a node, and of nodes with cached classes; about 10 MB
+each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from quadrill.store.errors import InputError
 from quadrill.store.terms import Term, term_text
 
 Mode: TypeAlias = Literal["watch", "warn", "reject"]
-"""What a violation does to its commit: nothing, a header of the answer, or a refusal."""
+"""What happens to a commit that adds a violation: nothing, a header in the answer, or a refusal."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 _MAX_TIME, _MAX_RESULTS = "10s", 100_000
 _DIGEST = 16

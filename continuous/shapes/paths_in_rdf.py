@@ -21,9 +21,10 @@ _ZERO_OR_MORE, _ONE_OR_MORE, _ZERO_OR_ONE = sh("zeroOrMorePath"), sh("oneOrMoreP
 _FORMS = frozenset((_ALTERNATIVE, _INVERSE, _ZERO_OR_MORE, _ONE_OR_MORE, _ZERO_OR_ONE))
 _EXPECTED = "must be a path: an IRI, a list of two or more paths, or a blank node with one path property"
 _MOST_STEPS = 100
-"""Number of nodes of one path; calls nest as deep as a path while it is evaluated."""
+"""Maximum number of IRIs and operators of one path, because calls nest as deep as the path at its
+evaluation."""
 _FEWEST = 2
-"""Number of members of the shortest list of paths."""
+"""Minimum number of members of a list of paths."""
 
 Statement = tuple[NamedNode | BlankNode, NamedNode, Term]
 _Chain = type[n.Sequence] | type[n.Alternative]

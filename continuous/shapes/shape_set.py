@@ -23,7 +23,7 @@ from .reading.reader import read_shapes
 from .result import Result
 
 _MOST_TERMS = 200_000
-"""Number of terms in a dictionary from which the shapes are prepared again with an empty one."""
+"""Number of terms in a dictionary above which the shapes are compiled again with an empty dictionary."""
 _FEW_CHANGES = 5_000
 """Number of changed quads up to which a change is always validated incrementally."""
 _NO_GRAPH = NamedNode("urn:quadrill:no-graph")

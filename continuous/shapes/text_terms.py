@@ -14,9 +14,9 @@ from .vocabulary import FIRST, NIL, RDF, RDFS, REST, SH, STRING, XSD
 _USUAL = {"sh": SH, "xsd": XSD, "rdf": RDF, "rdfs": RDFS}
 _LOCAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?<!\.)|").fullmatch
 _DEEPEST = 12
-"""Levels of blank nodes inside blank nodes that are shown."""
+"""Maximum number of levels of blank nodes inside blank nodes that are shown."""
 _MOST = 100
-"""Number of members of a list, or of properties of a blank node, that are shown."""
+"""Maximum number of members of a list, or of properties of a blank node, that are shown."""
 
 
 class TermTexts:

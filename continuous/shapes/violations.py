@@ -15,7 +15,7 @@ from .result import Result
 from .vocabulary import RDF, SH, VIOLATION, XSD
 
 _MOST_REPORTED = 1_000
-"""Number of violations in the report of an error; the member ``results`` counts all."""
+"""Maximum number of violations in the report of an error; the member ``results`` of the error counts all."""
 PREFIXES = {"sh": SH, "xsd": XSD, "rdf": RDF}
 
 

@@ -28,7 +28,7 @@ from ..rules.definition import RuleSetDefinition
 from ..rules.store_facts import InputGraphs
 
 _MOST_UNDONE = 100_000
-"""Number of changed quads of a commit above which a copy of the dataset before it is read, not an undo."""
+"""Maximum number of quads of a commit that are undone in memory; above it, a copy of the dataset is read."""
 
 
 DefinitionOf: TypeAlias = Callable[[str], RuleSetDefinition | None]
@@ -51,8 +51,8 @@ class NamedRules:
 
 
 _MOST_DUE = 10_000
-"""Number of changed quads that wait for the next evaluation of a query; above it, the evaluation derives all
-consequences again."""
+"""Maximum number of changed quads that wait for the next evaluation of a query; above it, the evaluation
+derives all consequences again."""
 
 
 class Version(Protocol):

@@ -9,7 +9,7 @@ from .rule_graphs import NamedRules, RuleGraphs
 from .table import TableFrontier
 
 _DELIVERED_S = 600.0
-"""Seconds that a registration waits at most for the tasks of commits that it has read."""
+"""Maximum number of seconds that a registration waits for the tasks of commits that it has read."""
 
 
 class RuleGraphsRegistry:

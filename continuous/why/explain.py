@@ -36,9 +36,9 @@ from .shrink import shrunk
 from .target import EventRow
 
 _MOST_VERSIONS = 20
-"""Number of earlier versions in which a row is sought that a commit may have deleted."""
+"""Maximum number of versions before a deletion at which the server searches for the deleted row."""
 _MOST_CHECKS = 20
-"""Number of checks of one moment; further solutions of the query hardly help."""
+"""Maximum number of reasons that are checked at one moment; further solutions of the query rarely help."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from ..rules.terms import RuleTerms
 from .past import PastDataset
 
 _LARGE = 1_000_000_000
-"""The estimated size of every predicate, by which windows are matched before the store."""
+"""The estimated number of facts of every predicate in the store; it is large so that windows are matched
+first."""
 
 
 class MomentFacts:

@@ -38,7 +38,7 @@ COMPARISONS = {
     "maxExclusive": Comparison(component("MaxExclusive"), less, "is not less than"),
     "maxInclusive": Comparison(component("MaxInclusive"), less_or_equal, "is not less than or equal to"),
 }
-"""The four components by the local name of their parameter."""
+"""The four value range components, by the local name of their parameter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ _UNSUPPORTED = {
 _MOST_SHAPES = 20_000
 """Maximum number of shapes of one graph, property shapes included; each takes time at every commit."""
 _DEEPEST = 50
-"""Levels of shapes inside shapes; calls nest as deep as shapes while a node is validated."""
+"""Maximum number of levels of shapes inside shapes, because calls nest as deep as the shapes at a
+validation."""
 
 
 def read_shapes(triples: Iterable[Quad | Triple], terms: RuleTerms) -> list[Shape]:
