@@ -57,7 +57,10 @@ COMMANDS = [
     ["sink", "x"],
 ]
 """Commands that read answers of a server. Enter new ones here."""
-LOCAL = {"serve", "demo", "run", "restore", "check", "repair", "migrate", "token", "completion", "version"}
+LOCAL = {
+    *("serve", "demo", "run", "restore", "check", "repair", "migrate", "token", "completion", "version"),
+    "validate",
+}
 """Commands that read none."""
 
 
