@@ -16,6 +16,9 @@ from .store_facts import StoreFacts
 _MOST = 10
 """Maximum number of derivations of one triple in an answer."""
 
+_EXAMINED = 100
+"""Maximum number of matches of one rule that the search for derivations of one triple examines."""
+
 
 @dataclass(frozen=True, slots=True)
 class RuleDerivation:
@@ -32,14 +35,35 @@ class RuleDerivation:
 
 
 def derivations(program: Program, fact: Fact, facts: StoreFacts) -> list[RuleDerivation]:
-    """Return derivations of an inferred triple, at most ten."""
-    found: dict[RuleDerivation, None] = {}
+    """Return derivations of an inferred triple, at most ten, in the order of the rules.
+
+    If at most ten rules derive the triple, each of them has a derivation. Derivations that need the inferred
+    triple itself are returned only if there are no others.
+    """
+    asserted = facts.asserted(fact)
+    found: list[list[RuleDerivation]] = []
+    circular: dict[RuleDerivation, None] = {}
     for rule in program.rules:
-        for premises in islice(rule.explain(fact, facts), _MOST):
-            found[RuleDerivation(rule.rule.text, tuple(_quads(premises, facts)))] = None
-            if len(found) >= _MOST:
-                return list(found)
-    return list(found)
+        ways: dict[RuleDerivation, None] = {}
+        for premises in islice(rule.explain(fact, facts), _EXAMINED):
+            needs_itself = not asserted and any(premise.triple == fact for premise in premises)
+            derivation = RuleDerivation(rule.rule.text, tuple(_quads(premises, facts)))
+            (circular if needs_itself else ways)[derivation] = None
+            if len(ways) >= _MOST:
+                break
+        # Two rules of a set may have one text.
+        found.append([each for each in ways if not any(each in others for others in found)])
+    # The first derivation of each rule comes before any second one.
+    ranked = sorted(
+        (
+            (place, number, derivation)
+            for number, ways in enumerate(found)
+            for place, derivation in enumerate(ways)
+        ),
+        key=lambda each: each[:2],
+    )
+    chosen = sorted(ranked[:_MOST], key=lambda each: each[1])
+    return [derivation for _, _, derivation in chosen] or list(circular)[:_MOST]
 
 
 def _quads(premises: Sequence[Premise], facts: StoreFacts) -> Iterator[Quad]:
