@@ -43,7 +43,7 @@ def why(
         NotFoundError: there is no such query, event or row.
         GoneError: code ``why-expired``: the event, its elements or changes of the store are no longer kept.
         UnsupportedError: the query reads other servers.
-        HttpError: 503 if another search runs for five seconds more.
+        HttpError: 503 if the search for another request does not end within five seconds.
     """
     try:
         event = engine.queries.feed(name).find(event_id)

@@ -34,7 +34,7 @@ def list_shapes(services: Services, request: Request) -> WholeAnswer:
 
 
 def get_shapes(services: Services, request: Request) -> WholeAnswer:
-    """Return the parameters, the state, the number of results and the shapes graph of shapes."""
+    """Return the parameters, the state, the number of results and the shapes graph of one name."""
     request.arguments.check()
     return json_answer(described(services, _name(request)))
 
@@ -75,9 +75,9 @@ def get_report(services: Services, request: Request) -> WholeAnswer:
 
 
 def validate(services: Services, request: Request) -> WholeAnswer:
-    """Return the validation report of the body, which is not stored.
+    """Return the validation report of the RDF graph in the body; the graph is not stored.
 
-    With ``with=data`` it has the results that an insertion of the body into the data would add.
+    With ``with=data``, the report has the results that an insertion of the body into the data would add.
     """
     request.arguments.check({"shapes", "with"})
     name = request.arguments.get("shapes")

@@ -76,7 +76,7 @@ def changed(kept: KeptResults, change: ResultChange) -> Changed:
 
 
 def rows_of(results: Iterable[tuple[Result, ...]]) -> Counter[str]:
-    """Return results as rows: JSON objects of SPARQL Results JSON, with the number of times of each."""
+    """Return results as rows: JSON objects of SPARQL Results JSON, with the number of occurrences of each."""
     return Counter(rows_text(COLUMNS, [result_row(each)]) for some in results for each in some)
 
 

@@ -242,7 +242,8 @@ def _suspended(rule_set: RuleSet, pending: PendingChanges, error: RuleBudgetErro
     """Empty the graph of a set that exceeds a budget, and return the reason of its suspension.
 
     Raises:
-        RuleBudgetError: ``error``, if the definition of the set refuses such commits instead.
+        RuleBudgetError: the given ``error``, if the definition of the set refuses commits over a budget
+            instead.
     """
     if not rule_set.definition.suspend:
         raise error

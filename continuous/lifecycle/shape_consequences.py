@@ -59,7 +59,7 @@ class ShapeConsequences:
 
     Shapes are replaced as a whole under the writer lock. The attribute ``lock`` guards their results. A
     writer that has the writer lock acquires it too, and holds it while a group is logged and applied. A
-    reader that holds it sees the results at the version of the store.
+    reader that holds the lock sees the results at the version of the store.
 
     Attributes:
         sets: the shapes by name.

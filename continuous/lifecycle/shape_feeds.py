@@ -96,7 +96,7 @@ class ShapeFeeds:
         """
         self._store = store
         self._path = None if folder is None else folder / _FILE
-        # The newest event is always kept, because event ids continue after it.
+        # The history always has the newest event, because event ids continue after the id of this event.
         self._history = max(1, history)
         self._buffer = subscriber_buffer
         self._durable = durable
@@ -154,7 +154,7 @@ class ShapeFeeds:
             return self._notes[0] if self._notes and self._notes[0].at_ms is not None else None
 
     def _take(self, note: ResultNote) -> None:
-        """Create the events of a note."""
+        """Create the events for a note about changed results."""
         match note.what:
             case Removed():
                 self._write()
@@ -270,7 +270,7 @@ class ShapeFeeds:
     # --- the result log -----------------------------------------------------------------------
 
     def _result_log(self) -> ResultLog:
-        """Return the result log; open it first if necessary. The caller holds its lock."""
+        """Return the result log; open it first if necessary. The caller holds the lock of the result log."""
         if self._log is None:
             if self._path is not None:
                 self._path.parent.mkdir(mode=0o700, exist_ok=True)

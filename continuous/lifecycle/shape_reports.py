@@ -130,7 +130,7 @@ class ShapeReports:
         return {"at": self._feeds.time_of(name), "version": version, **solutions(COLUMNS, rows)}
 
     def feed(self, name: str) -> Feed:
-        """Return the feed of the rows that the report gains and loses.
+        """Return the feed of the rows that commits add to the report and remove from it.
 
         Raises:
             FeedGoneError: the shapes were removed.

@@ -139,7 +139,7 @@ class ContentListRule:
     def derives(self, fact: Fact, facts: Facts) -> bool:
         """Return True if a solution that uses the content gives the fact.
 
-        It is enough that one solution which `explain` gives has a premise in the content. Otherwise every
+        The answer is True if `explain` gives a solution with a premise in the content. Otherwise every
         solution that uses the content is computed.
         """
         found = False

@@ -2,7 +2,7 @@
 
 In a rule such as ``?c rdfs:subClassOf ?d . ?x a ?c``, one pattern matches data, and the others match a
 schema, with which it shares only the predicate or the class. While no triple of the content has a predicate
-of the schema, each derivation uses one triple of the content. Then the consequences of a content are the
+of the schema, each derivation uses one triple of the content. The consequences of a content are then the
 union of the consequences of its triples. Triples with the same predicate, or ``rdf:type`` triples with the
 same class, have consequences that differ only in the subjects and objects:
 

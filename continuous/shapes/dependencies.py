@@ -30,8 +30,8 @@ class Dependencies:
         paths: paths from a focus node; a changed triple on one of the paths can change the results at the
             focus node where the path starts.
         anywhere: predicates of triples that can change the results at every focus node; None for all
-            predicates. It has the predicates of triples that a SPARQL constraint reads without a path from
-            its focus node, and of paths over the limits of `bounded`.
+            predicates. The set has the predicates of triples that a SPARQL constraint reads without a path
+            from its focus node, and of paths over the limits of `bounded`.
     """
 
     paths: frozenset[n.PathExpr] = frozenset()
@@ -60,8 +60,8 @@ def merged(parts: Iterable[Dependencies]) -> Dependencies:
 def bounded(paths: Iterable[n.PathExpr], anywhere: frozenset[NamedNode] | None) -> Dependencies:
     """Return dependencies with at most `MOST_PATHS` paths, each with at most `LONGEST_PATH` syntax nodes.
 
-    A longer path is replaced by its predicates in ``anywhere``; if too many paths remain, all of them are.
-    Without this limit, shapes that use one another in many ways would have too many paths to list.
+    A longer path is replaced by its predicates in ``anywhere``; if too many paths remain, all paths are
+    replaced. Without this limit, shapes that use one another in many ways would have too many paths to list.
     """
     kept: set[n.PathExpr] = set()
     for path in paths:

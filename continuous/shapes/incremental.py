@@ -154,7 +154,7 @@ class IncrementalValidation:
             kept: the results before the change.
             before: the data graph before the change.
             now: the data graph after the change.
-            changed: the triples that only one of these states has.
+            changed: the triples that only one of the two data graphs has.
 
         Raises:
             ShapesBudgetError: the validation exceeds the budget of ``now``.

@@ -1,7 +1,7 @@
 """The triples that a property path can use, each with the part of the path that leads to the triple.
 
-An incremental validation looks up the predicate of a changed triple among the steps of all paths. It then
-walks back to the start of a path only from triples that the path can use.
+An incremental validation looks up the predicate of a changed triple among the steps of all paths. The
+validation walks back to the start of a path only from triples that the path can use.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Shape:
         steps: the evaluation of ``path``.
         predicate: the id of the predicate if ``path`` is a single predicate, whose objects are looked up
             instead of an evaluation of ``steps``.
-        constraints: the constraints.
+        constraints: the constraints that are checked at each focus node.
         severity: the severity of results.
         messages: values of sh:message, which replace the built-in messages.
         deactivated: True if every node conforms to the shape.

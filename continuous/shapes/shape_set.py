@@ -55,7 +55,7 @@ class ShapeSet:
         base_iri: the base of relative IRIs in SPARQL constraints.
         kept: the results at the newest version; the lock of `ShapeConsequences` guards it.
         error: the reason why the validation of the shapes was stopped; None while they are validated.
-        cost_ms: time that the validation of the last commit took.
+        cost_ms: milliseconds that the validation of the last commit took.
     """
 
     name: str

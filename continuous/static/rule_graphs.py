@@ -76,7 +76,7 @@ class QuerySteps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GraphsChange:
-    """What one commit changes for the rules of a query.
+    """The change of one commit, as the rules of a query read it.
 
     Attributes:
         version: the version of the commit.
@@ -190,7 +190,7 @@ class RuleGraphs:
     def _merge_due(self) -> None:
         """Replace the due changes by one unknown change if they have more than `_MOST_DUE` quads.
 
-        This bounds the changes of a query that is not evaluated for a long time.
+        This bounds the memory for changes if a query is not evaluated for a long time.
         """
         due = self.due()
         size = sum(1 + len(each.change.added) + len(each.change.removed) for each in due if each.change)

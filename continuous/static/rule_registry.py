@@ -25,7 +25,7 @@ class RuleGraphsRegistry:
         Args:
             commits: records the changes of commits.
             task: the newest version whose task the engine has executed.
-            tasks: gets the journal records of replaced rule sets; None without an engine.
+            tasks: receives the journal records of replaced rule sets; None without an engine.
         """
         self._commits = commits
         self._task = task

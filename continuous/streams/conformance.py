@@ -43,8 +43,8 @@ def with_conforming_elements(
     Raises:
         ViolationError: an element does not conform, the stream refuses such elements, and the push is not
             partial.
-        ShapesFailedError, ValidationStoppedError: an element could not be validated, under the same
-            conditions.
+        ShapesFailedError, ValidationStoppedError: an element could not be validated, the stream refuses such
+            elements, and the push is not partial.
         NotFoundError: there are no such shapes.
     """
     refused = record.on_violation == "refuse"

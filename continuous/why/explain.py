@@ -84,7 +84,7 @@ def explain(
     For a deleted row, they are from an evaluation or a version before the deletion.
 
     Raises:
-        GoneError: code ``why-expired``: the elements or changes are no longer kept.
+        GoneError: code ``why-expired``: elements or changes that the row needs are no longer kept.
         LimitError: the search took too long.
     """
     deadline = Deadline(limits.ms)
@@ -124,7 +124,7 @@ class _Explanation:
         self._cut: tuple[Reason, PastDataset | None] | None = None
 
     def find(self) -> Explained | None:
-        """Return the reason; None if no kept elements and changes give the row."""
+        """Return the reason; None if the retained elements and changes do not give the row."""
         for past in self._versions():
             for moment in self._moments:
                 for reason in islice(self._searched(moment, past), _MOST_CHECKS):

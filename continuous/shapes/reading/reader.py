@@ -43,7 +43,7 @@ validation."""
 
 
 def read_shapes(triples: Iterable[Quad | Triple], terms: RuleTerms) -> list[Shape]:
-    """Return the shapes with targets of a shapes graph.
+    """Return the shapes of a shapes graph that have targets.
 
     Shapes without targets are checked, too, even if no other shape refers to them.
 

@@ -1,8 +1,8 @@
 """SELECT and ASK queries with pre-bound variables (SHACL appendix A), evaluated on facts.
 
 A pre-bound variable has its value everywhere in the query: also in sub-selects, in UNION, and in the
-conditions of OPTIONAL and FILTER. Such a variable is therefore compiled like a constant, whose slot in the
-frame is filled before each evaluation.
+conditions of OPTIONAL and FILTER. A pre-bound variable is therefore compiled like a constant, whose slot in
+the frame is filled before each evaluation.
 """
 
 from __future__ import annotations

@@ -60,5 +60,5 @@ class _WithShapes:
     def kept(
         self, predicates: frozenset[int], key: Hashable, find: Callable[[], Iterable[Row]]
     ) -> Iterable[Row]:
-        """Return the rows of ``find``, which are not kept: they may depend on the shapes graph."""
+        """Return the rows of ``find`` without a cache, because they may depend on the shapes graph."""
         return find()
