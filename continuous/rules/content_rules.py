@@ -19,7 +19,6 @@ from .interfaces import Evaluable, Premise, TriggerLike
 from .layout import Matcher
 from .program import CompiledRule, Program
 from .rule import Rule
-from .single_facts import SingleFacts, schema_of
 from .terms import RuleTerms
 from .trigger_index import BodyTriggers
 
@@ -169,14 +168,11 @@ class ContentProgram(Program):
 
     Attributes:
         content: the id of the name of the content's graph.
-        single: a cache of the consequences of single facts; None if a rule may join two facts of a content.
     """
 
     def __init__(self, rules: Sequence[Rule], terms: RuleTerms) -> None:
         super().__init__(rules, terms)
         self.content = terms.id_of(CONTENT)
-        schema = schema_of(rules)
-        self.single = None if schema is None else SingleFacts(schema, terms)
         self.triggers = [
             ContentTriggers([self._over_content(each) for each in stratum]) for stratum in self.strata
         ]

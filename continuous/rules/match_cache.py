@@ -9,6 +9,7 @@ from typing import TypeVar
 from pyoxigraph import NamedNode
 
 from .facts import Fact, Pattern, Row
+from .single_facts import SingleFacts
 
 _MOST_ENTRIES = 20_000
 """Maximum number of cached entries of one rule set; about 10 MB."""
@@ -34,8 +35,13 @@ class MatchCache:
             predicates are not cached.
     """
 
-    def __init__(self, schema: frozenset[int] = frozenset()) -> None:
-        """Create an empty cache; ``schema`` has the predicates that decide which other ones are idle."""
+    def __init__(self, schema: frozenset[int] = frozenset(), single: SingleFacts | None = None) -> None:
+        """Create an empty cache.
+
+        Args:
+            schema: the predicates that decide which other ones are idle.
+            single: consequences of single facts, which the cache clears when their schema changes.
+        """
         self.changed: set[int] = set()
         self.usable = False
         self.idle: set[NamedNode] = set()
@@ -43,6 +49,7 @@ class MatchCache:
         self._rows: dict[frozenset[int], dict[Hashable, Collection[Row]]] = {}
         self._idle_ids: set[int] = set()
         self._schema = schema
+        self._single = single
         self._size = 0
 
     def begin(self, *, usable: bool) -> None:
@@ -59,6 +66,8 @@ class MatchCache:
             self._size -= len(self._rows.pop(predicates))
         if not self._schema.isdisjoint(changed):
             self._clear_idle()
+        if self._single is not None and not self._single.schema.isdisjoint(changed):
+            self._single.clear()
         self.usable = False
 
     def clear(self) -> None:
@@ -66,6 +75,8 @@ class MatchCache:
         self._matches.clear()
         self._rows.clear()
         self._clear_idle()
+        if self._single is not None:
+            self._single.clear()
         self._size = 0
 
     def table(self, predicate: int) -> Matches | None:

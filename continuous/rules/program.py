@@ -15,6 +15,7 @@ from .layout import Frame, Layout, Matcher
 from .lists import FIRST, ListCells
 from .matching import BodyCompiler
 from .rule import Rule
+from .single_facts import SingleFacts, schema_of
 from .strata import strata
 from .terms import RuleTerms
 from .trace import Trace
@@ -33,6 +34,7 @@ class Program:
         reads_graphs: True if a rule has a GRAPH pattern.
         predicates: the predicates that the patterns of all rules match; None if a pattern matches any one.
         schema: the predicates of the facts that `idle` looks up.
+        single: the consequences of single facts; None if rules may join two facts of the data.
         lists_graphs: True if a solution may depend on a graph in which it matches no triple, as GRAPH ?g {}.
     """
 
@@ -52,6 +54,8 @@ class Program:
         ids = frozenset().union(*(found for found in read if found is not None))
         self.predicates = None if None in read else frozenset(map(terms.term, ids))
         self.schema = frozenset().union(*(index.schema for index in self.triggers))
+        data_schema = schema_of(rules)
+        self.single = None if data_schema is None else SingleFacts(data_schema, terms, self.triggers)
         self.lists_graphs = any(lists_graphs(rule.body) for rule in rules)
 
     def idle(self, predicate: int, facts: Facts) -> bool:

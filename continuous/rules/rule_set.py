@@ -22,6 +22,7 @@ from .inconsistencies import InconsistencyFinder
 from .match_cache import MatchCache
 from .program import Program
 from .rule import Rule
+from .single_facts import instances
 from .store_facts import InputGraphs, StoreFacts, StoreState
 from .terms import RuleTerms
 from .why import RuleDerivation, derivations
@@ -119,7 +120,7 @@ class RuleSet:
     def _compile(self) -> None:
         self._terms = RuleTerms(self._base_iri)
         self.program = Program(self.rules, self._terms)
-        self._cache = MatchCache(self.program.schema)
+        self._cache = MatchCache(self.program.schema, self.program.single)
 
     @property
     def into(self) -> NamedNode:
@@ -252,9 +253,6 @@ class RuleSet:
         self, state: StoreState, change: NetChange, budget: RuleBudget, size: Callable[[], int]
     ) -> None:
         idle = self._idle(change, state)
-        facts = state.input_change(change, quads=self.program.reads_graphs, idle=idle)
-        if not facts:
-            return
         before = budget.inferred
 
         def check() -> None:
@@ -263,8 +261,33 @@ class RuleSet:
             if state.changes > _FEW_CHANGES and state.changes > size() // 8:
                 raise _ManyChangesError
 
-        update(self.program, state, facts, check)
+        if not self._insert(state, change, idle, check):
+            facts = state.input_change(change, quads=self.program.reads_graphs, idle=idle)
+            if facts:
+                update(self.program, state, facts, check)
         check()
+
+    def _insert(
+        self, state: StoreState, change: NetChange, idle: Set[NamedNode], check: Callable[[], None]
+    ) -> bool:
+        """Insert what follows from a change that only adds data, from each triple by itself.
+
+        Return False, and insert nothing, for any other change.
+        """
+        single = self.program.single
+        if single is None or change.removed or not self._cache.usable:
+            return False
+        found = []
+        for fact in state.entering(change.added, idle):
+            templates = single.templates(fact, state.before, lambda _: check())
+            if templates is None:
+                return False
+            if templates:
+                found.append((fact, templates))
+        for fact, templates in found:
+            check()
+            state.insert(instances(templates, fact))
+        return True
 
     def derive_all(self, pending: PendingChanges, budget: RuleBudget) -> None:
         """Make the set's graph equal to the fixpoint, computed from the input graphs in ``pending`` alone.

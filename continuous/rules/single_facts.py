@@ -1,17 +1,18 @@
-"""Consequences of single facts, for rules that never join two facts of a window's content.
+"""Consequences of single facts, for rules that never join two facts of the data.
 
 In a rule such as ``?c rdfs:subClassOf ?d . ?x a ?c``, one pattern matches data, and the others match a
-schema, with which it shares only the predicate or the class. While no triple of the content has a predicate
-of the schema, each derivation uses one triple of the content. The consequences of a content are then the
-union of the consequences of its triples. Triples with the same predicate, or ``rdf:type`` triples with the
-same class, have consequences that differ only in the subjects and objects:
+schema, with which it shares only the predicate or the class. The data is the content of a window, or what a
+commit inserts. While no triple of the data has a predicate of the schema, each derivation uses one triple of
+the data. The consequences of the data are then the union of the consequences of its triples. Triples with the
+same predicate, or ``rdf:type`` triples with the same class, have consequences that differ only in the
+subjects and objects:
 
     :x a :Cat       ->  ?s a :Mammal . ?s a :Animal         remembered for all triples ?s a :Cat
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -19,17 +20,18 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from ..algebra import nodes as n
 from ..algebra.build import conjuncts
 from ..algebra.variables import triple_variables
-from .facts import Fact
+from .facts import Fact, Facts
 from .rule import Rule
 from .terms import RuleTerms
+from .trigger_index import BodyTriggers
 
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _MARK = "urn:quadrill:place-of-a-fact"
-_MOST_REMEMBERED = 20_000
-"""Maximum number of cached predicates and classes; a full cache is emptied."""
+_MOST_REMEMBERED = 200_000
+"""Maximum number of cached triples of consequences, about 20 MB; a full cache is emptied."""
+_CHECK_EVERY = 256
+"""Number of derivations between two checks of a budget."""
 
-Derive: TypeAlias = Callable[[Fact], Iterable[Fact]]
-"""Returns all consequences of a content that is a single fact."""
 Templates: TypeAlias = list[tuple[int | None, int | None, int | None]]
 """The consequences of a fact: term ids, with 0 in place of its subject and None in place of its object."""
 _SUBJECT, _OBJECT = 0, None
@@ -44,7 +46,10 @@ class SingleFacts:
         schema: the ids of the predicates of the schema.
     """
 
-    def __init__(self, schema: frozenset[NamedNode], terms: RuleTerms) -> None:
+    def __init__(
+        self, schema: frozenset[NamedNode], terms: RuleTerms, triggers: Sequence[BodyTriggers]
+    ) -> None:
+        """Remember nothing yet; ``schema`` has the value of `schema_of`, ``triggers`` those of the rules."""
         self.schema = frozenset(map(terms.id_of, schema))
         self._terms = terms
         self._type = terms.id_of(_TYPE)
@@ -59,17 +64,22 @@ class SingleFacts:
             Literal: terms.id_of(Literal(f"{_MARK}:object")),
         }
         self._known: dict[_Key, Templates | None] = {}
+        self._size = 0
+        self._triggers = triggers
 
     def clear(self) -> None:
         """Remove all cached consequences, as is necessary after a change of the schema."""
         self._known.clear()
+        self._size = 0
 
-    def consequences(self, fact: Fact, derive: Derive) -> list[Fact] | None:
-        """Return the consequences of a fact; None if other facts of the content may have a part in them.
+    def templates(self, fact: Fact, facts: Facts, check: Callable[[int], None]) -> Templates | None:
+        """Return the templates of a fact's consequences; None if other facts may have a part in them.
 
         Args:
-            fact: a triple of the content.
-            derive: computes the consequences of a single fact if they are not cached.
+            fact: a triple of the data.
+            facts: facts that include the schema.
+            check: called with the number of derivations so far after every 256 of them, unless the
+                consequences are cached; it stops the computation by raising an error.
         """
         s, p, o = fact
         if p in self.schema:
@@ -79,36 +89,64 @@ class SingleFacts:
         if value is Triple:
             return None
         key = p, value, type(terms[s])
-        templates = self._known.get(key, _UNKNOWN)
-        if templates is _UNKNOWN:
-            templates = self._templates(key, derive)
-        if templates is None:
-            return None
-        return [
-            (
-                o if one is None else one or s,
-                o if two is None else two or s,
-                o if three is None else three or s,
-            )
-            for one, two, three in templates
-        ]
+        found = self._known.get(key, _UNKNOWN)
+        return self._derived(key, facts, check) if found is _UNKNOWN else found
 
-    def _templates(self, key: _Key, derive: Derive) -> Templates | None:
+    def _derived(self, key: _Key, facts: Facts, check: Callable[[int], None]) -> Templates | None:
         p, value, kind = key
         subject = self._subjects[kind]
         place = value if isinstance(value, int) else self._objects[value]
-        derived = list(derive((subject, p, place)))
-        found: Templates | None = None
-        if all(fact[1] not in self.schema for fact in derived):
-            places = {subject: _SUBJECT, place: place if place == value else _OBJECT}
-            found = [
+        marks = (subject,) if place == value else (subject, place)
+        derived: dict[Fact, None] = {}
+        number = 0
+        queue: list[Fact] = [(subject, p, place)]
+        while queue:
+            new: list[Fact] = []
+            for index in self._triggers:
+                for trigger, changed in index.of(queue):
+                    for head in trigger.heads(changed, None, facts, (facts,)):
+                        number += 1
+                        if number % _CHECK_EVERY == 0:
+                            check(number)
+                        if head not in derived:
+                            derived[head] = None
+                            new.append(head)
+            queue = new
+            # What follows from a triple depends on its predicate and its class.
+            if any(
+                each[1] in self.schema or each[1] in marks or (each[1] == self._type and each[2] in marks)
+                for each in new
+            ):
+                return self._remember(key, None)
+        places = {subject: _SUBJECT, place: place if place == value else _OBJECT}
+        return self._remember(
+            key,
+            [
                 (places.get(one, one), places.get(two, two), places.get(three, three))
                 for one, two, three in derived
-            ]
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
+            ],
+        )
+
+    def _remember(self, key: _Key, found: Templates | None) -> Templates | None:
+        size = 1 if found is None else 1 + len(found)
+        if self._size + size > _MOST_REMEMBERED:
+            self.clear()
         self._known[key] = found
+        self._size += size
         return found
+
+
+def instances(templates: Templates, fact: Fact) -> list[Fact]:
+    """Return the consequences of a fact, given their templates."""
+    s, _, o = fact
+    return [
+        (
+            o if one is None else one or s,
+            o if two is None else two or s,
+            o if three is None else three or s,
+        )
+        for one, two, three in templates
+    ]
 
 
 _UNKNOWN: Templates = []

@@ -16,12 +16,12 @@ from .fixpoint import InputChange
 from .match_cache import MatchCache
 from .terms import RuleTerms
 
-_FEW_GRAPHS = 2
 _FEW_QUADS = 64
 """Number of quads up to which a repeated read costs little.
 
 All quads of a subject are read at once up to this number. The quads of a match are kept above it.
 """
+_FEW_GRAPHS = 2
 """Number of listed input graphs from which one look-up in all graphs replaces a look-up in each of them."""
 
 
@@ -251,10 +251,11 @@ class StoreState:
         self.given = StoreFacts(pending, terms, inputs, into, own=False, shared=self.now)
         self._changed = cache.changed
         self.added = self.changes = 0
-        # The last subject, and whether its triples are inferred and asserted; complete if other ones are not.
+        # The last subject, and whether its triples are inferred and asserted. Complete is True if its other
+        # triples are neither, False if it has too many quads, and None if its quads have not been read.
         self._subject: int | None = None
         self._answers: dict[tuple[int, int], tuple[bool, bool]] = {}
-        self._complete = False
+        self._complete: bool | None = None
         self._pending = pending
         self._inputs = inputs
         self._into = into
@@ -284,6 +285,17 @@ class StoreState:
                     result.added.append(fact)
         return result
 
+    def entering(self, added: Iterable[Quad], idle: Container[NamedNode]) -> list[Fact]:
+        """Return the triples of added quads of input graphs, without quads with predicates of ``idle``."""
+        found = []
+        for quad in added:
+            graph = quad.graph_name
+            if quad.predicate not in idle and graph != self._into and graph in self._inputs:
+                fact = self._fact(quad)
+                self._changed.add(fact[1])
+                found.append(fact)
+        return found
+
     def _fact(self, quad: Quad) -> Fact:
         ids = self._terms.dictionary.ids
         return ids[quad.subject], ids[quad.predicate], ids[quad.object]
@@ -310,6 +322,14 @@ class StoreState:
         self.added += 1
         self.changes += 1
 
+    def insert(self, facts: list[Fact]) -> None:
+        """Infer those of some facts that are not inferred already."""
+        if len(facts) > 1:
+            self._ask_about(facts[0][0])
+        for fact in facts:
+            if not self._found(fact)[0]:
+                self.infer(fact)
+
     def retract(self, fact: Fact) -> None:
         """Remove an inferred triple; it stays a fact if an input graph asserts it."""
         self._changed.add(fact[1])
@@ -331,11 +351,18 @@ class StoreState:
         """
         s, key = fact[0], fact[1:]
         if s != self._subject:
-            self._subject, self._complete, self._answers = s, False, {}
+            self._subject, self._complete, self._answers = s, None, {}
+        elif self._complete is None and key not in self._answers:
+            self._ask_about(s)
         answers = self._answers
-        if len(answers) == 1 and not self._complete and key not in answers:
-            self._complete = self.now.found_about(s, answers)
         found = answers.get(key)
         if found is None:
             found = answers[key] = (False, False) if self._complete else self.now.found(fact)
         return found
+
+    def _ask_about(self, s: int) -> None:
+        """Read the quads of a subject at once, unless they are many or have been read."""
+        if s != self._subject:
+            self._subject, self._complete, self._answers = s, None, {}
+        if self._complete is None:
+            self._complete = self.now.found_about(s, self._answers)

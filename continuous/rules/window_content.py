@@ -15,6 +15,7 @@ from ..rows import Delta, add
 from .content_rules import ContentProgram
 from .facts import Fact, Facts, MemoryFacts, Pattern, Row
 from .fixpoint import InputChange, update
+from .single_facts import instances
 
 Check = Callable[[int, int], None]
 """Called regularly during a change, raises an error to give up.
@@ -180,22 +181,15 @@ class WindowContent:
         single = self.program.single
         assert single is not None
 
-        def derive(fact: Fact) -> Iterable[Fact]:
-            scratch = WindowContent(self.program, self._check)
-            scratch.own[fact] = None
-            content = scratch._content = MemoryFacts()
-            run, change = _Change(scratch, content, graphs, graphs), InputChange()
-            run.enter(fact)
-            change.added.append(fact)
-            run.update(change)
-            return scratch.inferred
+        def check(number: int) -> None:
+            self._check(len(self.inferred) + number, number)
 
         found: dict[Fact, list[Fact]] = {}
         for fact in facts:
-            consequences = single.consequences(fact, derive)
-            if consequences is None:
+            templates = single.templates(fact, graphs, check)
+            if templates is None:
                 return None
-            found[fact] = consequences
+            found[fact] = instances(templates, fact)
         return found
 
     def _count(self, entering: dict[Fact, list[Fact]], leaving: dict[Fact, list[Fact]]) -> Delta:
