@@ -32,6 +32,9 @@ class KeptResults:
     def __init__(self, below: KeptResults | None = None) -> None:
         self._below = below
         self._own: ResultChange = {}
+        # The keys of results about another node than the key's, by that node: a nested property shape gives
+        # them. A changed layer also lists keys that no longer have such results.
+        self._nested: dict[Term, set[ResultKey]] = {}
         self.count: int = 0 if below is None else below.count
         self.severities: Counter[NamedNode] = Counter() if below is None else below.severities.copy()
 
@@ -41,6 +44,11 @@ class KeptResults:
         if found is None:
             return _NO_RESULTS if self._below is None else self._below.of(key)
         return found
+
+    def keys_nested(self, focus: Term) -> set[ResultKey]:
+        """Return keys of other nodes, at least those that have results with this focus node."""
+        found = self._nested.get(focus, set())
+        return found | self._below.keys_nested(focus) if self._below is not None else found
 
     def keys(self) -> set[ResultKey]:
         """Return the shapes and focus nodes that have results."""
@@ -66,10 +74,20 @@ class KeptResults:
             before = self.of(key)
             self.count += len(results) - len(before)
             self._count_severities(before, results)
+            self._note_nested(key, before, results)
             if results or self._below is not None:
                 self._own[key] = results
             else:
                 self._own.pop(key, None)
+
+    def _note_nested(self, key: ResultKey, before: tuple[Result, ...], results: tuple[Result, ...]) -> None:
+        for focus in {result.focus for result in before} - {key[1]}:
+            keys = self._nested.get(focus, set())
+            keys.discard(key)
+            if not keys:
+                self._nested.pop(focus, None)
+        for focus in {result.focus for result in results} - {key[1]}:
+            self._nested.setdefault(focus, set()).add(key)
 
     def _count_severities(self, before: tuple[Result, ...], results: tuple[Result, ...]) -> None:
         for result in results:

@@ -43,7 +43,12 @@ def write_changes(
     """
     after = KeptResults(kept)
     after.apply(change)
-    keys = {(number, focus) for _, focus in change for number in range(shapes)}
+    # Several focus nodes of targets can give equal results, because the results of a nested property shape
+    # have the value as focus node. Their quads stay until the last of these results is gone.
+    focuses = {result.focus for key in change for each in (kept, after) for result in each.of(key)}
+    keys = {(number, focus) for focus in focuses for number in range(shapes)} | set(change)
+    for focus in focuses:
+        keys |= after.keys_nested(focus)
     old, new = (
         _quads((result for key in keys for result in each.of(key)), into, conforms=not each.count)
         for each in (kept, after)
@@ -63,7 +68,7 @@ def _quads(results: Iterable[Result], into: NamedNode, *, conforms: bool) -> set
     """Return the quads of the report ``into`` about some results, and its value of sh:conforms."""
     truth = Literal("true" if conforms else "false", datatype=BOOLEAN)
     found: list[Statement] = [(into, TYPE, sh("ValidationReport")), (into, sh("conforms"), truth)]
-    for result in results:
+    for result in {(each, each.messages): each for each in results}.values():
         name = result_name(result, into)
         found.append((into, sh("result"), name))
         found += _with_named_paths(list(result_triples(result, name)), name)

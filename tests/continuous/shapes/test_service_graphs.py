@@ -61,3 +61,25 @@ def test_results_follow_when_a_graph_begins_or_ceases_to_hold_shapes(tmp_path: P
         server.shapes.delete("held")
         assert server.count("all") == 1
         server.update("INSERT DATA { :b :q 1 }")
+
+
+def test_a_result_stays_in_the_graph_until_no_focus_node_gives_it(tmp_path: Path) -> None:
+    nested = (
+        ":S sh:targetClass :P ; sh:property [ sh:path :k ; sh:property [ sh:path :n ; sh:minCount 1 ] ] ."
+    )
+    with served(tmp_path) as server:
+        server.put("s", nested, into=REPORT, data=["default"])
+        server.update("INSERT DATA { :a a :P ; :k :x . :b a :P ; :k :x . :x a :P }")
+        assert server.count("s") == 2
+        server.check_report("s")
+        server.update("DELETE DATA { :a :k :x }")
+        assert server.count("s") == 1
+        server.check_report("s")
+    with served(tmp_path) as server:
+        server.update("INSERT DATA { :a :k :x . :c a :P ; :k :x } ; DELETE DATA { :b :k :x }")
+        server.update("DELETE DATA { :a :k :x }")
+        assert server.count("s") == 1
+        server.check_report("s")
+        server.update("DELETE DATA { :c :k :x }")
+        assert server.count("s") == 0
+        server.check_report("s")
