@@ -50,5 +50,5 @@ class StoreOptions:
     fetcher: Fetcher | None = None
     reached: Callable[[str], None] = _no_crash_point
     checkpoint_commits: int = 5_000
-    checkpoint_quads: int = 500_000
+    checkpoint_quads: int = 100_000
     renew_removed: int = 50_000
