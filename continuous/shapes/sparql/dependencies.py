@@ -105,8 +105,24 @@ class _Walk:
         for end, path in ((step.subject, step.path), (step.object, n.Inverse(step.path))):
             if isinstance(end, n.Var) and end.name in reached:
                 self.paths.add(_joined(reached[end.name], path))
+                self._add_node(end.name, path, reached[end.name])
                 return
         self._add_predicates(step.path)
+
+    def _add_node(self, name: str, path: n.PathExpr, before: n.PathExpr | None) -> None:
+        """Add the triples that make a pre-bound node a node of the graph, if the path asks whether it is one.
+
+        A path of length zero between two variables matches only nodes of the graph. A node that a triple
+        leads to is one. A pre-bound variable is a constant, which a path of length zero matches in any graph.
+        """
+        if name in self.fixed:
+            nodes = [before] if _has_empty_part_after_empty_part(path) else []
+        elif before is None or may_be_empty(before):
+            nodes = list(self.fixed.values()) if _begins_with_empty_part(path) else []
+        else:
+            nodes = []
+        for node in nodes:
+            self.paths |= {_joined(node, ANY_PROPERTY), _joined(node, n.Inverse(ANY_PROPERTY))}
 
     def _add_anywhere(self, node: n.Algebra) -> None:
         for each in all_nodes(node):
@@ -172,3 +188,35 @@ def _extended(around: Reached, steps: Iterable[_Step]) -> Reached:
 
 def _joined(first: n.PathExpr | None, then: n.PathExpr) -> n.PathExpr:
     return then if first is None else n.Sequence(first, then)
+
+
+def _begins_with_empty_part(path: n.PathExpr, *, inverse: bool = False) -> bool:
+    """Return True if a part of length zero can begin at the start of a path; with ``inverse`` at its end."""
+    match path:
+        case n.Inverse(inner):
+            return _begins_with_empty_part(inner, inverse=not inverse)
+        case n.Alternative(left, right):
+            return any(_begins_with_empty_part(each, inverse=inverse) for each in (left, right))
+        case n.Sequence(left, right):
+            near, far = (right, left) if inverse else (left, right)
+            return _begins_with_empty_part(near, inverse=inverse) or (
+                may_be_empty(near) and _begins_with_empty_part(far, inverse=inverse)
+            )
+        case _:
+            return may_be_empty(path)
+
+
+def _has_empty_part_after_empty_part(path: n.PathExpr, *, inverse: bool = False) -> bool:
+    """Return True if a path can begin with two parts of length zero; with ``inverse`` if it can end so."""
+    match path:
+        case n.Inverse(inner):
+            return _has_empty_part_after_empty_part(inner, inverse=not inverse)
+        case n.Alternative(left, right):
+            return any(_has_empty_part_after_empty_part(each, inverse=inverse) for each in (left, right))
+        case n.Sequence(left, right):
+            near, far = (right, left) if inverse else (left, right)
+            return _has_empty_part_after_empty_part(near, inverse=inverse) or (
+                may_be_empty(near) and _begins_with_empty_part(far, inverse=inverse)
+            )
+        case _:
+            return False

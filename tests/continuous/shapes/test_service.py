@@ -152,3 +152,13 @@ def test_a_budget_refuses_the_commit_or_fails_the_shapes(tmp_path: Path) -> None
         with pytest.raises(ValidationStoppedError):
             server.put("r", mode="reject", max_results=1)
         assert [each["name"] for each in server.shapes.reports.describe_all()] == ["w"]
+
+
+def test_a_triple_that_makes_the_focus_node_a_node_of_the_graph_changes_paths_of_length_zero() -> None:
+    query = "PREFIX : <http://e/> SELECT $this ?value WHERE { ?value :p?/:q? $this }"
+    with served() as server:
+        server.put("s", f':S sh:targetNode :n ; sh:sparql [ sh:select """{query}""" ] .', mode="warn")
+        assert server.count("s") == 0
+        assert server.update("INSERT DATA { :n :other 1 }") == 1
+        server.update("DELETE DATA { :n :other 1 }")
+        assert server.count("s") == 0

@@ -26,10 +26,14 @@ def solutions(store: Store, text: str, focus: NamedNode) -> Counter[str | None]:
     )
 
 
+# At a constant that is no node of the graph, SPARQL (18.4) finds a path of length zero, and Oxigraph does not.
+NODES = " ".join(f":n{number} :other :n{number} ." for number in range(5))
+
+
 @settings(max_examples=400, deadline=None)
 @given(texts(), triples())
 def test_results_are_the_solutions_of_the_query(text: str, data: list[str]) -> None:
-    quads = turtle("\n".join(data))
+    quads = turtle("\n".join([*data, NODES]))
     store = Store()
     store.extend(quads)
     results = results_of(turtle(constraint_of(text)), list(store), in_store_form=True)
