@@ -26,7 +26,7 @@ def solutions(store: Store, text: str, focus: NamedNode) -> Counter[str | None]:
     )
 
 
-# At a constant that is no node of the graph, SPARQL (18.4) finds a path of length zero, and Oxigraph does not.
+# At a constant that is no node of the graph, SPARQL (18.4) finds a path of length zero; Oxigraph does not.
 NODES = " ".join(f":n{number} :other :n{number} ." for number in range(5))
 
 
