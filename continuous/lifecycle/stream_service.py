@@ -130,11 +130,9 @@ class StreamService:
         """
         with self.parts.tasks.lock:
             states = [(iri, self.parts.streams.find(iri)) for iri in iris]
-            kept = {
-                iri: [each for each in state.retained.inputs if each.order > after]
-                for iri, state in states
-                if state is not None
-            }
+            kept = {iri: list(state.retained.inputs) for iri, state in states if state is not None}
+        # Inputs are selected without the lock, so that pushes do not wait.
+        kept = {iri: [each for each in inputs if each.order > after] for iri, inputs in kept.items()}
         return list(self.parts.streams.retained(iris, from_ms, kept))
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
