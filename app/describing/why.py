@@ -41,7 +41,9 @@ def why(
 
     Raises:
         NotFoundError: there is no such query, event or row.
-        GoneError: code ``why-expired``: the event, its elements or changes of the store are no longer kept.
+        GoneError: code ``why-expired``: the event, its elements, changes of the store or rules are no longer
+            kept.
+        LimitError: the search took too long, or an evaluation that might give the row exceeded a limit.
         UnsupportedError: the query reads other servers.
         HttpError: 503 if the search for another request does not end within five seconds.
     """
@@ -74,7 +76,7 @@ def why(
 
 
 def _explained_query(engine: Engine, name: str) -> ExplainedQuery:
-    """Return the query of a name with the retained inputs of its streams."""
+    """Return the query of a name; the retained inputs of its streams are copied when a scope is read."""
 
     def read(
         entry: QueryEntry, query: PendingQuery | RunningQuery | None
@@ -87,14 +89,17 @@ def _explained_query(engine: Engine, name: str) -> ExplainedQuery:
 
     entry, streams, begun, bound = engine.queries.inspect(name, read)
     prepared = entry.prepared or engine.lifecycle.prepare(entry.registration).under_name(name)
+    rules_changed = False
     if prepared.rules is not None:
         definition = engine.settings.definition_of_set(prepared.rules.name)
+        rules_changed = definition != prepared.rules.definition
         prepared = replace(prepared, rules=replace(prepared.rules, definition=definition))
     # For queries of an earlier release it is not known where they began, so all inputs are the only scope.
     starts = (begun, 0) if begun else (0,)
     return ExplainedQuery(
         prepared,
-        tuple(engine.streams.retained(streams or prepared.streams, NEVER, start) for start in starts),
+        (engine.streams.retained(streams or prepared.streams, NEVER, start) for start in starts),
         None if prepared.names_its_streams else bound.get,
         engine.lifecycle.quoted_asserted(prepared),
+        rules_changed,
     )

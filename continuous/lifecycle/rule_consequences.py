@@ -14,7 +14,7 @@ from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.write_queue import WriteRequest
 
-from ..rules.definition import RuleSetDefinition
+from ..rules.definition import RuleSetDefinition, cause_of
 from ..rules.order import in_order
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from .rule_owners import ReflectedOwners
@@ -115,7 +115,7 @@ class RuleConsequences:
             make(pending)
 
         request = WriteRequest(
-            derive, f"rules {name}", owner=rule_set.owner, alone=True, committed=committed, timed=False
+            derive, cause_of(name), owner=rule_set.owner, alone=True, committed=committed, timed=False
         )
         self._changing.add(name)
         try:

@@ -21,7 +21,7 @@ from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
 
 from ..algebra.flows import FlowEdge
 from ..language.context import LanguageLimits
-from ..rules.definition import read_definition
+from ..rules.definition import cause_of, read_definition
 from ..rules.order import flows_of, require_no_cycle, require_no_report, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.strata import require_for_windows
@@ -327,7 +327,7 @@ class RuleService:
                 if isinstance(graph, NamedNode):
                     pending.drop(graph)
 
-        request = WriteRequest(derive, f"rules {record.name}", owner=owner, alone=True, timed=False)
+        request = WriteRequest(derive, cause_of(record.name), owner=owner, alone=True, timed=False)
         commit = self._store.queue.submit(request)
         for graph in graphs:
             self._forget(record.name, graph, owner)

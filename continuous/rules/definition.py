@@ -21,6 +21,11 @@ The time to compute the strata grows with the square of this number: 1,000 simpl
 """
 
 
+def cause_of(name: str) -> str:
+    """Return the `cause` of commits that put, replace or remove the rule set with a name."""
+    return f"rules {name}"
+
+
 @dataclass(frozen=True, slots=True)
 class RuleSetDefinition:
     """A rule set as a client defines it.

@@ -7,14 +7,14 @@ check       the query over a candidate alone; only a candidate that gives the ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.store.changes.commit import GraphName
-from quadrill.store.errors import LimitError
+from quadrill.store.errors import GoneError, LimitError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra import nodes as n
@@ -24,6 +24,7 @@ from ..algebra.static import merged_background
 from ..inputs import StreamInput
 from ..queries.prepare import PreparedQuery
 from ..rules.built_in import rules_of
+from ..rules.definition import cause_of
 from ..rules.store_facts import InputGraphs
 from ..rules.triggers import Occurrence, occurrences, predicates_of
 from ..windows.query_streams import StreamsOf
@@ -47,16 +48,19 @@ class ExplainedQuery:
 
     Attributes:
         prepared: the query.
-        scopes: sequences of retained inputs of its streams, which are tried in turn: first the inputs since
-            the query began, then all.
+        scopes: sequences of retained inputs of its streams, which are read and tried in turn: first the
+            inputs since the query began, then all.
         streams_of: the streams of windows with a stream variable; None if all windows name their streams.
         quoted_asserted: the streams whose annotated triples count as asserted.
+        rules_changed: True if ``prepared`` has another definition of the rule set than the query had when it
+            was registered.
     """
 
     prepared: PreparedQuery
-    scopes: tuple[Sequence[StreamInput], ...]
+    scopes: Iterable[Sequence[StreamInput]]
     streams_of: StreamsOf | None
     quoted_asserted: frozenset[NamedNode]
+    rules_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +88,48 @@ def explain(
     For a deleted row, they are from an evaluation or a version before the deletion.
 
     Raises:
-        GoneError: code ``why-expired``: elements or changes that the row needs are no longer kept.
-        LimitError: the search took too long.
+        GoneError: code ``why-expired``: elements, changes or rules that the row needs are no longer kept.
+        LimitError: the search took too long, or an evaluation that might give the row exceeded a limit.
     """
-    deadline = Deadline(limits.ms)
+    deadline, stopped = Deadline(limits.ms), None
     for inputs in query.scopes:
-        found = _Explanation(store, query, inputs, row, limits, deadline).find()
+        explanation = _Explanation(store, query, inputs, row, limits, deadline)
+        found = explanation.find()
         if found is not None:
             return found
-    raise expired("the row cannot be derived again: elements or changes that it needs are no longer kept")
+        stopped = explanation.stopped or stopped
+    if stopped is not None:
+        raise stopped
+    raise _underivable(store, query, row)
+
+
+def _underivable(store: QuadStore, query: ExplainedQuery, row: EventRow) -> GoneError:
+    """Return the error for a row that the query does not give over all that is kept."""
+    rules = query.prepared.rules
+    if rules is not None and (query.rules_changed or _are_replaced(store, rules.name, row.version)):
+        return expired(
+            f"the row cannot be derived again: the rule set {rules.name} was replaced or suspended after the "
+            "query was registered, and its former rules are not kept",
+            hint="for an event before that, ask before the rules change; for a later event, raise retention "
+            "of the stream and of the changes",
+        )
+    return expired("the row cannot be derived again: elements or changes that it needs are no longer kept")
+
+
+def _are_replaced(store: QuadStore, name: str, version: int) -> bool:
+    """Return True if a commit after a version replaced a rule set."""
+    try:
+        return any(each.cause == cause_of(name) for each in store.commits_after(version, listed=False))
+    except GoneError:
+        return False
 
 
 class _Explanation:
-    """The search for the reason of one row over some retained inputs."""
+    """The search for the reason of one row over some retained inputs.
+
+    Attributes:
+        stopped: the last error of an evaluation that exceeded a limit of its own; None without one.
+    """
 
     def __init__(
         self,
@@ -109,14 +142,15 @@ class _Explanation:
     ) -> None:
         self._store, self._row = store, row
         self._limits, self._deadline = limits, deadline
-        self._prepared = prepared = query.prepared.bounded(deadline.left_ms, limits.rows)
+        self._prepared = prepared = query.prepared.bounded(limits.ms, limits.rows)
         inputs = newest_elements(inputs, limits.elements)
         self._index = ElementIndex(inputs)
         replay = Replay(prepared, inputs, query.streams_of, deadline)
         self._moments = moments_at(replay, row.at, before=row.deleted)
         self._check = ReasonCheck(
-            prepared, inputs, replay.reached, query.quoted_asserted, store.queue.owned, row, deadline
+            prepared, inputs, replay.reached, query.quoted_asserted, store.queue.owned, row
         )
+        self.stopped: LimitError | None = None
         strict = prepared.registration.evaluation.strict_dataset
         self._dataset = dataset_of(prepared.query, lenient=is_lenient(prepared.query, strict=strict))
         self._static = _static_patterns(prepared.analysis.root)
@@ -166,7 +200,14 @@ class _Explanation:
         union = prepared.registration.evaluation.window_default_graph == "union"
         dataset = self._dataset_at(past)
         search = MomentSearch(
-            prepared.query, prepared.analysis, moment, self._index, past, dataset, union=union
+            prepared.query,
+            prepared.analysis,
+            moment,
+            self._index,
+            past,
+            dataset,
+            self._deadline,
+            union=union,
         )
         tried = set()
         for reason in search.reasons(self._row):
@@ -258,7 +299,7 @@ class _Explanation:
 
         def suffices(chosen: Sequence[ElementKey | Quad]) -> bool:
             try:
-                return self._gives(moment, _reason_of(chosen))
+                return self._gives(moment, _reason_of(chosen), deadline)
             except LimitError:  # The deadline has passed; the reason so far stays.
                 return False
 
@@ -266,12 +307,18 @@ class _Explanation:
 
     # --- checks and the answer ------------------------------------------------------------------
 
-    def _gives(self, moment: Moment, reason: Reason) -> bool:
+    def _gives(self, moment: Moment, reason: Reason, deadline: Deadline | None = None) -> bool:
+        """Return True if a reason gives the row; note an error that stopped the evaluation and return False.
+
+        Raises:
+            LimitError: code ``query-timeout``: the deadline (None: of the whole search) has passed.
+        """
         try:
-            return self._check.gives(moment.at, reason.elements, reason.quads)
+            return self._check.gives(moment.at, reason.elements, reason.quads, deadline or self._deadline)
         except LimitError as error:
             if error.code == "query-timeout":
                 raise
+            self.stopped = error
             return False
 
     @staticmethod

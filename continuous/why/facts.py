@@ -13,6 +13,7 @@ from ..algebra.graphs import Dataset
 from ..algebra.nodes import Term
 from ..rules.facts import Fact, Pattern, Row
 from ..rules.terms import RuleTerms
+from .limits import Deadline
 from .past import PastDataset
 
 _LARGE = 1_000_000_000
@@ -35,6 +36,7 @@ class MomentFacts:
         merged: NamedNode | None,
         past: PastDataset | None,
         dataset: Dataset,
+        deadline: Deadline,
     ) -> None:
         """Create the facts.
 
@@ -45,10 +47,11 @@ class MomentFacts:
             merged: the graph for patterns that match all windows and the default graph; None without one.
             past: the dataset of the store; None if the query does not read it.
             dataset: the graphs of the store that the query reads.
+            deadline: the time after which each match raises LimitError.
         """
         self.terms = terms
         self._windows, self._window_graphs, self._merged = windows, frozenset(window_graphs), merged
-        self._past = past
+        self._past, self._deadline = past, deadline
         self._default = (DefaultGraph(),) if dataset.default is None else dataset.default
         self._named = None if dataset.named is None else frozenset(dataset.named)
 
@@ -117,7 +120,12 @@ class MomentFacts:
     def _pattern(
         self, ids: tuple[Pattern, Pattern, Pattern]
     ) -> tuple[NamedNode | BlankNode | None, NamedNode | None, Term | None] | None:
-        """Return the terms of a pattern; None if RDF allows no such triple."""
+        """Return the terms of a pattern; None if RDF allows no such triple.
+
+        Raises:
+            LimitError: the deadline has passed; every match of a pattern comes here first.
+        """
+        self._deadline.check()
         subject, predicate, value = (None if each is None else self.terms.term(each) for each in ids)
         if isinstance(subject, Literal | Triple):
             return None

@@ -15,6 +15,8 @@ from quadrill.store.quads.quad_store import QuadStore
 from ..algebra.nodes import Term
 from .limits import Deadline, WhyLimits
 
+_RETAIN_LONGER = "ask soon after the event, or raise retention of the stream and of the changes"
+
 
 class _BoundedView(StoreView):
     """A view of the store in which one pattern matches a bounded number of quads."""
@@ -55,8 +57,9 @@ class PastDataset:
         Raises:
             GoneError: the commits are no longer in the change log, include a bulk load, or have too many
                 quads.
+            LimitError: the deadline has passed; `back_to`, `commits` and `holds` raise it as well.
         """
-        self._store, self._most = store, limits.changes
+        self._store, self._most, self._deadline = store, limits.changes, deadline
         self._newest = store.reader.version
         self._view = PendingChanges(_BoundedView(store.reader.database(), limits, deadline))
         self.inferred = set(store.queue.inferred_graphs())
@@ -80,9 +83,13 @@ class PastDataset:
         """Return the commits after an earlier version up to the one that is read, oldest first."""
         if version >= self.version:
             return []
+        return [commit for commit in self._commits_after(version) if commit.version <= self.version]
+
+    def _commits_after(self, version: int) -> Iterator[Commit]:
         try:
-            found = self._store.commits_after(version)
-            return [commit for commit in found if commit.version <= self.version]
+            for commit in self._store.commits_after(version):
+                self._deadline.check()
+                yield commit
         except GoneError as error:
             raise expired(f"the change log no longer has the commits after version {version}") from error
 
@@ -105,20 +112,24 @@ class PastDataset:
         return self._view.graph_names()
 
     def holds(self, quads: Collection[Quad]) -> bool:
-        """Return False if a quad may not belong to the version, because a commit has just added it."""
+        """Return False if a quad may not belong to the version, because a commit has just added it.
+
+        Raises:
+            GoneError: code ``why-expired``: the change log no longer has the newest commits.
+        """
         asked = set(quads)
-        for commit in self._store.commits_after(self._newest):
+        for commit in self._commits_after(self._newest):
             if not commit.exact or not asked.isdisjoint(commit.added):
                 return False
             asked.difference_update(commit.removed)
         return True
 
 
-def expired(message: str) -> GoneError:
-    """Return the error for an event whose elements or changes are no longer kept."""
+def expired(message: str, hint: str = _RETAIN_LONGER) -> GoneError:
+    """Return the error for an event whose elements, changes or rules are no longer kept."""
     return GoneError(
         message,
         earliest=0,
         code="why-expired",
-        hint="ask soon after the event, or raise retention of the stream and of the changes",
+        hint=hint,
     )

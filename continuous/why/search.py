@@ -28,6 +28,7 @@ from ..rules.terms import RuleTerms
 from ..rules.trace import Trace
 from ..windows.window_delta import WindowKey
 from .facts import MomentFacts
+from .limits import Deadline
 from .moments import ElementIndex, ElementKey, Moment
 from .past import PastDataset
 from .target import EventRow
@@ -58,6 +59,7 @@ class MomentSearch:
         index: ElementIndex,
         past: PastDataset | None,
         dataset: Dataset,
+        deadline: Deadline,
         *,
         union: bool,
     ) -> None:
@@ -67,7 +69,7 @@ class MomentSearch:
         """
         self._query, self._analysis = query, analysis
         self._moment, self._index = moment, index
-        self._past = past
+        self._past, self._deadline = past, deadline
         self._workspace = Workspace()
         self._windows: dict[WindowKey, WindowGraphs] = {}
         # For each graph with contents of a window: the window, and the name of the graph in its elements. The
@@ -87,6 +89,7 @@ class MomentSearch:
             None if merged is None else merged.graph,
             past,
             dataset,
+            deadline,
         )
 
     def _load(self, key: WindowKey, content: Mapping[Quad, int], number: int, *, union: bool) -> None:
@@ -103,6 +106,9 @@ class MomentSearch:
 
         Nothing is yielded for a false ASK, and for a query with LIMIT in a sub-select, SERVICE, or reified
         triples in its windows.
+
+        Raises:
+            LimitError: code ``query-timeout``: the deadline has passed.
         """
         root = _without_limit(self._analysis.root)
         if row.value is False or any(isinstance(each, n.Slice | n.Service) for each in all_nodes(root)):
@@ -153,6 +159,7 @@ class MomentSearch:
         for name in bound:
             frame[scope[name]] = values[name]
         for _ in matcher(frame, self._facts):
+            self._deadline.check()
             if all(frame[scope[name]] == value for name, value in values.items()):
                 reason = self._reason(trace.premises())
                 if reason is not None:

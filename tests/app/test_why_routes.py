@@ -137,6 +137,26 @@ def test_inferred_quads_are_listed_by_themselves(live: LiveServer) -> None:
     assert source["derivations"][0]["premises"] == [room_of("s1", "kitchen")]
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_row_of_replaced_rules_names_the_rule_set(live: LiveServer, *, stored: bool) -> None:
+    if stored:  # The replacement changes the graph of the rule set by a commit.
+        live.update(PREFIX + "INSERT DATA { :s9 :value 90 }")
+    rule = PREFIX + "CONSTRUCT { ?s :hot ?v } WHERE { ?s :value ?v FILTER(?v > 30) }"
+    live.client.put("/rules/heat", json={"rules": [rule], "into": "urn:heat"}).raise_for_status()
+    text = PREFIX + "SELECT ?s ?v WHERE { STREAM :readings [RANGE 10s] { ?s :hot ?v } }"
+    register(live, "heat", text, entailment="heat", start={"from": 0})
+    assert [each["seq"] for each in why(live, "heat", 2).json()["elements"]] == [2]
+    rule = rule.replace("30", "95")
+    live.client.put("/rules/heat", json={"rules": [rule], "into": "urn:heat"}).raise_for_status()
+    problem = problem_of(why(live, "heat", 2), 410)
+    assert problem["code"] == "why-expired"
+    assert "the rule set heat was replaced" in problem["detail"]
+    assert "retention" not in problem["detail"]
+    push(live, 3_000, reading("s1", 96))
+    last = live.services.engine.queries.feed("heat").history.last_id
+    assert [each["seq"] for each in why(live, "heat", last).json()["elements"]] == [3]
+
+
 def test_quad_of_a_construct_and_boolean_of_an_ask_are_rows(live: LiveServer) -> None:
     body = "{ STREAM :readings [RANGE 10s] { ?s :value ?v } GRAPH :rooms { ?s :in ?room } FILTER(?v > 30) }"
     register(live, "alarms", f"{PREFIX}CONSTRUCT {{ ?room :hot ?v }} WHERE {body}", start={"from": 0})
@@ -213,6 +233,18 @@ def test_long_lists_are_cut(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -
     document = why(live, "mean", live.services.engine.queries.feed("mean").history.last_id).json()
     assert document["truncated"]
     assert len(document["elements"]) == 2
+
+
+def test_limit_that_stops_all_evaluations_is_a_client_error(
+    live: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = "STREAM :readings [RANGE 10s] { ?a :value ?v . ?b :value ?w }"
+    first = "GRAPH :rooms { { SELECT ?s { ?s :in ?r } ORDER BY ?s LIMIT 1 } }"
+    register(live, "pairs", f"{PREFIX}SELECT ?a ?b WHERE {{ {pairs} {first} }}", start={"from": 0})
+    assert why(live, "pairs", 2).status_code == 200
+    monkeypatch.setattr("quadrill.app.describing.why.why.__defaults__", (WhyLimits(rows=2),))
+    problem = problem_of(why(live, "pairs", 2), 400)
+    assert (problem["code"], problem["limit"]) == ("limit", 2)
 
 
 def test_query_that_reads_other_servers_is_not_explained(start_server: Start) -> None:
