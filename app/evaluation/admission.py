@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from quadrill.continuous.analysis.prepared import constant_named, prepared
-from quadrill.continuous.analysis.query import Shape
+from quadrill.continuous.analysis.query import QueryShape
 from quadrill.store.sparql.skeletons import MOST_CHARACTERS, SplitText, split_constants
 
 BOUND = 10_000_000
@@ -56,7 +56,7 @@ def _unknown_size(graph: str) -> int | None:
 
 
 def is_light(
-    shape: Shape,
+    shape: QueryShape,
     constants: Sequence[str],
     quads: int,
     size_of: Callable[[str], int | None] = _unknown_size,
@@ -75,7 +75,7 @@ def is_light(
     return _is_light(shape, quads) or _is_bounded_by_its_graphs(shape, constants, quads, size_of)
 
 
-def _is_light(shape: Shape, quads: int) -> bool:
+def _is_light(shape: QueryShape, quads: int) -> bool:
     if max(quads, 2) ** shape.patterns <= _most(shape):
         return True
     if shape.components > 1:
@@ -85,12 +85,12 @@ def _is_light(shape: Shape, quads: int) -> bool:
     return shape.anchored
 
 
-def _most(shape: Shape) -> int:
+def _most(shape: QueryShape) -> int:
     return MOST_JOINED if shape.concatenates else MOST_HELD if shape.buffers_rows else BOUND
 
 
 def _is_bounded_by_its_graphs(
-    shape: Shape, constants: Sequence[str], quads: int, size_of: Callable[[str], int | None]
+    shape: QueryShape, constants: Sequence[str], quads: int, size_of: Callable[[str], int | None]
 ) -> bool:
     """Return True if the sizes of the graphs that a query names limit its quad combinations enough."""
     if not any(shape.graphs):

@@ -24,7 +24,7 @@ from ..algebra.query import ContinuousQuery
 from ..language.context import LanguageLimits
 from ..language.parser import parse, scope_error
 from .growth import Growth, growth_of
-from .query import NOT_JUDGED, Shape, shape_of
+from .query import NOT_JUDGED, QueryShape, shape_of
 
 LIMITS = LanguageLimits(characters=200_000, nesting=1_000, patterns=20_000, operators=1_000)
 """Limits on the size of texts that are parsed for analysis; parsing 150 kB takes about one second."""
@@ -64,7 +64,7 @@ class Prepared(NamedTuple):
     columns: tuple[str, ...] = ()
     breaks_scopes: bool = False
     named_aliases: tuple[str, ...] = ()
-    shape: Shape = NOT_JUDGED
+    shape: QueryShape = NOT_JUDGED
     growth: Growth = Growth()
 
     @property
@@ -114,7 +114,7 @@ _cache = _PreparedCache()
 
 
 def constant_named(graph: NamedNode, constants: Sequence[str]) -> str | None:
-    """Return the IRI that a graph of a `Shape` stands for; None if the IRI is relative or escaped."""
+    """Return the IRI that a graph of a `QueryShape` stands for; None if the IRI is relative or escaped."""
     numbered = NUMBERED.fullmatch(graph.value)
     if numbered is None:
         return None

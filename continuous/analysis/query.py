@@ -19,7 +19,7 @@ UNKNOWN = 1_000
 _MOST_PATTERNS = 500
 
 
-class Shape(NamedTuple):
+class QueryShape(NamedTuple):
     """The shape of a query's patterns.
 
     Attributes:
@@ -48,16 +48,16 @@ class Shape(NamedTuple):
     graphs: tuple[NamedNode | None, ...] = ()
 
 
-NOT_JUDGED = Shape(is_unjudged=True)
+NOT_JUDGED = QueryShape(is_unjudged=True)
 
 
-def shape_of(query: ContinuousQuery) -> Shape:
+def shape_of(query: ContinuousQuery) -> QueryShape:
     """Return the shape of a query's patterns."""
     reader = _Reader(is_unjudged=query.form == "describe")
     reader.read(query.root, None)
     if len(reader.steps) > _MOST_PATTERNS:
         return NOT_JUDGED
-    return Shape(
+    return QueryShape(
         patterns=len(reader.steps),
         components=_components([step.names for step in reader.steps]),
         anchored=_anchored(reader.steps),

@@ -32,7 +32,7 @@ log = logging.getLogger("quadrill.continuous")
 
 
 @dataclass(slots=True)
-class _Group:
+class _ResultGroup:
     """The changes of results by the requests of a group; they take effect when the group is committed.
 
     Attributes:
@@ -49,9 +49,11 @@ class _Group:
     version: int = 0
     regrouped: bool = False
 
-    def copy(self) -> _Group:
+    def copy(self) -> _ResultGroup:
         """Return a copy, which the next request can change."""
-        return _Group(dict(self.kept), dict(self.failed), list(self.notes), self.version, self.regrouped)
+        return _ResultGroup(
+            dict(self.kept), dict(self.failed), list(self.notes), self.version, self.regrouped
+        )
 
 
 class ShapeConsequences:
@@ -77,7 +79,7 @@ class ShapeConsequences:
         self._store = store
         self._records = records
         self._feeds = feeds
-        self._group = _Group()
+        self._group = _ResultGroup()
         # The graphs from which shapes were read.
         self._holding: frozenset[GraphName] = frozenset()
         # The owners of graphs and the graphs with shapes, as the results of shapes without ``data`` reflect
@@ -126,7 +128,7 @@ class ShapeConsequences:
 
     def begin_group(self) -> None:
         """Begin a group of requests; see `Consequences.begin_group`."""
-        self._group = _Group(version=self._store.committer.version)
+        self._group = _ResultGroup(version=self._store.committer.version)
 
     def derive(
         self,
@@ -181,7 +183,7 @@ class ShapeConsequences:
         quads = (quad for graph in changed for view in (below, pending) for quad in view.quads_of(graph))
         return next(quads, None) is not None
 
-    def _regroup(self, below: PendingChanges, leaving: str | None, group: _Group) -> PendingChanges:
+    def _regroup(self, below: PendingChanges, leaving: str | None, group: _ResultGroup) -> PendingChanges:
         """Compute results again after graphs joined or left the data; return the dataset with the reports.
 
         These results do not refuse a commit, even in mode reject, because no commit has added them.
@@ -227,7 +229,7 @@ class ShapeConsequences:
         change: NetChange,
         update: Callable[[ShapeSet, KeptResults, NetChange], ResultChange],
         leaving: str | None,
-        group: _Group,
+        group: _ResultGroup,
     ) -> int:
         """Validate a change; return the number of violations that it adds to shapes with mode warn.
 
@@ -291,7 +293,7 @@ class ShapeConsequences:
         return self._noting(group, owned)
 
     @contextmanager
-    def _noting(self, group: _Group, owned: Owners) -> Iterator[None]:
+    def _noting(self, group: _ResultGroup, owned: Owners) -> Iterator[None]:
         with self.lock:
             self._feeds.add(group.notes)
             try:
@@ -313,7 +315,7 @@ class ShapeConsequences:
         if not commit.changed:
             self._feeds.commit_delivered(commit)
 
-    def _take(self, group: _Group, owned: Owners) -> None:
+    def _take(self, group: _ResultGroup, owned: Owners) -> None:
         for name, kept in group.kept.items():
             if name not in group.failed:
                 self.sets[name].kept.take(kept)

@@ -25,7 +25,7 @@ _FILE = "engine/shapes.sqlite"
 
 
 @dataclass(eq=False)
-class _Answer:
+class _FeedAnswer:
     """The answer after one event: a call reads its rows from the result log.
 
     Attributes:
@@ -60,8 +60,8 @@ class _Published:
     """
 
     feed: Feed
-    shown: _Answer
-    answer: _Answer
+    shown: _FeedAnswer
+    answer: _FeedAnswer
     change: Counter[str] = field(default_factory=Counter)
 
 
@@ -176,7 +176,7 @@ class ShapeFeeds:
             if rows:
                 events.append((kind, results_line(note.at_ms, note.version, rows)))  # type: ignore[arg-type]
         published.change.update(change)
-        published.answer = _Answer(self, published.feed.number, note.at_ms, note.version)
+        published.answer = _FeedAnswer(self, published.feed.number, note.at_ms, note.version)
         published.feed.publish(events, published.answer)
 
     def _fail(self, published: _Published, note: ResultNote, error: str) -> None:
@@ -237,7 +237,7 @@ class ShapeFeeds:
                     results.drop(number)
                 feed.number = results.next_number()
                 results.name(feed.number, name)
-        answer = _Answer(self, feed.number, None, self._store.reader.version)
+        answer = _FeedAnswer(self, feed.number, None, self._store.reader.version)
         found = _Published(feed, answer, answer)
         self._feeds = {**self._feeds, name: found}
         return found
@@ -277,7 +277,7 @@ class ShapeFeeds:
             self._log = ResultLog(self._path)
         return self._log
 
-    def rows(self, answer: _Answer) -> Counter[str]:
+    def rows(self, answer: _FeedAnswer) -> Counter[str]:
         """Return the rows of an answer, which must be the newest or the newest visible one of its feed."""
         with self._logging:
             found = self._result_log().answer(answer.number)

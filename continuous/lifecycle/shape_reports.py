@@ -32,7 +32,7 @@ _MOST_DELAY_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ShapeReport:
     """The results of shapes at one version.
 
     Attributes:
@@ -104,7 +104,7 @@ class ShapeReports:
                 found.append(self.describe(record.name))
         return found
 
-    def report(self, name: str, limit: int) -> Report:
+    def report(self, name: str, limit: int) -> ShapeReport:
         """Return the results of shapes, ``limit`` at most.
 
         Raises:
@@ -114,7 +114,7 @@ class ShapeReports:
         shapes = self._working(name)
         with self._consequences.lock:
             results = list(islice(shapes.kept.results(), limit))
-            return Report(self._store.reader.version, shapes.kept.count, results)
+            return ShapeReport(self._store.reader.version, shapes.kept.count, results)
 
     def rows(self, name: str) -> dict[str, Any]:
         """Return the results as SPARQL Results JSON, with `COLUMNS` and the members ``at`` and ``version``.

@@ -26,7 +26,7 @@ _READS = 1_024
 """Number of reads of facts, or of derived triples, between two calls of a `Check`."""
 
 
-class _Facts:
+class _ContentFacts:
     """Facts of a content and of the graphs; see `facts.Facts`.
 
     ``content`` returns the triples of the content that match a pattern.
@@ -85,7 +85,7 @@ class WindowContent:
         self.inferred: dict[Fact, int] = {}
         self.program = program
         self._check = check
-        # The facts of the content, for `_Change`; None while each consequence follows from a single triple.
+        # The facts of the content; None while each consequence follows from a single triple.
         self._content: MemoryFacts | None = MemoryFacts() if program.single is None else None
 
     def consequences(self) -> list[Fact]:
@@ -118,7 +118,7 @@ class WindowContent:
                 del kept[fact]
             kept.update(dict.fromkeys(added))
             return self.replace(self.program, kept, graphs)
-        run = _Change(self, content, graphs, graphs)
+        run = _ContentChange(self, content, graphs, graphs)
         change = InputChange()
         for fact in added:
             self.own[fact] = None
@@ -143,7 +143,7 @@ class WindowContent:
         if not self.own:
             return {}
         if self._content is not None:
-            return _Change(self, self._content, before, now).update(change)
+            return _ContentChange(self, self._content, before, now).update(change)
         if single is None or all(fact[1] not in single.schema for fact in change.background):
             return {}
         single.clear()
@@ -166,7 +166,7 @@ class WindowContent:
             self._count(single, {})
         else:
             content = self._content = MemoryFacts()
-            run, change = _Change(self, content, graphs, graphs), InputChange()
+            run, change = _ContentChange(self, content, graphs, graphs), InputChange()
             change.added += [fact for fact in self.own if run.enter(fact)]
             run.update(change)
         now = {**self.own, **self.inferred}
@@ -221,7 +221,7 @@ class WindowContent:
         return delta
 
 
-class _Change:
+class _ContentChange:
     """One change of a content; see `fixpoint.Inferred`."""
 
     def __init__(self, window: WindowContent, content: MemoryFacts, before: Facts, now: Facts) -> None:
@@ -231,9 +231,9 @@ class _Change:
         self._lost = MemoryFacts()
         self._steps = 0
         name = window.program.content
-        self.before = _Facts(self._match_before, name, before, self._count)
-        self.now = _Facts(self._content.match, name, now, self._count)
-        self.given = _Facts(self._match_own, name, now, self._count)
+        self.before = _ContentFacts(self._match_before, name, before, self._count)
+        self.now = _ContentFacts(self._content.match, name, now, self._count)
+        self.given = _ContentFacts(self._match_own, name, now, self._count)
 
     def update(self, change: InputChange) -> Delta:
         """Bring the inferred triples up to date; return the delta of the content."""

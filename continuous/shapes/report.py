@@ -10,7 +10,7 @@ from quadrill.store.terms import Solution, Term
 
 from .paths_in_rdf import Statement, path_text, write_path
 from .result import Result
-from .text_terms import TermTexts
+from .text_terms import ReportTerms
 from .vocabulary import BOOLEAN, TYPE, VIOLATION, sh
 
 COLUMNS = ("focusNode", "path", "value", "constraint", "shape", "severity", "message")
@@ -89,14 +89,14 @@ def report_text(
         shapes: the triples of the shapes graph; blank nodes of shapes are shown with their properties.
         prefixes: prefixes that abbreviate IRIs.
     """
-    texts = TermTexts(shapes, prefixes or {})
+    texts = ReportTerms(shapes, prefixes or {})
     head = f"Validation Report\nConforms: {not results}\n"
     if results:
         head += f"Results ({len(results)}):\n"
     return head + "".join(sorted(_result_text(result, texts) for result in results))
 
 
-def _result_text(result: Result, texts: TermTexts) -> str:
+def _result_text(result: Result, texts: ReportTerms) -> str:
     kind = "Constraint Violation" if result.severity == VIOLATION else "Validation Result"
     name = result.component.value.replace("#", "/").rpartition("/")[2]
     lines = [

@@ -30,7 +30,7 @@ _NO_GRAPH = NamedNode("urn:quadrill:no-graph")
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _PreparedShapes:
     """The compiled shapes and the dictionary of their term ids.
 
     A new object replaces both once the dictionary is too large.
@@ -73,7 +73,7 @@ class ShapeSet:
         """
         self.owner = Owner("shapes", self.name)
         # Shapes with dictionaries that no thread uses, for validations of several threads at once.
-        self._unused: list[_Prepared] = []
+        self._unused: list[_PreparedShapes] = []
         self._prepared = self._prepare()
 
     @property
@@ -85,10 +85,10 @@ class ShapeSet:
         """Record why the validation of the shapes was stopped, and drop their results."""
         self.error, self.kept = error, KeptResults()
 
-    def _prepare(self) -> _Prepared:
+    def _prepare(self) -> _PreparedShapes:
         terms = RuleTerms(self.base_iri)
         triples = parse(self.definition.text, format=RdfFormat.N_TRIPLES)
-        return _Prepared(terms, IncrementalValidation(read_shapes(triples, terms), terms))
+        return _PreparedShapes(terms, IncrementalValidation(read_shapes(triples, terms), terms))
 
     def budget(self, *, timed: bool, most_ms: int | None = None) -> ShapesBudget:
         """Return the budget of one validation.

@@ -19,7 +19,7 @@ _MOST = 100
 """Maximum number of members of a list, or of properties of a blank node, that are shown."""
 
 
-class TermTexts:
+class ReportTerms:
     """Texts of terms; a blank node is shown with the properties that it has in given triples."""
 
     def __init__(self, triples: Iterable[tuple[Term, NamedNode, Term]], prefixes: Mapping[str, str]) -> None:
@@ -27,9 +27,9 @@ class TermTexts:
         self._objects: dict[Term, dict[NamedNode, list[Term]]] = {}
         self._add(triples)
 
-    def with_triples(self, triples: Iterable[tuple[Term, NamedNode, Term]]) -> TermTexts:
+    def with_triples(self, triples: Iterable[tuple[Term, NamedNode, Term]]) -> ReportTerms:
         """Return an object with the same prefixes that takes properties from other triples."""
-        found = TermTexts((), {})
+        found = ReportTerms((), {})
         found._prefixes = self._prefixes
         found._add(triples)
         return found

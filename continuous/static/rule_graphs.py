@@ -55,7 +55,7 @@ _MOST_DUE = 10_000
 derives all consequences again."""
 
 
-class Version(Protocol):
+class GraphsVersion(Protocol):
     """A version of the store; see `table.Frontier`."""
 
     version: int
@@ -65,7 +65,7 @@ class QuerySteps(Protocol):
     """The pending steps of one query; see `table.PendingSteps`."""
 
     @property
-    def frontier(self) -> Version:
+    def frontier(self) -> GraphsVersion:
         """The version that the query reflects."""
         ...
 

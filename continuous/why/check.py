@@ -20,7 +20,7 @@ from ..rows import QueryLimits
 from ..static.table_registry import TableRegistry
 from ..windows.encoded import EngineTerms
 from .limits import Deadline
-from .moments import Beginning, ElementKey, Replay, chosen_inputs
+from .moments import Beginning, ElementKey, MomentReplay, chosen_inputs
 from .target import EventRow
 
 
@@ -96,7 +96,7 @@ class ReasonCheck:
             if registry is not None and evaluator.statics.known():
                 evaluator.take(evaluator.statics.begin())
             inputs = chosen_inputs(self._inputs, elements)
-            replay = Replay(prepared, inputs, evaluator.streams_of, deadline, self._beginning)
+            replay = MomentReplay(prepared, inputs, evaluator.streams_of, deadline, self._beginning)
             for instant, contents in replay.evaluations(at):
                 if instant == at:
                     evaluator.budget.limit(_within(deadline, limits))

@@ -30,7 +30,7 @@ from ..rules.triggers import Occurrence, occurrences, predicates_of
 from ..windows.query_streams import StreamsOf
 from .check import ReasonCheck
 from .limits import WHY_LIMITS, Deadline, WhyLimits
-from .moments import ElementIndex, ElementKey, Moment, Replay, moments_at, newest_elements
+from .moments import ElementIndex, ElementKey, Moment, MomentReplay, moments_at, newest_elements
 from .past import PastDataset, expired
 from .search import MomentSearch, Reason, stream_of
 from .shrink import shrunk
@@ -145,7 +145,7 @@ class _Explanation:
         self._prepared = prepared = query.prepared.bounded(limits.ms, limits.rows)
         inputs = newest_elements(inputs, limits.elements)
         self._index = ElementIndex(inputs)
-        replay = Replay(prepared, inputs, query.streams_of, deadline)
+        replay = MomentReplay(prepared, inputs, query.streams_of, deadline)
         self._moments = moments_at(replay, row.at, before=row.deleted)
         self._check = ReasonCheck(
             prepared, inputs, replay.reached, query.quoted_asserted, store.queue.owned, row

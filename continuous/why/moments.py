@@ -42,7 +42,7 @@ class Beginning(NamedTuple):
     instant: int
 
 
-class Replay:
+class MomentReplay:
     """Processes inputs of a query's streams again, with windows that are empty at first.
 
     Attributes:
@@ -138,7 +138,7 @@ def _contents(timeline: QueryTimeline) -> Contents:
     return {key: live.content for key, live in timeline.windows.contents}
 
 
-def moments_at(replay: Replay, at: int, *, before: bool) -> list[Moment]:
+def moments_at(replay: MomentReplay, at: int, *, before: bool) -> list[Moment]:
     """Return the evaluations at an instant, newest first, and then evaluations before it.
 
     With ``before``, up to `_MOST_BEFORE` earlier evaluations follow with their own instants, because one of

@@ -20,7 +20,7 @@ _LESS, _LESS_OR_EQUAL = component("LessThan"), component("LessThanOrEquals")
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _PropertyPair:
     """A constraint that compares the value nodes with the values of another property of the focus node."""
 
     link: Link
@@ -31,7 +31,7 @@ class _Pair:
         return reading(self.link)
 
 
-class Equals(_Pair):
+class Equals(_PropertyPair):
     """``sh:equals``: the value nodes and the values of the other property are the same set."""
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class Equals(_Pair):
                 yield shape.result(data, _EQUALS, focus, value, message)
 
 
-class Disjoint(_Pair):
+class Disjoint(_PropertyPair):
     """``sh:disjoint``: no value node is a value of the other property."""
 
     __slots__ = ()
@@ -66,7 +66,7 @@ class Disjoint(_Pair):
 
 
 @dataclass(frozen=True, slots=True)
-class LessThan(_Pair):
+class LessThan(_PropertyPair):
     """``sh:lessThan``: each value node is less than each value of the other property.
 
     With ``or_equal``, the constraint is ``sh:lessThanOrEquals``, and values may also be equal.

@@ -39,7 +39,7 @@ class Node(OnValues):
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class PropertyConstraint:
     """``sh:property``: the results are those of a property shape at each value node."""
 
     shape: Shape

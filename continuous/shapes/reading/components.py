@@ -17,7 +17,7 @@ from ..paths_in_rdf import PATH
 from ..shape import Constraint
 from ..vocabulary import SH, sh
 from .graph import NodeValues, ShapesGraph
-from .sparql import ASK, SELECT, Query, SparqlReader
+from .sparql import ASK, SELECT, SparqlReader, ValidatorText
 
 _CONSTRAINT_COMPONENT, _PARAMETER, _OPTIONAL = sh("ConstraintComponent"), sh("parameter"), sh("optional")
 _VALIDATOR = sh("validator")
@@ -41,7 +41,7 @@ class CustomComponent:
     iri: NamedNode
     parameters: dict[NamedNode, str]
     optional: dict[NamedNode, str]
-    validators: dict[NamedNode, Query]
+    validators: dict[NamedNode, ValidatorText]
 
     def constraints(
         self, shape: NodeValues, path: PathExpr | None, reader: SparqlReader

@@ -14,7 +14,7 @@ from ..constraints.cardinality import MaxCount, MinCount
 from ..constraints.logical import And, Not, Or, Xone
 from ..constraints.others import Closed, HasValue, In
 from ..constraints.pairs import Disjoint, Equals, LessThan
-from ..constraints.shape_based import Node, Property, Qualified
+from ..constraints.shape_based import Node, PropertyConstraint, Qualified
 from ..constraints.strings import LanguageIn, MaxLength, MinLength, Pattern, UniqueLang
 from ..constraints.value_range import COMPARISONS, ValueRange
 from ..constraints.value_type import NODE_KINDS, Class, Datatype, NodeKind
@@ -154,7 +154,7 @@ class CoreReader:
         for node in values.all(PROPERTY):
             if not self.graph.objects(node, PATH):
                 raise values.wrong(PROPERTY, "must be a property shape, which has sh:path", node)
-            yield Property(self._shape(values, PROPERTY, node))
+            yield PropertyConstraint(self._shape(values, PROPERTY, node))
 
     def _qualified(self, values: NodeValues) -> Iterator[Constraint]:
         node = values.one(QUALIFIED)

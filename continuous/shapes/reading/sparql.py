@@ -39,7 +39,7 @@ _PATH = re.compile(rf"({NOISE.pattern})|[?$]PATH\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ValidatorText:
     """The query of a constraint or validator in a shapes graph.
 
     Attributes:
@@ -83,18 +83,20 @@ class SparqlReader:
             if not constraint.boolean(_DEACTIVATED):
                 yield self.validator(query, shape.node, path, _COMPONENT, {}, source=node)
 
-    def query(self, values: NodeValues, forms: Iterable[NamedNode]) -> Query:
+    def query(self, values: NodeValues, forms: Iterable[NamedNode]) -> ValidatorText:
         """Return the query of a constraint or validator; ``forms`` are the properties that may have it."""
         found = [(form, text) for form in forms if (text := values.text(form)) is not None]
         if len(found) != 1:
             names = " or ".join(map(short, forms))
             raise ShapesInvalidError(values.node, None, f"must have one value of {names}")
         form, text = found[0]
-        return Query(values.node, f"{self._prologue(values)}\n{text}", form == ASK, values.messages(_MESSAGE))
+        return ValidatorText(
+            values.node, f"{self._prologue(values)}\n{text}", form == ASK, values.messages(_MESSAGE)
+        )
 
     def validator(
         self,
-        query: Query,
+        query: ValidatorText,
         shape: Term,
         path: n.PathExpr | None,
         component_iri: NamedNode,
@@ -139,7 +141,7 @@ class SparqlReader:
             self._shapes.append(ShapesFacts(self.graph.triples(), self.terms))
         return self._shapes[0]
 
-    def _parsed(self, query: Query, text: str) -> ContinuousQuery:
+    def _parsed(self, query: ValidatorText, text: str) -> ContinuousQuery:
         try:
             return parse(text, base_iri=self.base_iri, limits=self.limits)
         except UnsupportedError as error:
@@ -177,7 +179,7 @@ def _with_path(text: str, path: n.PathExpr) -> str:
     return _PATH.sub(lambda found: found[1] or shown, text)
 
 
-def _check(query: Query, parsed: ContinuousQuery, potential: frozenset[str]) -> None:
+def _check(query: ValidatorText, parsed: ContinuousQuery, potential: frozenset[str]) -> None:
     """Raise an error for features that constraint queries must not use (SHACL 5.2.1 and appendix A)."""
     if not query.ask and "this" not in in_scope(parsed.root):
         raise _ill(query, "must return the variable this")
@@ -217,5 +219,5 @@ def _outermost(root: n.Algebra) -> n.Algebra:
     return root
 
 
-def _ill(query: Query, expected: str, found: str = "") -> ShapesInvalidError:
+def _ill(query: ValidatorText, expected: str, found: str = "") -> ShapesInvalidError:
     return ShapesInvalidError(query.node, query.predicate, expected, found=found)
