@@ -79,7 +79,7 @@ class Route:
 
     @property
     def label(self) -> str:
-        """The label of the route in metrics, by default its path."""
+        """The label of the route in metrics, by default its path with placeholders like ``<part:name>``."""
         return self.labelled or re.sub(r"{(\w+)}", lambda found: _placeholder(found[1])[0], self.path)
 
 

@@ -45,7 +45,7 @@ def report_triples(
 
 
 def result_triples(result: Result, node: Node) -> Iterator[Statement]:
-    """Yield the triples of one sh:ValidationResult at a node."""
+    """Yield the triples of one sh:ValidationResult; ``node`` represents the result in the report."""
     yield node, TYPE, sh("ValidationResult")
     yield node, sh("focusNode"), result.focus
     description: list[Statement] = []

@@ -38,7 +38,7 @@ class Consequences(Protocol):
             below: the dataset before the change.
             pending: the dataset with the change.
             change: the change.
-            timed: True if time limits apply.
+            timed: True if the ``max_time`` of each rule set and of shapes applies; False for no time limit.
 
         Raises:
             ReportedError: the change must not be committed, for instance because it exceeds a budget.

@@ -158,7 +158,7 @@ class SimilarTexts:
 
         Args:
             text: a query.
-            rows: the rows of inline data as the text has them, joined by single spaces.
+            rows: the rows of inline data; the text contains them in this order, with one space between rows.
 
         Raises:
             LimitError, UnsupportedError, QueryTextError, NetworkRefusedError: the errors of `inspect_text`.

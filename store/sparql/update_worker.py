@@ -34,9 +34,9 @@ _QUADS_AT_ONCE = 10_000
 class UpdateTask:
     """An update for a worker process; the member ``update`` distinguishes the task from a query.
 
-    ``where_parts`` is ``module:function`` of an `update_plan.WhereParts`. The other fields have the meaning
-    of the fields of `query_worker.WorkerRequest` and `update_plan.UpdateRequest`. ``owned`` is from
-    `owned_of`.
+    ``where_parts`` is ``module:function`` of an `update_plan.WhereParts`, ``owned`` is from `owned_of`, and
+    ``quads`` has the meaning of `guard.TextLimits.quads`. Each other field has the meaning of the field with
+    the same name in `query_worker.WorkerRequest` or `update_plan.UpdateRequest`.
     """
 
     text: str
