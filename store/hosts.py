@@ -17,7 +17,7 @@ class AllowedHosts:
     By default, the list of hosts that this server may reach is empty.
 
     Attributes:
-        seconds: the maximum duration of one HTTP exchange with an allowed host.
+        seconds: the default time limit of a `RemoteClient` for one call, redirects and body included.
         max_bytes: the maximum size of a SERVICE call's decompressed answer.
     """
 

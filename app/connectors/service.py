@@ -72,7 +72,10 @@ class ConnectorService:
     # --- methods for the start and stop of the server ------------------------------------------------------
 
     def start(self) -> None:
-        """Create the connectors of the registry and start those not stopped by users; a failure is stored."""
+        """Create the connectors of the registry and start those not stopped by users; a failure is stored.
+
+        A read-only server starts no connector.
+        """
         with self._changing:
             for record in self._registry.connectors.all():
                 made = self._all[record.role, record.name] = _Connector(record)

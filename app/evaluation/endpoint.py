@@ -70,7 +70,7 @@ class AdmittedQuery(NamedTuple):
     """A query text after the decision where to evaluate it, with its dataset.
 
     Attributes:
-        text: the query text of the client.
+        text: the query text, sent or stored; code point escapes outside strings and IRIs are decoded.
         scope: the dataset and the time limit of the request.
         extension: the rewritten text for the store, if the query calls functions of this project or needs
             a correction; else None.

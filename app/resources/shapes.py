@@ -1,4 +1,4 @@
-"""``/shapes``: ``/shapes``: SHACL shapes, which check every commit, and their reports."""
+"""``/shapes``: SHACL shapes, which check every commit, and their reports."""
 
 from __future__ import annotations
 
@@ -119,6 +119,17 @@ def _definition(services: Services, request: Request) -> ShapesDefinition:
         graph = _graph_of_shapes(request, services.settings.max_query_bytes)
         if not services.store.reader.graph_exists(graph):
             raise HttpError(404, f"there is no graph {graph}", code="no-such-graph")
+        size, most = (
+            services.store.reader.size_of_graph(graph.value) or 0,
+            services.settings.max_request_quads,
+        )
+        if size > most:
+            raise HttpError(
+                413,
+                f"the graph {graph} has {size:,} quads; shapes may have {most:,}",
+                code="body-too-large",
+                hint="Name a graph that has the shapes alone; the setting is max_request_quads.",
+            )
         triples = sorted(
             (quad.triple for quad in services.store.reader.quads_for_pattern(graph=graph)), key=str
         )

@@ -69,7 +69,7 @@ class Task:
     number: int = 0  # Number of the task's journal record; 0 without a journal.
     at: int = 0  # Wall-clock time of the task's enqueueing, which all effects of the task have.
     weight: int = 1  # Weight of the task's elements (`weight_of`); 1 for a task without elements.
-    deferrable: bool = False  # True if the task affects no query, so it may wait for the next task.
+    deferrable: bool = False  # True for a commit that affects no query: `put` may enqueue it later.
     since: float = 0.0  # Time by the performance counter at which the task was queued.
     done: bool = False  # True once the task was executed and its results are flushed.
     waiter: threading.Event | None = None  # The event is set when the task is done; None if no thread waits.

@@ -46,8 +46,8 @@ from .listed_window import ListedAnswer, WindowListing, window_listing
 class AnswerChange:
     """The change of the answer by one step, and the answer after that step, computed on demand.
 
-    The field ``known`` is the whole answer as terms, None until a caller has read it. ``later`` is the next
-    change of the answer.
+    The field ``known`` is the whole answer as terms, or None while it is not decoded: the rows of an answer
+    without an order are decoded when a caller first reads them. ``later`` is the next change of the answer.
     """
 
     _answer: IncrementalAnswer

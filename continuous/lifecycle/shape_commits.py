@@ -144,7 +144,9 @@ class ShapeCommits:
         try:
             self._store.queue.submit(request)
         finally:
-            self._consequences.leaving = None
+            leaving = self._consequences.leaving
+            if leaving is not None and leaving[1] == name:
+                self._consequences.leaving = None
         self._feeds.publish()
 
 

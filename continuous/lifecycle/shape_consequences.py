@@ -142,7 +142,7 @@ class ShapeConsequences:
 
         Shapes that the request itself replaces or removes do not check it.
         """
-        regrouped = not self._group.regrouped and self._regrouped(below, pending)
+        regrouped = not self._group.regrouped and self._regrouped(below)
         if not regrouped and not any(each.sees(change) for each in self.ordered):
             if change:
                 self._group.version = self._store.committer.next_version(self._group.version)
@@ -170,18 +170,17 @@ class ShapeConsequences:
             inputs = self.inputs(shapes, pending.owned)
             return kept.replacing(shapes.complete(pending, inputs, shapes.budget(timed=False)).by_focus())
 
-        return self._check(pending, NetChange(), update, None, self._group.copy())
+        return self._check(pending, NetChange(), update, None, self._group.copy(), unknown=True)
 
-    def _regrouped(self, below: PendingChanges, pending: PendingChanges) -> bool:
-        """Return True if graphs have joined or left the graphs that shapes without ``data`` check."""
+    def _regrouped(self, below: PendingChanges) -> bool:
+        """Return True if quads of ``below`` have joined or left the data of shapes without ``data``."""
         if self._reflected is None or not self.follows_owners:
             return False
-        before, now = self._reflected, (pending.owned, self._holding)
+        before, now = self._reflected, (below.owned, self._holding)
         if before[0] is now[0] and before[1] == now[1]:
             return False
         changed = (frozenset(before[0]) | before[1]) ^ (frozenset(now[0]) | now[1])
-        quads = (quad for graph in changed for view in (below, pending) for quad in view.quads_of(graph))
-        return next(quads, None) is not None
+        return next((quad for graph in changed for quad in below.quads_of(graph)), None) is not None
 
     def _regroup(self, below: PendingChanges, leaving: str | None, group: _ResultGroup) -> PendingChanges:
         """Compute results again after graphs joined or left the data; return the dataset with the reports.
@@ -230,6 +229,8 @@ class ShapeConsequences:
         update: Callable[[ShapeSet, KeptResults, NetChange], ResultChange],
         leaving: str | None,
         group: _ResultGroup,
+        *,
+        unknown: bool = False,
     ) -> int:
         """Validate a change; return the number of violations that it adds to shapes with mode warn.
 
@@ -239,6 +240,7 @@ class ShapeConsequences:
             update: returns how the results of shapes change.
             leaving: the name of shapes that the request replaces or removes; None for none.
             group: gets the new results; it takes effect with the commit unless the change is refused.
+            unknown: True if the dataset has changes besides ``change``, as after a bulk load.
 
         Raises:
             ViolationError: the change adds violations to shapes with mode reject.
@@ -275,7 +277,7 @@ class ShapeConsequences:
             shapes.cost_ms = (time.perf_counter() - started) * 1000
             if into is not None and len(self.ordered) > 1:
                 change = pending.net()
-        if change or pending.net():
+        if unknown or change or pending.net():
             group.version = version
         else:  # only the data of shapes has changed
             for note in group.notes:

@@ -111,8 +111,8 @@ class ShapeReports:
             NotFoundError: there are no such shapes.
             ShapesFailedError: the shapes are over a budget, so that they have no report.
         """
-        shapes = self._working(name)
         with self._consequences.lock:
+            shapes = self._working(name)
             results = list(islice(shapes.kept.results(), limit))
             return ShapeReport(self._store.reader.version, shapes.kept.count, results)
 
@@ -123,8 +123,8 @@ class ShapeReports:
             FeedGoneError, NotFoundError, ShapesFailedError: see `feed` and `report`.
         """
         self.feed(name)
-        shapes = self._working(name)
         with self._consequences.lock:
+            shapes = self._working(name)
             version, results = self._store.reader.version, list(shapes.kept.results())
         rows = in_fixed_order([result_row(each) for each in results])
         return {"at": self._feeds.time_of(name), "version": version, **solutions(COLUMNS, rows)}
@@ -174,6 +174,5 @@ class ShapeReports:
         found = self._store.reader.read_at_once(lambda database: validate(database, budget))
         if found is not None:
             return found[0]
-        brief = shapes.budget(timed=True, most_ms=_MOST_DELAY_MS)
         with self._store.reader.snapshot_read() as snapshot:
-            return validate(snapshot.database(), brief)
+            return validate(snapshot.database(), shapes.budget(timed=True, most_ms=_MOST_DELAY_MS))

@@ -20,6 +20,7 @@ from quadrill.store.registry import Registry, ShapesRecord
 
 from ..algebra.flows import FlowEdge, find_cycle
 from ..rules.order import report_is_read
+from ..rules.store_facts import InputGraphs
 from ..shapes.conformance import unknown_shapes
 from ..shapes.definition import ShapesDefinition
 from ..shapes.errors import ValidationStoppedError
@@ -190,7 +191,7 @@ class ShapeService:
             if error is not None:
                 return new
             try:
-                self._catch_up(candidate, new, pending, version)
+                self._catch_up(candidate, new, pending, version, inputs)
             except ValidationStoppedError as refused:
                 if candidate.definition.mode == "reject":
                     raise refused.of_shapes(name) from None
@@ -201,12 +202,20 @@ class ShapeService:
         self._commits.replace(candidate, record, results)
 
     def _catch_up(
-        self, candidate: ShapeSet, kept: KeptResults, pending: PendingChanges, version: int
+        self,
+        candidate: ShapeSet,
+        kept: KeptResults,
+        pending: PendingChanges,
+        version: int,
+        read: InputGraphs,
     ) -> None:
-        """Update the results ``kept`` of an earlier version to the dataset of ``pending``."""
+        """Update the results ``kept`` of an earlier version to the dataset of ``pending``.
+
+        ``read`` are the graphs from which ``kept`` were computed; graphs may have changed their owners since.
+        """
         inputs = self.consequences.inputs(candidate, pending.owned)
         budget = candidate.budget(timed=False)
-        missed = missed_changes(self._store, version)
+        missed = missed_changes(self._store, version) if inputs == read else None
         if missed is None:
             kept.apply(kept.replacing(candidate.complete(pending, inputs, budget).by_focus()))
         elif missed:
@@ -277,7 +286,10 @@ class ShapeService:
     def _regroup(self) -> None:
         """Update the reports of shapes without ``data`` after a graph began or ceased to hold shapes."""
         request = WriteRequest(lambda _: None, "shapes", alone=True, timed=False, rederive=True)
-        self.consequences.publish(self._store.queue.submit(request))
+        try:
+            self.consequences.publish(self._store.queue.submit(request))
+        except ReportedError as error:  # the next commit tries again
+            log.warning("reports were not updated after shapes changed: %s", error.message)
 
     # --- conditions ---------------------------------------------------------------------------
 

@@ -30,11 +30,13 @@ class ShapesBudget:
         max_results: maximum number of results; None for no limit.
         until: the value of `time.monotonic` at which the validation must end; None for no limit.
         max_time_ms: the time limit in milliseconds, which the error message names.
+        lowered: True if this limit is lower than ``max_time`` of the shapes.
     """
 
     max_results: int | None = None
     until: float | None = None
     max_time_ms: int = 0
+    lowered: bool = False
 
     def check_results(self, count: int) -> None:
         """Raise ShapesBudgetError if there are more results than allowed."""
@@ -48,9 +50,13 @@ class ShapesBudget:
     def check_time(self) -> None:
         """Raise ShapesBudgetError if the time limit has passed."""
         if self.until is not None and time.monotonic() > self.until:
+            if self.lowered:
+                name, hint = "the limit of one validation without a commit", "send less at once, or try again"
+            else:
+                name, hint = "max_time", "raise max_time, or change less in one commit"
             raise ShapesBudgetError(
-                f"the validation takes longer than {self.max_time_ms} ms (max_time)",
-                hint="raise max_time, or change less in one commit",
+                f"the validation takes longer than {self.max_time_ms} ms ({name})",
+                hint=hint,
                 max_time_ms=self.max_time_ms,
             )
 

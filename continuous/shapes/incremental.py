@@ -164,9 +164,12 @@ class IncrementalValidation:
             for numbers, nodes in self._readers.reached(facts, data):
                 for number in numbers:
                     reached[number] |= nodes
-        for number in self._readers.anywhere(changed):
+        anywhere = set(self._readers.anywhere(changed))
+        for number in anywhere:
             reached[number] |= self.shapes[number].focus_nodes(now)
-            reached[number] |= {self._terms.id_of(focus) for each, focus in kept.keys() if each == number}
+        for number, node in kept.keys() if anywhere else ():
+            if number in anywhere:
+                reached[number].add(self._terms.id_of(node))
         change: ResultChange = {}
         count = kept.count
         for number in sorted(reached):

@@ -26,6 +26,8 @@ _MOST_TERMS = 200_000
 """Number of terms in a dictionary above which the shapes are compiled again with an empty dictionary."""
 _FEW_CHANGES = 5_000
 """Number of changed quads up to which a change is always validated incrementally."""
+_MOST_UNUSED = 4
+"""Number of prepared shapes that are kept for validations outside of commits."""
 _NO_GRAPH = NamedNode("urn:quadrill:no-graph")
 
 
@@ -78,7 +80,7 @@ class ShapeSet:
 
     @property
     def size(self) -> int:
-        """Number of shapes with targets."""
+        """Number of shapes with targets that are not deactivated."""
         return len(self._prepared.validation.shapes)
 
     def fail(self, error: str) -> None:
@@ -96,9 +98,10 @@ class ShapeSet:
         Unless ``timed`` is True, there is no time limit. The limit is ``max_time`` of the shapes, or
         ``most_ms`` if it is given and lower.
         """
-        limit = min(self.definition.max_time_ms, most_ms or self.definition.max_time_ms)
+        own = self.definition.max_time_ms
+        limit = min(own, most_ms or own)
         until = time.monotonic() + limit / 1000 if timed else None
-        return ShapesBudget(self.definition.max_results, until, limit)
+        return ShapesBudget(self.definition.max_results, until, limit, limit < own)
 
     def complete(
         self, view: StoreView | PendingChanges, inputs: InputGraphs, budget: ShapesBudget
@@ -173,11 +176,11 @@ class ShapeSet:
         Raises:
             ShapesBudgetError: the validation exceeds the budget.
         """
+        if not self.sees(change):
+            return {}
         changed_quads = len(change.added) + len(change.removed)
         if changed_quads > _FEW_CHANGES and changed_quads > size() // 4:
             return kept.replacing(self.complete(pending, inputs, budget).by_focus())
-        if not self.sees(change):
-            return {}
         prepared = self._prepared
         terms = prepared.terms
         before = StoreFacts(below, terms, inputs, _NO_GRAPH, own=False)
@@ -220,7 +223,7 @@ class ShapeSet:
             kept = ResultsOf(prepared.validation, data)
             change = prepared.validation.update(kept, data, DataGraph(now, terms, budget), changed)
             added = list(difference(kept, change)[0].elements())
-        if len(terms.dictionary) <= _MOST_TERMS:
+        if len(terms.dictionary) <= _MOST_TERMS and len(self._unused) < _MOST_UNUSED:
             self._unused.append(prepared)
         return added
 

@@ -61,7 +61,8 @@ def with_conforming_elements(
                 if not found:
                     good.append(element)
                     continue
-                violations += found
+                if refused and not partial:
+                    violations += found
                 error = violation_error(shapes, found, "element")
             except (ShapesFailedError, ValidationStoppedError) as failure:
                 error = stopped = _named(failure, shapes)

@@ -437,8 +437,9 @@ class QueryTimeline:
     def _pass_over(self, until: int, silent: AskSilent) -> Iterator[UnchangedRun]:
         """Skip the closes and reports up to ``until`` that change no window and emit nothing.
 
-        The last close or report of the run is not skipped but evaluated. Closes between two periodic reports
-        are not evaluated, so closes without a change are skipped in any case.
+        The last close or report of the run is not skipped but evaluated. A query with periodic reports is not
+        evaluated at closes, so closes before its next report that change no window are skipped even if
+        ``silent`` returns False.
         """
         waiting, schedule = self.inputs.next_at, self._schedule
         until = until if waiting is None else min(until, waiting - 1)

@@ -53,7 +53,10 @@ class SegmentFiles:
     """
 
     def __init__(self, folder: Path, segment_bytes: int) -> None:
-        """List the files of an input log's folder without opening them; a missing folder is created."""
+        """List the files of an input log's folder, and create a missing folder; no file stays open.
+
+        An empty last file is deleted if the file before it contains the records of the same numbers.
+        """
         self.folder = folder
         self.segment_bytes = segment_bytes
         self.torn = False

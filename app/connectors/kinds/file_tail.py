@@ -341,7 +341,7 @@ class FileTail:
             return False
 
     def _leave(self, reader: TailReader) -> None:
-        """Start the grace period in which a rotated file is still read, and open the next file."""
+        """Start a rotated file's grace period, and open the file rotated next, or else the current file."""
         live = self._open_live()
         if live is None:
             return

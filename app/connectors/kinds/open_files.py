@@ -1,8 +1,9 @@
 """OpenFiles: the files that a file source reads concurrently, and their next lines.
 
 A file source opens a limited number of files in the order of their names. When another file waits at the
-limit of open files, the source finishes and closes the first file that was read to its end. When a file is
-finished, all files with lower names count as finished too, except files that are still open.
+limit of open files, the source finishes and closes the open file with the lowest name of those that were read
+to their ends and have lower names than the waiting file. When a file is finished, all files with lower names
+count as finished too, except files that are still open.
 """
 
 from __future__ import annotations

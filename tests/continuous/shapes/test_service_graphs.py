@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from pyoxigraph import NamedNode, RdfFormat, parse
+import pytest
+from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 
 from quadrill.continuous.shapes.definition import read_parameters, shapes_text
+from quadrill.continuous.shapes.errors import ShapesFailedError
+from quadrill.continuous.shapes.kept_results import KeptResults
+from quadrill.continuous.shapes.shape_set import ShapeSet
 from quadrill.store.changes.owners import Owner
 
 from .test_service import PREFIXES, REPORT, Served, served
@@ -83,3 +88,52 @@ def test_a_result_stays_in_the_graph_until_no_focus_node_gives_it(tmp_path: Path
         server.update("DELETE DATA { :c :k :x }")
         assert server.count("s") == 0
         server.check_report("s")
+
+
+def test_a_put_follows_graphs_that_lose_their_owner_while_it_computes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view, graph = Owner("view", "q"), NamedNode("http://e/view")
+    with served() as server:
+        server.store.queue.own(graph, view)
+        added = [Quad(NamedNode("http://e/a"), NamedNode("http://e/p"), NamedNode("http://e/b"), graph)]
+        server.store.writer.apply(add=added, owner=view)
+        server.put("other", EMPTY)
+        complete = ShapeSet.complete_snapshot
+
+        def losing(shapes: ShapeSet, *arguments: Any) -> KeptResults:
+            found = complete(shapes, *arguments)
+            server.store.queue.disown(graph, view)
+            server.update("INSERT DATA { :c :q :d }")
+            return found
+
+        monkeypatch.setattr(ShapeSet, "complete_snapshot", losing)
+        server.put("late", EMPTY)
+        assert (server.count("other"), server.count("late")) == (1, 1)
+
+
+def test_a_put_with_a_new_report_graph_does_not_validate_other_shapes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with served() as server:
+        server.update("INSERT DATA { :a :p 1 }")
+        server.put("one", EMPTY)
+        monkeypatch.setattr(ShapeSet, "complete", None)
+        server.put("two", EMPTY, into=REPORT)
+        server.update("INSERT DATA { :b :p 1 }")
+        assert (server.count("one"), server.count("two")) == (2, 2)
+
+
+def test_failed_shapes_have_no_report_and_a_bulk_load_has_the_version_of_its_commit() -> None:
+    with served() as server:
+        server.put("s", EMPTY, max_results=1)
+        quads = [
+            Quad(NamedNode(f"http://e/n{number}"), NamedNode("http://e/p"), NamedNode("http://e/b"))
+            for number in range(2)
+        ]
+        server.store.writer.bulk_extend(quads[:1])
+        event = server.shapes.reports.feed("s").history.events[-1]
+        assert '"version": 1' in event.data.replace('"version":1', '"version": 1')
+        server.store.writer.bulk_extend(quads[1:])
+        with pytest.raises(ShapesFailedError):
+            server.shapes.reports.report("s", 10)
