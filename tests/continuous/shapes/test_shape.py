@@ -13,7 +13,7 @@ from quadrill.continuous.rules.facts import MemoryFacts
 from quadrill.continuous.rules.paths import FactReader, PathSteps
 from quadrill.continuous.rules.terms import RuleTerms
 from quadrill.continuous.shapes.constraints.cardinality import MinCount
-from quadrill.continuous.shapes.constraints.shape_based import Node, Property
+from quadrill.continuous.shapes.constraints.shape_based import Node, PropertyConstraint
 from quadrill.continuous.shapes.constraints.value_type import Class, NodeKind
 from quadrill.continuous.shapes.data_graph import DataGraph, ShapesBudget
 from quadrill.continuous.shapes.errors import ShapesBudgetError
@@ -56,7 +56,7 @@ class People:
             constraints=(MinCount(1), Class(person), Node(iri)),
         )
         self.person = Shape(
-            node("PersonShape"), targets=(TargetClass(person),), constraints=(Property(self.known),)
+            node("PersonShape"), targets=(TargetClass(person),), constraints=(PropertyConstraint(self.known),)
         )
 
     def data(self, budget: ShapesBudget | None = None) -> DataGraph:
