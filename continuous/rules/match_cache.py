@@ -66,8 +66,8 @@ class MatchCache:
             self._size -= len(self._rows.pop(predicates))
         if not self._schema.isdisjoint(changed):
             self._clear_idle()
-        if self._single is not None and not self._single.schema.isdisjoint(changed):
-            self._single.clear()
+        if self._single is not None:
+            self._single.changed(changed)
         self.usable = False
 
     def clear(self) -> None:

@@ -12,7 +12,7 @@ subjects and objects:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -68,9 +68,17 @@ class SingleFacts:
         self._triggers = triggers
 
     def clear(self) -> None:
-        """Remove all cached consequences, as is necessary after a change of the schema."""
+        """Remove all cached consequences."""
         self._known.clear()
         self._size = 0
+
+    def changed(self, predicates: Iterable[int]) -> None:
+        """Remove all cached consequences if triples of the schema have changed.
+
+        ``predicates`` has the ids of the predicates of all triples that the graphs gained or lost.
+        """
+        if not self.schema.isdisjoint(predicates):
+            self.clear()
 
     def templates(self, fact: Fact, facts: Facts, check: Callable[[int], None]) -> Templates | None:
         """Return the templates of a fact's consequences; None if other facts may have a part in them.

@@ -134,6 +134,8 @@ class WindowContent:
     def change_graphs(self, change: InputChange, before: Facts, now: Facts) -> Delta:
         """Update the consequences after a change of the graphs; return the delta of the content.
 
+        The caller must call `SingleFacts.changed` before, once for all windows of the program.
+
         Args:
             change: the facts and the quads of named graphs that the graphs gained or lost.
             before: the facts of the graphs before the change.
@@ -146,7 +148,6 @@ class WindowContent:
             return _ContentChange(self, self._content, before, now).update(change)
         if single is None or all(fact[1] not in single.schema for fact in change.background):
             return {}
-        single.clear()
         return self.replace(self.program, self.own, now)
 
     def replace(self, program: ContentProgram, own: Iterable[Fact], graphs: Facts) -> Delta:

@@ -126,6 +126,9 @@ class EntailedWindows:
             return
         for fact in self._change.background:
             self._facts.changed(fact)
+        # Empty windows have no consequences to derive again, but later triples look the cache up.
+        if self._program.single is not None:
+            self._program.single.changed(fact[1] for fact in self._change.background)
         self._facts.read_from(self._facts_at(number))
 
     def _forget_single_facts(self) -> None:

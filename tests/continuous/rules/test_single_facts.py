@@ -7,23 +7,30 @@ consequences of the derived triple depend.
 from __future__ import annotations
 
 import random
+import threading
 from functools import partial
 
 import pytest
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
+from quadrill.continuous.rows import UNLIMITED
 from quadrill.continuous.rules.content_rules import ContentProgram
 from quadrill.continuous.rules.facts import Fact, MemoryFacts
 from quadrill.continuous.rules.rule import parse_rules
 from quadrill.continuous.rules.rule_set import RuleBudgetError
 from quadrill.continuous.rules.terms import RuleTerms
 from quadrill.continuous.rules.window_content import WindowContent
-from quadrill.store.changes.commit import NetChange
+from quadrill.continuous.static.entailed_windows import EntailedWindows
+from quadrill.continuous.static.rule_graphs import RuleGraphs
+from quadrill.continuous.windows.encoded import EngineTerms
+from quadrill.continuous.windows.window_delta import WindowKey
+from quadrill.store.changes.commit import Commit, NetChange
 from quadrill.store.changes.pending import PendingChanges
 from quadrill.store.quads.write_queue import WriteRequest
 
 from ...examples import examples
-from .served import BASE, Served, definition, rule
+from .served import BASE, INTO, Served, definition, rule
+from .window_oracle import WindowRules
 
 TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 RULES = [
@@ -47,9 +54,13 @@ DATA = [NamedNode(BASE + name) for name in ("p", "q", "kind", "by", "under")]
 SCHEMA = [NamedNode(BASE + name) for name in ("sub", "below", "domain", "range")]
 
 
+def random_schema(rng: random.Random) -> Quad:
+    return Quad(rng.choice(NODES), rng.choice(SCHEMA), rng.choice(NODES))
+
+
 def random_quad(rng: random.Random) -> Quad:
     if rng.random() < 0.15:
-        return Quad(rng.choice(NODES), rng.choice(SCHEMA), rng.choice(NODES))
+        return random_schema(rng)
     return Quad(rng.choice(NODES), rng.choice([TYPE, TYPE, *DATA]), rng.choice([*NODES, Literal(1)]))
 
 
@@ -65,6 +76,54 @@ def test_the_graph_of_a_set_equals_the_naive_fixpoint_after_every_commit(seed: i
             changes = NetChange(tuple(added), tuple(removed), (), ())
             served.store.queue.submit(WriteRequest(partial(PendingChanges.replay, change=changes), "test"))
             served.check()
+
+
+def window_rules(rng: random.Random) -> WindowRules:
+    """Return some of the rules, for the naive evaluation with one pattern at a time over the content."""
+    texts = rng.sample(RULES, rng.randint(2, 6))
+    marked = []
+    for text in texts:
+        start, body = text.removesuffix(" }").split("WHERE { ")
+        patterns = body.split(" . ")
+        marked.append(
+            [f"{start} WHERE {{ GRAPH :content {{ {each} }} {' . '.join(patterns)} }}" for each in patterns]
+        )
+    return WindowRules(texts, parse_rules(texts, base_iri=BASE), marked)
+
+
+@pytest.mark.parametrize("seed", range(examples(100)))
+def test_windows_that_become_empty_equal_the_naive_fixpoint_after_every_commit(seed: int) -> None:
+    rng = random.Random(seed)
+    rules = window_rules(rng)
+    with Served() as served:
+        served.put("rules", definition(*rules.texts))
+        graphs = RuleGraphs(
+            "rules", NamedNode(INTO), served.rules.definition_of("rules"), served.store, threading.RLock()
+        )
+
+        def committed(commit: Commit) -> None:
+            if graphs.reads(commit, graphs.definition):
+                graphs.committed(commit, graphs.definition, None)
+
+        served.store.subscribers.subscribe(committed)
+        windows = EntailedWindows(graphs, EngineTerms(), UNLIMITED, BASE)
+        contents: dict[WindowKey, set[Triple]] = {(node, None): set() for node in NODES[:3]}
+        for _ in range(30):
+            if rng.random() < 0.4:
+                present = sorted(served.store.reader.quads_for_pattern(graph=DefaultGraph()), key=str)
+                gone = rng.sample(present, min(len(present), rng.choice((0, 1, 2))))
+                served.store.writer.apply(add=[random_quad(rng), random_schema(rng)], remove=gone)
+            background = served.store.reader.quads_for_pattern()
+            windows.begin()
+            for key, own in contents.items():
+                if rng.random() < 0.4:
+                    own.clear()
+                if rng.random() < 0.4:
+                    own.update(random_quad(rng).triple for _ in range(2))
+                found = {each.triple for each in windows.derived(key, own)}
+                expected = rules.consequences(own, background) - own
+                assert found == expected, (rules.texts, sorted(map(str, own)), sorted(map(str, background)))
+            windows.end()
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,10 @@ def test_content_equals_the_naive_fixpoint_after_every_change(seed: int) -> None
     for _ in range(12):
         before = background.facts()
         if rng.random() < 0.4:
-            delta = window.change_graphs(background.move(), before, background.facts())
+            change = background.move()
+            if program.single is not None:
+                program.single.changed(fact[1] for fact in change.background)
+            delta = window.change_graphs(change, before, background.facts())
         else:
             added = {random_quad(rng).triple for _ in range(rng.choice((0, 1, 2, 4)))} - own
             gone = rng.sample(sorted(own, key=str), min(len(own), rng.choice((0, 0, 1, 2, 9))))

@@ -130,6 +130,20 @@ def test_classes_of_elements_follow_the_schema_of_the_store(bench: RuleBench) ->
     assert +bench.answers["q"] == Counter(["Z z"])
 
 
+def test_an_empty_window_follows_the_schema_of_the_store(bench: RuleBench) -> None:
+    bench.update("INSERT DATA { :Cat rdfs:subClassOf :Mammal }")
+    bench.put_rules(include=["rdfs"])
+    bench.query("q", KINDS)
+    bench.send(100, ":tom a :Cat .")
+    assert bench.events("q") == [("insert", ["Cat tom", "Mammal tom"])]
+    bench.engine.streams.heartbeat(S, 200)
+    bench.engine.sync()
+    assert bench.events("q") == [("delete", ["Cat tom", "Mammal tom"])]
+    bench.update("DELETE DATA { :Cat rdfs:subClassOf :Mammal } ; INSERT DATA { :Cat rdfs:subClassOf :Robot }")
+    bench.send(300, ":bob a :Cat .")
+    assert bench.events("q") == [("insert", ["Cat bob", "Robot bob"])]
+
+
 def test_what_the_graphs_alone_derive_is_not_in_a_window(bench: RuleBench) -> None:
     bench.put_rules("CONSTRUCT { ?x :r ?z } WHERE { ?x :p ?y . ?y :p ?z }")
     bench.query("q", "SELECT ?x ?z WHERE { STREAM :s [RANGE 10ms] { ?x :r ?z } }")
