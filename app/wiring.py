@@ -351,6 +351,7 @@ def engine_settings(
         engines=engines,
         graph_of_set=rules.graph_of,
         definition_of_set=rules.definition_of,
+        candidate_of_set=rules.candidate_of,
         flows_of_sets=(rules.flows, shapes.flows),
         conformance=shapes,
         threaded=threaded,

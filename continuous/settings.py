@@ -98,6 +98,8 @@ class EngineSettings:
     # Returns a rule set by its name, as it is after the commit that becomes visible; None while it derives
     # nothing.
     definition_of_set: Callable[[str], RuleSetDefinition | None] = lambda name: None
+    # Returns a rule set by its name, as a PUT under way defines it; None if no PUT of it is under way.
+    candidate_of_set: Callable[[str], RuleSetDefinition | None] = lambda name: None
     # Return the graphs that each rule set or shapes reads by name, and its own graph.
     flows_of_sets: tuple[Callable[[], list[FlowEdge]], ...] = ()
     conformance: Conformance = NoConformance()  # validates elements by the registered shapes

@@ -134,9 +134,20 @@ class QueryLifecycle:
                 self.parts.streams.get(iri)
 
     def _check_entailment(self, prepared: PreparedQuery) -> None:
-        """Raise an error if the rule set that a query names was removed or moved since the preparation."""
+        """Raise an error if a query cannot use the rule set that it names as it is now.
+
+        The set may have been removed, moved or replaced since the preparation of the query. The definition of
+        a PUT under way is checked as well, because the PUT has not checked this query.
+        """
         graph, name = prepared.entailed_graph, prepared.registration.evaluation.entailment
-        if graph is not None and name is not None and self.parts.settings.graph_of_set(name) != graph:
+        if graph is None or name is None:
+            return
+        settings = self.parts.settings
+        # The candidate is read first: a PUT that ends between the two calls has replaced the definition.
+        for definition in (settings.candidate_of_set(name), settings.definition_of_set(name)):
+            if definition is not None:
+                prepared.require_for_windows(definition)
+        if settings.graph_of_set(name) != graph:
             raise ConflictError(
                 f"the rule set {name} has another graph now",
                 code="in-progress",

@@ -21,7 +21,7 @@ from quadrill.store.registry import Registry, RuleSetRecord, RuleSetState
 
 from ..algebra.flows import FlowEdge
 from ..language.context import LanguageLimits
-from ..rules.definition import cause_of, read_definition
+from ..rules.definition import RuleSetDefinition, cause_of, read_definition
 from ..rules.order import flows_of, require_no_cycle, require_no_report, require_no_view_cycle
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.strata import require_for_windows
@@ -110,10 +110,6 @@ class RuleService:
     def _sets(self) -> dict[str, RuleSet]:
         return self._consequences.sets
 
-    @property
-    def _ordered(self) -> tuple[RuleSet, ...]:
-        return self._consequences.ordered
-
     # --- start --------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -139,11 +135,9 @@ class RuleService:
             RuleBudgetError: raised by ``run``: this set, or a set that reads its graph, exceeds a budget.
         """
         candidate = self._parse(name, members)
-        with self._lock, ExitStack() as stack:
-            if candidate.definition.sources:
-                # Until the set is among the candidates, no query may be registered: its view could close a
-                # cycle that neither check would see.
-                stack.enter_context(self.queries.lock)
+        # Until the set is among the candidates, no query may be registered: neither check would see that its
+        # view closes a cycle, or that its windows cannot have the consequences of the set.
+        with self._lock, self.queries.lock:
             self._require_idle(name)
             old = self._sets.get(name)
             if old is not None and not old.suspended and old.definition == candidate.definition:
@@ -264,7 +258,7 @@ class RuleService:
             if missed is None or candidate.regrouped(pending, pending) or _reads_former(candidate, old):
                 candidate.derive_all(pending, budget)
             elif missed:
-                candidate.replace(pending, candidate.catch_up(pending, inferred, missed, budget))
+                candidate.replace(pending, set(candidate.catch_up(pending, inferred, missed, budget)))
             else:
                 candidate.replace(pending, set(inferred))
 
@@ -379,9 +373,14 @@ class RuleService:
             raise NotFoundError(f"there is no rule set {name}", code="unknown-rules")
         return rule_set.into
 
+    def candidate_of(self, name: str) -> RuleSetDefinition | None:
+        """Return the definition of a set in its PUT under way; None if no PUT of the set is under way."""
+        candidate = self._candidates.get(name)
+        return None if candidate is None else candidate.definition
+
     def graphs(self) -> tuple[NamedNode, ...]:
         """Return the graphs of all loaded sets."""
-        return tuple(rule_set.into for rule_set in self._ordered)
+        return tuple(rule_set.into for rule_set in self._consequences.ordered)
 
     def describe(self, name: str, *, listed: bool = False) -> dict[str, Any]:
         """Return a set as JSON members; ``listed`` leaves out its inconsistencies, which need a search.
@@ -404,7 +403,7 @@ class RuleService:
         Raises:
             NotFoundError: the store does not have the quad.
         """
-        return why_of(self._store, self._ordered, quad)
+        return why_of(self._store, self._consequences.ordered, quad)
 
     # --- helpers ------------------------------------------------------------------------------
 

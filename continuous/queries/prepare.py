@@ -160,6 +160,19 @@ class PreparedQuery:
             rules = NamedRules(name, graph, definition)
         return replace(self, query=replace(self.query, dataset=dataset), rules=rules)
 
+    def require_for_windows(self, definition: RuleSetDefinition) -> None:
+        """Check that the windows of the query, if any, can have the consequences of its rule set.
+
+        Args:
+            definition: a definition of the rule set, which may be newer than that of the preparation.
+
+        Raises:
+            InputError: a rule of the definition negates or aggregates derived triples.
+        """
+        rules = self.rules
+        if rules is not None and definition != rules.definition:
+            require_for_windows(rules.name, rules_of(definition, self.base_iri, None))
+
     def reads(self) -> Reads:
         """Return the streams and graphs that the query reads, according to its dataset clause."""
         return reads_of(

@@ -13,6 +13,7 @@ from pyoxigraph import NamedNode, Quad
 
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.lifecycle.rule_put import RulePut
 from quadrill.continuous.lifecycle.rule_queries import follow_rule_sets
 from quadrill.continuous.lifecycle.rule_service import QueriesOfSets, RuleService
 from quadrill.continuous.streams.push_call import PushCall
@@ -33,11 +34,13 @@ class RuleBench(Bench):
         super().__init__(
             graph_of_set=lambda name: self.rules.graph_of(name),
             definition_of_set=lambda name: self.rules.definition_of(name),
+            candidate_of_set=lambda name: self.rules.candidate_of(name),
             **settings,
         )
         self.rules = RuleService(self.store, None, base_iri=E, clock_ms=self.clock.now_ms)
         self.rules.start()
         self.rules.queries = QueriesOfSets(
+            self.engine.parts.admin,
             replaced=lambda name: follow_rule_sets(self.engine.parts, name),
             with_windows=lambda name: self.engine.queries.entailed_by(name, with_windows=True),
         )
@@ -170,18 +173,76 @@ def test_replaced_rules_take_effect_as_one_change(bench: RuleBench) -> None:
     assert bench.events("q") == [("insert", ["g h"])]
 
 
+NEGATING = [
+    "CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?y }",
+    "CONSTRUCT { ?x :s ?y } WHERE { ?x :q ?y FILTER NOT EXISTS { ?x :r ?y } }",
+]
+
+
 def test_rules_that_negate_derived_triples_are_refused_for_windows(bench: RuleBench) -> None:
-    negating = [
-        "CONSTRUCT { ?x :r ?y } WHERE { ?x :p ?y }",
-        "CONSTRUCT { ?x :s ?y } WHERE { ?x :q ?y FILTER NOT EXISTS { ?x :r ?y } }",
-    ]
-    bench.put_rules(*negating)
+    bench.put_rules(*NEGATING)
     with pytest.raises(InputError, match="rule 1 negates or aggregates triples that the rule 0 derives"):
         bench.query("q", KINDS)
-    bench.put_rules(negating[0])
+    bench.put_rules(NEGATING[0])
     bench.query("q", KINDS)
     with pytest.raises(InputError, match="windows cannot have the consequences of the rule set r"):
-        bench.put_rules(*negating)
+        bench.put_rules(*NEGATING)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_rules_of_a_put_under_way_are_checked_for_new_windows(bench: RuleBench, first: bool) -> None:
+    if not first:
+        bench.put_rules(NEGATING[0])
+    put = bench.rules.put("r", negating_rules())
+    with pytest.raises(InputError, match="windows cannot have the consequences of the rule set r"):
+        bench.query("q", KINDS)
+    assert bench.engine.queries.names() == []
+    bench.query("no-window", "SELECT ?x ?y WHERE { ?x :r ?y }")
+    put.run()
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_rules_of_a_put_during_a_registration_are_checked_for_its_windows(
+    bench: RuleBench, complete: bool
+) -> None:
+    bench.put_rules(NEGATING[0])
+    parts, puts = bench.engine.parts, list[RulePut]()
+    make = parts.make_evaluator
+
+    def put_and_make(*args: Any) -> Any:
+        puts.append(bench.rules.put("r", negating_rules()))
+        if complete:
+            puts[0].run()
+        return make(*args)
+
+    parts.make_evaluator = put_and_make
+    with pytest.raises(InputError, match="windows cannot have the consequences of the rule set r"):
+        bench.query("q", KINDS)
+    assert len(puts) == 1 and bench.engine.queries.names() == []
+
+
+def test_no_query_is_registered_between_the_check_of_a_put_and_its_candidate(bench: RuleBench) -> None:
+    calls = []
+
+    class Lock:
+        def __enter__(self) -> None:
+            calls.append("locked")
+
+        def __exit__(self, *_: object) -> None:
+            calls.append("released" if bench.rules.candidate_of("r") else "released too early")
+
+    def with_windows(name: str) -> list[str]:
+        calls.append("checked")
+        return []
+
+    bench.rules.queries = QueriesOfSets(Lock(), with_windows=with_windows)
+    bench.rules.put("r", negating_rules()).run()
+    assert calls == ["locked", "checked", "released"]
+    assert bench.rules.candidate_of("r") is None
+
+
+def negating_rules() -> dict[str, Any]:
+    return {"rules": [PREFIX + each for each in NEGATING], "into": INTO}
 
 
 def test_a_window_over_the_maximum_fails_its_query_only(bench: RuleBench) -> None:
