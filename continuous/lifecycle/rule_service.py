@@ -258,9 +258,9 @@ class RuleService:
             if missed is None or candidate.regrouped(pending, pending) or _reads_former(candidate, old):
                 candidate.derive_all(pending, budget)
             elif missed:
-                candidate.replace(pending, set(candidate.catch_up(pending, inferred, missed, budget)))
+                pending.replace(candidate.into, candidate.catch_up(pending, inferred, missed, budget))
             else:
-                candidate.replace(pending, set(inferred))
+                pending.replace(candidate.into, inferred)
 
         put.progress.violations = self._consequences.submit(candidate, derive).violations
 

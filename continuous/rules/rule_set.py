@@ -297,18 +297,7 @@ class RuleSet:
         """
         self._cache.clear()
         snapshot = self.snapshot(pending)
-        self.replace(pending, set(snapshot.materialise(budget)))
-
-    def replace(self, pending: PendingChanges, wanted: set[Quad]) -> None:
-        """Create the set's graph if it is missing, and make its quads equal to ``wanted``, which changes."""
-        for quad in list(pending.quads_of(self.into)):
-            if quad in wanted:
-                wanted.discard(quad)
-            else:
-                pending.remove(quad)
-        pending.create(self.into)
-        for quad in wanted:
-            pending.add(quad)
+        pending.replace(self.into, snapshot.materialise(budget))
 
     def _facts(self, view: StoreView) -> tuple[RuleTerms, StoreFacts]:
         """Return the facts in a view of the dataset, with a new dictionary of terms for them."""
@@ -354,7 +343,7 @@ class RuleSet:
         inferred: Iterable[Quad],
         missed: Iterable[NetChange],
         budget: RuleBudget,
-    ) -> set[Quad]:
+    ) -> list[Quad]:
         """Return the inferred quads of ``pending``, updated from those of an earlier version.
 
         Args:
@@ -377,7 +366,7 @@ class RuleSet:
         for change in changes:
             now.replay(change)
         self.derive(earlier, now, now.net(), budget, lambda: 1 << 60)
-        return set(now.quads_of(self.into))
+        return list(now.quads_of(self.into))
 
     def _without_own(self, change: NetChange) -> NetChange:
         return NetChange(
