@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
         _validate,
         "check RDF files with SHACL shapes, without a server",
         "validate people.ttl --shapes shapes.ttl",
-        "validate data/*.nt --shapes shapes.ttl --format ttl --output report.ttl",
+        "validate people.nt rooms.nt --shapes shapes.ttl --format ttl --output report.ttl",
         "validate people.ttl --shapes shapes.ttl --allow-warnings --format json",
         further="The exit code is 0 if the data conforms, 1 if it does not, and 2 if it could not be "
         "checked, because a file cannot be read, or the shapes are ill-formed or use what is not supported",
