@@ -17,4 +17,4 @@ def test_commands_of_the_concepts_print_the_stated_answers(start_server: Start) 
 
 
 def test_commands_of_the_cookbook_print_the_stated_answers(start_server: Start) -> None:
-    assert run_page("cookbook/shapes.md", start_server()) == 2
+    assert run_page("cookbook/shapes.md", start_server()) == 4
