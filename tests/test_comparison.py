@@ -1,8 +1,10 @@
-"""The figures of docs/comparison.md are those of docs/performance.md; statements about rules have sources.
+"""The figures of docs/comparison.md are those of docs/performance.md; statements about others have sources.
 
 No test can see whether another store does what its documentation says. What the table says of rule sets is
 tested elsewhere: cycles in tests/continuous/rules/test_refusals.py, versions in test_service_law.py,
-explanations in test_why.py, emitted changes in tests/app/test_entailment.py.
+explanations in test_why.py, emitted changes in tests/app/test_entailment.py. What it says of shapes is
+tested in tests/w3c/test_shacl.py, tests/continuous/shapes/test_service_law.py, and test_shape_writes.py,
+test_shape_feeds.py and test_stream_shapes.py in tests/app.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from quadrill.continuous.rules.definition import BUILT_IN
 
@@ -37,16 +41,21 @@ def test_every_figure_was_measured() -> None:
         assert missing == [], name
 
 
-def test_every_statement_about_the_rules_of_others_has_a_source() -> None:
-    table = [each for each in rows("comparison.md", "## Rules\n") if len(each) == 6]
+@pytest.mark.parametrize(("heading", "columns"), [("## Rules\n", 6), ("## Shapes\n", 5)])
+def test_every_statement_about_the_rules_and_shapes_of_others_has_a_source(
+    heading: str, columns: int
+) -> None:
+    table = [each for each in rows("comparison.md", heading) if len(each) == columns]
     assert len(table) > 8
     for _, _, *others in table[1:]:
         for cell in others:
             assert not cell or cell == "as after an insertion" or "](https://" in cell, cell
 
 
-def test_what_the_page_says_of_rule_sets_is_so() -> None:
+def test_what_the_page_says_of_built_in_sets_and_the_licence_is_so() -> None:
     cells = {each[0]: each[1] for each in rows("comparison.md", "## Rules\n")}
     assert tuple(re.findall(r"`([\w-]+)`", cells["built-in sets"])) == BUILT_IN
     project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]
     assert cells["licence"] == project["license"]
+    of_shapes = {each[0]: each[1] for each in rows("comparison.md", "## Shapes\n")}
+    assert of_shapes["licence"] == project["license"]
