@@ -91,4 +91,6 @@ class FaultyDisk:
         if left > synced and self._random.random() < 0.5:
             data[self._random.randrange(synced, left)] ^= 1 << self._random.randrange(8)
         copy.write_bytes(data)
+        # The copy may have the inode of a file that was deleted; all that it has is on the disk.
+        self._synced[copy.stat().st_ino] = len(data)
         return f"{size - left} of {size - synced} bytes that were not synced are gone"

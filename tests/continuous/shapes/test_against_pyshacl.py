@@ -6,6 +6,7 @@ Not drawn, because pySHACL differs from SHACL 2017 there:
 - Lexical forms that rdflib changes when it reads them, for instance 1.0e0.
 - A shape that uses its own property shape through a sibling of sh:qualifiedValueShapesDisjoint, which this
   program refuses as recursive.
+- Inverses of sequences, which pySHACL follows in the order of the sequence: SPARQL 1.1, section 9.1.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections import Counter
 
 import pyshacl
 import rdflib
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from pyoxigraph import NamedNode, RdfFormat, parse
+from pyshacl.monkey import rdflib_bool_unpatch
 from rdflib.namespace import SH
 
 from quadrill.continuous.shapes.errors import ShapesInvalidError
@@ -75,13 +77,17 @@ def compared(drawn: Graphs) -> tuple[Counter[Shown], Counter[Shown]]:
     inputs = [
         rdflib.Graph().parse(data=PREFIXES + text, format="turtle") for text in (drawn.data, drawn.shapes)
     ]
-    _, report, _ = pyshacl.validate(inputs[0], shacl_graph=inputs[1], inference="none", meta_shacl=False)
+    try:
+        _, report, _ = pyshacl.validate(inputs[0], shacl_graph=inputs[1], inference="none", meta_shacl=False)
+    finally:
+        rdflib_bool_unpatch()  # pySHACL leaves rdflib without the canonical form of literals
     return Counter(map(_ours, ours)), Counter(_theirs(report))
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs())
 def test_results_are_those_of_pyshacl(drawn: Graphs) -> None:
+    assume("sh:inversePath (" not in drawn.shapes)
     try:
         ours, theirs = compared(drawn)
     except ShapesInvalidError as error:
