@@ -56,15 +56,11 @@ class ShapeCommits:
         former = former_graph(record)
 
         def derive(pending: PendingChanges) -> None:
+            _drop(former, pending)
             kept = results(pending)
-            if former is not None:
-                pending.drop(former)
             candidate.kept = KeptResults()
             candidate.kept.apply(kept.by_focus())
-            into = candidate.definition.into
-            if into is not None:
-                pending.replace(into, () if candidate.error is not None else report_quads(kept, into))
-
+            _write_report(candidate, pending)
             owned.append(pending.owned)
 
         def committed(commit: Commit) -> None:
@@ -152,13 +148,22 @@ class ShapeCommits:
 
 def _load(shapes: ShapeSet, inputs: InputGraphs, former: NamedNode | None, pending: PendingChanges) -> None:
     """Compute the results of shapes, write their report, and drop the former report."""
-    if former is not None:
-        pending.drop(former)
+    _drop(former, pending)
     if shapes.error is None:
         try:
             shapes.kept = shapes.complete(pending, inputs, shapes.budget(timed=False))
         except ValidationStoppedError as error:
             shapes.error = error.message
+    _write_report(shapes, pending)
+
+
+def _drop(former: NamedNode | None, pending: PendingChanges) -> None:
+    """Drop the former report before results are computed, because the shapes may check its graph."""
+    if former is not None:
+        pending.drop(former)
+
+
+def _write_report(shapes: ShapeSet, pending: PendingChanges) -> None:
     into = shapes.definition.into
     if into is not None:
         pending.replace(into, report_quads(shapes.kept, into) if shapes.error is None else ())

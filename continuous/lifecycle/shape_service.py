@@ -191,7 +191,13 @@ class ShapeService:
             if error is not None:
                 return new
             try:
-                self._catch_up(candidate, new, pending, version, inputs)
+                self._catch_up(
+                    candidate,
+                    new,
+                    pending,
+                    version,
+                    None if former is not None and former in inputs else inputs,
+                )
             except ValidationStoppedError as refused:
                 if candidate.definition.mode == "reject":
                     raise refused.of_shapes(name) from None
@@ -207,11 +213,12 @@ class ShapeService:
         kept: KeptResults,
         pending: PendingChanges,
         version: int,
-        read: InputGraphs,
+        read: InputGraphs | None,
     ) -> None:
         """Update the results ``kept`` of an earlier version to the dataset of ``pending``.
 
         ``read`` are the graphs from which ``kept`` were computed; graphs may have changed their owners since.
+        None stands for graphs with the former report, which the commit drops.
         """
         inputs = self.consequences.inputs(candidate, pending.owned)
         budget = candidate.budget(timed=False)

@@ -137,3 +137,15 @@ def test_failed_shapes_have_no_report_and_a_bulk_load_has_the_version_of_its_com
         server.store.writer.bulk_extend(quads[1:])
         with pytest.raises(ShapesFailedError):
             server.shapes.reports.report("s", 10)
+
+
+def test_shapes_that_move_their_report_do_not_see_the_former_one() -> None:
+    reads_report = ":S sh:targetSubjectsOf sh:resultSeverity ; sh:nodeKind sh:Literal ."
+    with served() as server:
+        server.update("INSERT DATA { :a :p 1 }")
+        server.put("s", EMPTY, into=REPORT)
+        assert server.count("s") == 1
+        server.put("s", reads_report, into="http://e/moved", data=[REPORT])
+        assert server.count("s") == 0
+        server.update("INSERT DATA { :b :p 1 }")
+        assert server.count("s") == 0
