@@ -12,7 +12,6 @@ from quadrill.store.changes.owners import Owners
 from quadrill.store.changes.pending import PendingChanges
 from quadrill.store.errors import ReportedError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.quads.write_queue import WriteRequest
 
 from .rule_consequences import RuleConsequences
 from .shape_consequences import ShapeConsequences
@@ -90,11 +89,6 @@ class CommitConsequences:
 
     def _regroup(self) -> None:
         try:
-            self.regroup()
+            self._shapes.regroup("rules")
         except ReportedError as error:  # the next commit tries again
             log.warning("graphs changed their owner, and derived graphs were not updated: %s", error.message)
-
-    def regroup(self) -> None:
-        """Update derived graphs in one commit, after graphs joined or left those that they derive from."""
-        request = WriteRequest(lambda _: None, "rules", alone=True, timed=False, rederive=True)
-        self._shapes.publish(self._store.queue.submit(request))

@@ -14,6 +14,7 @@ from quadrill.store.changes.owners import Owners
 from quadrill.store.changes.pending import PendingChanges
 from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.write_queue import WriteRequest
 
 from ..rules.store_facts import InputGraphs
 from ..shapes.errors import ValidationStoppedError
@@ -54,6 +55,23 @@ class _ResultGroup:
         return _ResultGroup(
             dict(self.kept), dict(self.failed), list(self.notes), self.version, self.regrouped
         )
+
+    def change(self, name: str, kept: KeptResults, change: ResultChange, version: int) -> KeptResults:
+        """Note a change of the results ``kept`` of shapes; return the results after it."""
+        after = KeptResults(kept)
+        after.apply(change)
+        self.notes.append(ResultNote(name, version, changed(kept, change)))
+        self.kept[name] = after
+        return after
+
+    def fail(
+        self, shapes: ShapeSet, error: ValidationStoppedError, state: PendingChanges, version: int
+    ) -> None:
+        """Note that shapes fail, and empty the graph of their report in ``state``."""
+        self.failed[shapes.name] = error.message
+        self.notes.append(ResultNote(shapes.name, version, Failed(error.message)))
+        if shapes.definition.into is not None:
+            state.clear(shapes.definition.into)
 
 
 class ShapeConsequences:
@@ -154,7 +172,7 @@ class ShapeConsequences:
             pending.replay(below.net())
 
         def update(shapes: ShapeSet, kept: KeptResults, change: NetChange) -> ResultChange:
-            inputs = self.inputs(shapes, pending.owned)
+            inputs = inputs_of(shapes, pending.owned, self._holding)
             budget = shapes.budget(timed=timed)
             return shapes.update(kept, below, pending, change, inputs, budget, size=self._size)
 
@@ -167,7 +185,7 @@ class ShapeConsequences:
         """Check the dataset after unknown changes; see `Consequences.derive_all`."""
 
         def update(shapes: ShapeSet, kept: KeptResults, _: NetChange) -> ResultChange:
-            inputs = self.inputs(shapes, pending.owned)
+            inputs = inputs_of(shapes, pending.owned, self._holding)
             return kept.replacing(shapes.complete(pending, inputs, shapes.budget(timed=False)).by_focus())
 
         return self._check(pending, NetChange(), update, None, self._group.copy(), unknown=True)
@@ -201,22 +219,16 @@ class ShapeConsequences:
                 continue
             if data is not None and written.isdisjoint(data):
                 continue
-            inputs = self.inputs(shapes, below.owned)
-            kept = KeptResults(group.kept.get(name, shapes.kept))
+            inputs = inputs_of(shapes, below.owned, self._holding)
+            kept = group.kept.get(name, shapes.kept)
             try:
                 complete = shapes.complete(state, inputs, shapes.budget(timed=False))
             except ValidationStoppedError as error:
-                group.failed[name] = error.message
-                group.notes.append(ResultNote(name, version, Failed(error.message)))
-                if into is not None:
-                    state.clear(into)
+                group.fail(shapes, error, state, version)
             else:
-                new = kept.replacing(complete.by_focus())
-                group.notes.append(ResultNote(name, version, changed(kept, new)))
-                kept.apply(new)
-                group.kept[name] = kept
+                after = group.change(name, kept, kept.replacing(complete.by_focus()), version)
                 if into is not None:
-                    state.replace(into, report_quads(kept, into))
+                    state.replace(into, report_quads(after, into))
             if into is not None:
                 written.add(into)
         group.regrouped = True
@@ -252,28 +264,23 @@ class ShapeConsequences:
             name, mode, into = shapes.name, shapes.definition.mode, shapes.definition.into
             if shapes.error is not None or name in group.failed or name == leaving:
                 continue
-            kept = KeptResults(group.kept.get(name, shapes.kept))
+            kept = group.kept.get(name, shapes.kept)
             started = time.perf_counter()
             try:
                 new = update(shapes, kept, change)
             except ValidationStoppedError as error:
                 if mode == "reject":
                     raise error.of_shapes(name) from None
-                group.failed[name] = error.message
-                group.notes.append(ResultNote(name, version, Failed(error.message)))
-                if into is not None:
-                    pending.clear(into)
+                group.fail(shapes, error, pending, version)
             else:
                 violations: list[Result] = added_violations(kept, new) if new and mode != "watch" else []
                 if violations and mode == "reject":
                     raise violation_error(name, violations)
                 warned += len(violations)
-                if into is not None and new:
-                    write_changes(pending, into, kept, new, shapes.size)
                 if new:
-                    group.notes.append(ResultNote(name, version, changed(kept, new)))
-                    kept.apply(new)
-                    group.kept[name] = kept
+                    after = group.change(name, kept, new, version)
+                    if into is not None:
+                        write_changes(pending, into, kept, after, new, shapes.size)
             shapes.cost_ms = (time.perf_counter() - started) * 1000
             if into is not None and len(self.ordered) > 1:
                 change = pending.net()
@@ -311,6 +318,11 @@ class ShapeConsequences:
                     self._records.restore(name)
                 raise
             self._take(group, owned)
+
+    def regroup(self, cause: str) -> None:
+        """Commit what changes in derived graphs when graphs have joined or left the graphs that they read."""
+        request = WriteRequest(lambda _: None, cause, alone=True, timed=False, rederive=True)
+        self.publish(self._store.queue.submit(request))
 
     def publish(self, commit: Commit) -> None:
         """Publish changed results after a commit that changed no quad and was therefore not logged."""

@@ -15,7 +15,6 @@ from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
 from quadrill.store.errors import ConflictError, InputError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.registry import Registry, ShapesRecord
 
 from ..algebra.flows import FlowEdge, find_cycle
@@ -292,9 +291,8 @@ class ShapeService:
 
     def _regroup(self) -> None:
         """Update the reports of shapes without ``data`` after a graph began or ceased to hold shapes."""
-        request = WriteRequest(lambda _: None, "shapes", alone=True, timed=False, rederive=True)
         try:
-            self.consequences.publish(self._store.queue.submit(request))
+            self.consequences.regroup("shapes")
         except ReportedError as error:  # the next commit tries again
             log.warning("reports were not updated after shapes changed: %s", error.message)
 

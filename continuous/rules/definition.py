@@ -8,17 +8,14 @@ from typing import Any
 
 from pyoxigraph import DefaultGraph, NamedNode
 
-from quadrill.store.changes.commit import GraphName
+from quadrill.store.changes.commit import GraphName, graph_key
 from quadrill.store.documents.times import duration_ms, show_duration
 from quadrill.store.errors import InputError
 
 BUILT_IN = ("rdfs", "owl2-rl")
 _MEMBERS = frozenset(("rules", "include", "into", "from", "max_inferred", "max_time", "on_budget"))
 _MAX_RULES = 10_000
-"""Maximum number of rules of one set.
-
-The time to compute the strata grows with the square of this number: 1,000 simple rules take seconds.
-"""
+"""Maximum number of rules of one set; `strata` also limits the pairs of heads and patterns to compare."""
 
 
 def cause_of(name: str) -> str:
@@ -54,9 +51,7 @@ class RuleSetDefinition:
         if self.include:
             found["include"] = list(self.include)
         if self.sources is not None:
-            found["from"] = [
-                "default" if isinstance(each, DefaultGraph) else str(each)[1:-1] for each in self.sources
-            ]
+            found["from"] = list(map(graph_key, self.sources))
         return found | {
             "max_inferred": self.max_inferred,
             "max_time": show_duration(self.max_time_ms),

@@ -91,12 +91,13 @@ def predicates_of(path: n.PathExpr | ListCells) -> frozenset[NamedNode] | None:
         case n.Inverse(inner) | n.OneOrMore(inner):
             return predicates_of(inner)
         case n.Sequence(left, right) | n.Alternative(left, right):
-            return _union(predicates_of(left), predicates_of(right))
+            return union(predicates_of(left), predicates_of(right))
         case _:
             return None
 
 
-def _union(
+def union(
     first: frozenset[NamedNode] | None, second: frozenset[NamedNode] | None
 ) -> frozenset[NamedNode] | None:
+    """Return the union of two sets of predicates; None stands for all predicates."""
     return None if first is None or second is None else first | second

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Triple
 
-from quadrill.store.changes.commit import GraphName
+from quadrill.store.changes.commit import GraphName, graph_key
 from quadrill.store.documents.times import duration_ms, show_duration
 from quadrill.store.errors import InputError
 from quadrill.store.terms import Term, term_text
@@ -48,9 +48,7 @@ class ShapesDefinition:
         """Return the parameters of the PUT as JSON members."""
         found: dict[str, Any] = {"mode": self.mode}
         if self.data is not None:
-            found["data"] = [
-                "default" if isinstance(each, DefaultGraph) else str(each)[1:-1] for each in self.data
-            ]
+            found["data"] = list(map(graph_key, self.data))
         if self.into is not None:
             found["into"] = self.into.value
         if self.graph is not None:

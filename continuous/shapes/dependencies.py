@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
+from ..rules.triggers import union
 from .vocabulary import SUB_CLASS_OF, TYPE
 
 INSTANCE_OF = n.Sequence(n.Link(TYPE), n.ZeroOrMore(n.Link(SUB_CLASS_OF)))
@@ -80,11 +81,9 @@ MOST_PATHS = 500
 LONGEST_PATH = 250
 
 
-def union(
-    one: frozenset[NamedNode] | None, other: frozenset[NamedNode] | None
-) -> frozenset[NamedNode] | None:
-    """Return the union of two sets of predicates; None stands for all predicates."""
-    return None if one is None or other is None else one | other
+def joined(first: n.PathExpr | None, then: n.PathExpr) -> n.PathExpr:
+    """Return the path that leads along ``first`` and then along ``then``; None stands for no path."""
+    return then if first is None else n.Sequence(first, then)
 
 
 def predicates_of(path: n.PathExpr) -> frozenset[NamedNode] | None:

@@ -13,6 +13,7 @@ from typing import Literal
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
+from .dependencies import joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +51,17 @@ def _uses(path: n.PathExpr, before: n.PathExpr | None, ahead: bool) -> Iterator[
         case n.Sequence(left, right):
             first, second = (left, right) if ahead else (right, left)
             yield from _uses(first, before, ahead)
-            yield from _uses(second, _joined(before, first, ahead), ahead)
+            yield from _uses(second, joined(before, first if ahead else n.Inverse(first)), ahead)
         case n.Alternative(left, right):
             yield from _uses(left, before, ahead)
             yield from _uses(right, before, ahead)
         case n.ZeroOrOne(inner):
             yield from _uses(inner, before, ahead)
         case n.ZeroOrMore(inner) | n.OneOrMore(inner):
-            yield from _uses(inner, _joined(before, n.ZeroOrMore(inner), ahead), ahead)
+            repeated = n.ZeroOrMore(inner)
+            yield from _uses(inner, joined(before, repeated if ahead else n.Inverse(repeated)), ahead)
         case n.NegatedSet(forward, inverse):
             if forward or not inverse:
                 yield PathUse(None, 0 if ahead else 2, before)
             if inverse:
                 yield PathUse(None, 2 if ahead else 0, before)
-
-
-def _joined(before: n.PathExpr | None, path: n.PathExpr, ahead: bool) -> n.PathExpr:
-    then = path if ahead else n.Inverse(path)
-    return then if before is None else n.Sequence(before, then)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
@@ -15,36 +15,27 @@ from .vocabulary import BOOLEAN, TYPE, VIOLATION, sh
 
 COLUMNS = ("focusNode", "path", "value", "constraint", "shape", "severity", "message")
 """The columns of results as rows; ``constraint`` is the component, ``path`` a SPARQL path text."""
-Node = NamedNode | BlankNode
 
 
-def report_triples(
-    results: Iterable[Result],
-    *,
-    report: Node | None = None,
-    name: Callable[[Result], Node] = lambda _: BlankNode(),
-    more: bool = False,
-) -> Iterator[Statement]:
+def report_triples(results: Iterable[Result], *, more: bool = False) -> Iterator[Statement]:
     """Yield the triples of an sh:ValidationReport (SHACL section 3.6).
 
     Args:
         results: the results; sh:conforms is true if there are none.
-        report: the node of the report; a new blank node by default.
-        name: returns the node for a result; a new blank node by default.
-        more: True if there are results besides ``results``, so that sh:conforms is false.
+        more: True if there are results that the report leaves out, so that sh:conforms is false.
     """
-    node = report or BlankNode()
-    named = [(name(result), result) for result in results]
-    conforms = not more and not named
+    node = BlankNode()
+    conforms = not more
     yield node, TYPE, sh("ValidationReport")
+    for result in results:
+        conforms = False
+        named = BlankNode()
+        yield node, sh("result"), named
+        yield from result_triples(result, named)
     yield node, sh("conforms"), Literal("true" if conforms else "false", datatype=BOOLEAN)
-    for each, _ in named:
-        yield node, sh("result"), each
-    for each, result in named:
-        yield from result_triples(result, each)
 
 
-def result_triples(result: Result, node: Node) -> Iterator[Statement]:
+def result_triples(result: Result, node: NamedNode | BlankNode) -> Iterator[Statement]:
     """Yield the triples of one sh:ValidationResult; ``node`` represents the result in the report."""
     yield node, TYPE, sh("ValidationResult")
     yield node, sh("focusNode"), result.focus

@@ -35,14 +35,17 @@ def result_name(result: Result, into: NamedNode) -> NamedNode:
 
 
 def write_changes(
-    pending: PendingChanges, into: NamedNode, kept: KeptResults, change: ResultChange, shapes: int
+    pending: PendingChanges,
+    into: NamedNode,
+    kept: KeptResults,
+    after: KeptResults,
+    change: ResultChange,
+    shapes: int,
 ) -> None:
-    """Change the graph of a report from the results ``kept`` to those after ``change``.
+    """Change the graph of a report from the results ``kept`` to the results ``after`` a change.
 
     ``shapes`` is the number of shapes with targets.
     """
-    after = KeptResults(kept)
-    after.apply(change)
     # Several focus nodes of targets can give equal results, because the results of a nested property shape
     # have the value as focus node. Their quads stay until the last of these results is gone.
     focuses = {result.focus for key in change for each in (kept, after) for result in each.of(key)}

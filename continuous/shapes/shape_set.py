@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
@@ -134,15 +135,15 @@ class ShapeSet:
         Raises:
             ShapesBudgetError: the validation exceeds the budget.
         """
-        prepared = self._prepare()
-        read, ids = prepared.validation.predicates, prepared.terms.dictionary.ids
         facts = MemoryFacts()
-        for quads in graphs:
-            for quad in quads:
-                if read is None or quad.predicate in read:
-                    facts.add((ids[quad.subject], ids[quad.predicate], ids[quad.object]))
-            budget.check_time()
-        return prepared.complete(facts, budget)
+        with self._borrowed() as prepared:
+            read, ids = prepared.validation.predicates, prepared.terms.dictionary.ids
+            for quads in graphs:
+                for quad in quads:
+                    if read is None or quad.predicate in read:
+                        facts.add((ids[quad.subject], ids[quad.predicate], ids[quad.object]))
+                budget.check_time()
+            return prepared.complete(facts, budget)
 
     def sees(self, change: NetChange) -> bool:
         """Return False if no changed quad has a predicate that results depend on."""
@@ -209,23 +210,28 @@ class ShapeSet:
         pending = PendingChanges(view)
         for each in triples:
             pending.add(Quad(each.subject, each.predicate, each.object, graph))
-        try:
-            prepared = self._unused.pop()
-        except IndexError:
-            prepared = self._prepare()
-        terms = prepared.terms
-        before = StoreFacts(view, terms, inputs, _NO_GRAPH, own=False)
-        now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)
-        changed = _changed_facts(pending.net(), inputs, terms, before, now)
-        added: list[Result] = []
-        if changed:
+        with self._borrowed() as prepared:
+            terms = prepared.terms
+            before = StoreFacts(view, terms, inputs, _NO_GRAPH, own=False)
+            now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)
+            changed = _changed_facts(pending.net(), inputs, terms, before, now)
+            if not changed:
+                return []
             data = DataGraph(before, terms, budget)
             kept = ResultsOf(prepared.validation, data)
             change = prepared.validation.update(kept, data, DataGraph(now, terms, budget), changed)
-            added = list(difference(kept, change)[0].elements())
-        if len(terms.dictionary) <= _MOST_TERMS and len(self._unused) < _MOST_UNUSED:
+            return list(difference(kept, change)[0].elements())
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[_PreparedShapes]:
+        """Yield shapes with a dictionary that no other thread uses; an error discards them."""
+        try:
+            prepared = self._unused.pop()
+        except IndexError:  # another thread may have taken the last one
+            prepared = self._prepare()
+        yield prepared
+        if len(prepared.terms.dictionary) <= _MOST_TERMS and len(self._unused) < _MOST_UNUSED:
             self._unused.append(prepared)
-        return added
 
 
 def _changed_facts(

@@ -9,9 +9,8 @@ from pyoxigraph import BlankNode, Literal, NamedNode
 
 from quadrill.store.terms import Term, term_text
 
-from .vocabulary import FIRST, NIL, RDF, RDFS, REST, SH, STRING, XSD
+from .vocabulary import FIRST, NIL, REST, STRING, USUAL_PREFIXES
 
-_USUAL = {"sh": SH, "xsd": XSD, "rdf": RDF, "rdfs": RDFS}
 _LOCAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?<!\.)|").fullmatch
 _DEEPEST = 12
 """Maximum number of levels of blank nodes inside blank nodes that are shown."""
@@ -23,7 +22,7 @@ class ReportTerms:
     """Texts of terms; a blank node is shown with the properties that it has in given triples."""
 
     def __init__(self, triples: Iterable[tuple[Term, NamedNode, Term]], prefixes: Mapping[str, str]) -> None:
-        self._prefixes = sorted({**_USUAL, **prefixes}.items(), key=lambda item: -len(item[1]))
+        self._prefixes = sorted({**USUAL_PREFIXES, **prefixes}.items(), key=lambda item: -len(item[1]))
         self._objects: dict[Term, dict[NamedNode, list[Term]]] = {}
         self._add(triples)
 

@@ -11,11 +11,12 @@ XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 RDFS: Final = "http://www.w3.org/2000/01/rdf-schema#"
 
+USUAL_PREFIXES: Final = {"sh": SH, "xsd": XSD, "rdf": RDF, "rdfs": RDFS}
+
 TYPE: Final = NamedNode(RDF + "type")
 FIRST: Final = NamedNode(RDF + "first")
 REST: Final = NamedNode(RDF + "rest")
 NIL: Final = NamedNode(RDF + "nil")
-LANG_STRING: Final = NamedNode(RDF + "langString")
 CLASS: Final = NamedNode(RDFS + "Class")
 SUB_CLASS_OF: Final = NamedNode(RDFS + "subClassOf")
 BOOLEAN: Final = NamedNode(XSD + "boolean")
@@ -36,8 +37,8 @@ def component(name: str) -> NamedNode:
 
 
 def short(iri: NamedNode) -> str:
-    """Return an IRI of the SHACL or XSD vocabulary with its usual prefix; another IRI in angle brackets."""
-    for prefix, start in (("sh", SH), ("xsd", XSD), ("rdf", RDF), ("rdfs", RDFS)):
+    """Return an IRI with its prefix of `USUAL_PREFIXES`; an IRI without one in angle brackets."""
+    for prefix, start in USUAL_PREFIXES.items():
         if iri.value.startswith(start):
             return f"{prefix}:{iri.value[len(start) :]}"
     return str(iri)

@@ -48,8 +48,10 @@ def with_conforming_elements(
         NotFoundError: there are no such shapes.
     """
     refused = record.on_violation == "refuse"
+    whole = refused and not partial
     good: list[DecodedElement] = []
-    bad, misshapen = list(decoded.bad), list(decoded.misshapen)
+    bad = list(decoded.bad)
+    misshapen: list[MisshapenElement] = []
     violations: list[Result] = []
     refusals = 0
     stopped: ReportedError | None = None
@@ -61,12 +63,12 @@ def with_conforming_elements(
                 if not found:
                     good.append(element)
                     continue
-                if refused and not partial:
+                if whole:
                     violations += found
                 error = violation_error(shapes, found, "element")
             except (ShapesFailedError, ValidationStoppedError) as failure:
                 error = stopped = _named(failure, shapes)
-        if refused and not partial:
+        if whole:
             if isinstance(error, ViolationError):
                 continue
             raise error
@@ -77,7 +79,7 @@ def with_conforming_elements(
             text = source.excerpt() if refused and source is not None else None
             refusals += refused
             bad.append(BadElement(element.place, error.message, element.line, None, text))
-    if violations and refused and not partial:
+    if violations:
         raise violation_error(shapes, violations, "push")
     bad.sort(key=lambda each: each.line or 0)
     return replace(decoded, elements=good, bad=bad, misshapen=misshapen, refused=refusals)

@@ -233,13 +233,14 @@ class PendingChanges:
         elif name not in self._dropped and self._below.has_graph(name):
             self._dropped[name] = None
 
-    def replace(self, name: NamedNode, quads: Iterable[Quad]) -> None:
+    def replace(self, name: GraphName, quads: Iterable[Quad]) -> None:
         """Create a graph if it is missing, and make ``quads`` its quads."""
-        wanted = set(quads)
-        self.create(name)
+        wanted = dict.fromkeys(quads)
+        if not isinstance(name, DefaultGraph):
+            self.create(name)
         for quad in list(self.quads_of(name)):
             if quad in wanted:
-                wanted.discard(quad)
+                del wanted[quad]
             else:
                 self.remove(quad)
         for quad in wanted:

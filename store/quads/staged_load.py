@@ -64,6 +64,16 @@ class LoadedView(StoreView):
         loaded = self._loaded.match(subject, predicate, object, graph)
         return super().match(subject, predicate, object, graph) + list(filter(self._is_new, loaded))
 
+    def quads_with(self, predicate: NamedNode | None, graph: GraphName | None) -> Iterator[Quad]:
+        """Iterate over the quads with a predicate in a graph after the load; None is a wildcard."""
+        loaded = self._loaded.quads_with(predicate, graph)
+        return chain(super().quads_with(predicate, graph), filter(self._is_new, loaded))
+
+    def about(self, subject: NamedNode | BlankNode, most: int) -> list[Quad] | None:
+        """Return the quads with a subject after the load; None if there are more than ``most``."""
+        found = self.match(subject, None, None, None)
+        return found if len(found) <= most else None
+
     def _is_new(self, quad: Quad) -> bool:
         return not StoreView.contains(self, quad)
 

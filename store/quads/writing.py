@@ -156,14 +156,7 @@ class StoreWriter:
 
         def derive(pending: PendingChanges) -> None:
             refuse_targets(pending.owned, chain([name], (quad.graph_name for quad in wanted)), owner)
-            if not isinstance(name, DefaultGraph):
-                pending.create(name)
-            kept_quads = set(wanted)
-            for quad in list(pending.quads_of(name)):
-                if quad not in kept_quads:
-                    pending.remove(quad)
-            for quad in wanted:
-                pending.add(quad)
+            pending.replace(name, wanted)
 
         return self._queue.submit(WriteRequest(derive, cause, expected, owner, timed=owner is not None))
 

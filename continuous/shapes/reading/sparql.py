@@ -16,7 +16,7 @@ from ...algebra.build import all_nodes, expressions, sub_expressions
 from ...algebra.query import ContinuousQuery
 from ...algebra.variables import in_scope, mentioned
 from ...expressions.functions import VOLATILE
-from ...language.context import NOISE, LanguageLimits
+from ...language.context import NOISE
 from ...language.parser import parse
 from ...rules.terms import RuleTerms
 from ..errors import ShapesInvalidError
@@ -35,6 +35,7 @@ _IMPORTS = NamedNode("http://www.w3.org/2002/07/owl#imports")
 _COMPONENT = component("SPARQL")
 _OPTIONAL = frozenset(("shapesGraph", "currentShape"))
 """Pre-bound variables that a sub-select need not return."""
+_BASE = "http://localhost/"
 _PATH = re.compile(rf"({NOISE.pattern})|[?$]PATH\b")
 
 
@@ -66,8 +67,6 @@ class SparqlReader:
 
     graph: ShapesGraph
     terms: RuleTerms
-    base_iri: str = "http://localhost/"
-    limits: LanguageLimits | None = None
     _shapes: list[ShapesFacts] = field(default_factory=list)
 
     def constraints(self, shape: NodeValues, path: n.PathExpr | None) -> Iterator[Constraint]:
@@ -143,7 +142,7 @@ class SparqlReader:
 
     def _parsed(self, query: ValidatorText, text: str) -> ContinuousQuery:
         try:
-            return parse(text, base_iri=self.base_iri, limits=self.limits)
+            return parse(text, base_iri=self.terms.context.base_iri or _BASE)
         except UnsupportedError as error:
             error.details.setdefault("shape", term_text(query.node))
             raise

@@ -18,7 +18,8 @@ from ...algebra import nodes as n
 from ...algebra.build import all_nodes, expressions, patterns_of
 from ...algebra.variables import certain
 from ...rules.paths import may_be_empty
-from ..dependencies import ANY_PROPERTY, Dependencies, bounded, predicates_of, union
+from ...rules.triggers import union
+from ..dependencies import ANY_PROPERTY, Dependencies, bounded, joined, predicates_of
 from .bound_query import BoundQuery
 
 Reached = Mapping[str, n.PathExpr | None]
@@ -104,7 +105,7 @@ class _Walk:
     def _add(self, step: _Step, reached: Reached) -> None:
         for end, path in ((step.subject, step.path), (step.object, n.Inverse(step.path))):
             if isinstance(end, n.Var) and end.name in reached:
-                self.paths.add(_joined(reached[end.name], path))
+                self.paths.add(joined(reached[end.name], path))
                 self._add_node(end.name, path, reached[end.name])
                 return
         self._add_predicates(step.path)
@@ -122,7 +123,7 @@ class _Walk:
         else:
             nodes = []
         for node in nodes:
-            self.paths |= {_joined(node, ANY_PROPERTY), _joined(node, n.Inverse(ANY_PROPERTY))}
+            self.paths |= {joined(node, ANY_PROPERTY), joined(node, n.Inverse(ANY_PROPERTY))}
 
     def _add_anywhere(self, node: n.Algebra) -> None:
         for each in all_nodes(node):
@@ -175,19 +176,15 @@ def _extended(around: Reached, steps: Iterable[_Step]) -> Reached:
             )
             if subject in reached:
                 if value is not None:
-                    reached.setdefault(value, _joined(reached[subject], step.path))
+                    reached.setdefault(value, joined(reached[subject], step.path))
             elif value in reached:
                 if subject is not None:
-                    reached.setdefault(subject, _joined(reached[value], n.Inverse(step.path)))
+                    reached.setdefault(subject, joined(reached[value], n.Inverse(step.path)))
             else:
                 rest.append(step)
         if len(rest) == len(waiting):
             return reached
         waiting = rest
-
-
-def _joined(first: n.PathExpr | None, then: n.PathExpr) -> n.PathExpr:
-    return then if first is None else n.Sequence(first, then)
 
 
 def _begins_with_empty_part(path: n.PathExpr, *, inverse: bool = False) -> bool:
