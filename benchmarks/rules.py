@@ -1,7 +1,8 @@
 """CPU time and memory of rule sets: commits with and without rules, deletions, first materialisations.
 
 ``python -m benchmarks.rules`` prints one line for each row of the table in docs/performance.md. Times are CPU
-seconds of this process, best of several rounds; both sides of a ratio are measured alternately in one run.
+seconds of this process: medians of commits, the best round of pushes and last edges, else one run. Both sides
+of a ratio are measured alternately in one run.
 """
 
 from __future__ import annotations

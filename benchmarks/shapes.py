@@ -1,8 +1,8 @@
 """CPU time and memory of registered shapes: commits with and without a guard, first reports, restarts.
 
-``python -m benchmarks.shapes`` prints one line for each row of the table in docs/performance.md. Times are
-CPU seconds of this process, best of several rounds; both sides of a ratio are measured alternately in one
-run.
+``python -m benchmarks.shapes`` prints one line for each row of the table in docs/performance.md that is not
+marked as a run alone. Times are CPU seconds of this process, best of several rounds; both sides of a ratio
+are measured alternately in one run.
 """
 
 from __future__ import annotations

@@ -60,18 +60,23 @@ def load_offline(options: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def _rules_at_work(store: QuadStore, settings: Settings) -> Iterator[None]:
-    """Let the rule sets of the data folder derive the consequences of commits inside the block."""
+    """Let the rule sets and the shapes of the data folder follow the commits inside the block."""
     folder = settings.data_folder
     if not settings.registry_url and (folder is None or not (folder / REGISTRY).exists()):
         yield
         return
     with open_registry(settings) as registry:
-        if registry.rule_sets.all() or registry.shapes.all():
-            # The import is slow, and most data folders have neither rule sets nor shapes.
-            from ..wiring import open_rules
+        if not registry.rule_sets.all() and not registry.shapes.all():
+            yield
+            return
+        # The import is slow, and most data folders have neither rule sets nor shapes.
+        from ..wiring import open_rules
 
-            open_rules(store, registry, settings, system_clock_ms)
-        yield
+        _, shapes = open_rules(store, registry, settings, system_clock_ms)
+        try:
+            yield
+        finally:
+            shapes.feeds.close()
 
 
 def _kind(given: str | None) -> RdfType | None:

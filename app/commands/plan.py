@@ -145,9 +145,16 @@ def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]
 
 def rules_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the members in which a declaration differs from the server's description of a rule set."""
+    return _differing(dict.fromkeys(("into", *given, *_RULES_DEFAULTS)), _RULES_DEFAULTS, given, described)
+
+
+def _differing(
+    names: Iterable[str], defaults: Mapping[str, Any], given: Mapping[str, Any], described: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return the members of these names that differ; a missing member has its default."""
     found = []
-    for name in dict.fromkeys(("into", *given, *_RULES_DEFAULTS)):
-        default = _RULES_DEFAULTS.get(name)
+    for name in names:
+        default = defaults.get(name)
         has, wants = described.get(name, default), given.get(name, default)
         if name == "max_time":
             has, wants = _milliseconds(has), _milliseconds(wants)
@@ -174,14 +181,8 @@ def shapes_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -
     The comparison may be made only if the server has reported a change. If no parameter differs, the change
     is in the shapes graph, or the shapes have failed and are put again.
     """
-    found = []
-    for name, default in _SHAPES_DEFAULTS.items():
-        has, wants = described.get(name, default), given.get(name, default)
-        if name == "max_time":
-            has, wants = _milliseconds(has), _milliseconds(wants)
-        if has != wants:
-            found.append(name)
-    return tuple(found) or ("text" if described["error"] is None else "error",)
+    found = _differing(_SHAPES_DEFAULTS, _SHAPES_DEFAULTS, given, described)
+    return found or ("text" if described["error"] is None else "error",)
 
 
 def by_reading(described: Mapping[str, Mapping[str, Any]], member: str) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyoxigraph import Triple, serialize
+from pyoxigraph import Quad, Triple, serialize
 
 from quadrill.store.documents.serialising import serialising
 
 from . import negotiation, xml_text
 from .answers import WholeAnswer
+from .negotiation import Offer
 from .request import Request
 
 
@@ -22,13 +23,23 @@ def graph_answer(
         HttpError: 406 if the client accepts no RDF format.
     """
     chosen = negotiation.choose(request.accept, negotiation.graph_offers())
-    assert chosen.rdf is not None
-    given = negotiation.prefixes_for(chosen, prefixes)
-    named = None if given is None else dict(given)
-    with serialising():
-        written = serialize(triples, format=chosen.rdf, prefixes=named)
-    assert written is not None
-    if chosen.convert is not None:
-        written = chosen.convert(written)
-    body = xml_text.xml_text(written) if chosen.name in xml_text.NAMES else written
+    body = graph_bytes(triples, chosen, negotiation.prefixes_for(chosen, prefixes))
     return WholeAnswer(200, {"Content-Type": chosen.header, "Vary": "Accept"}, body, version)
+
+
+def graph_bytes(
+    items: Iterable[Triple] | Iterable[Quad], chosen: Offer, prefixes: Mapping[str, str] | None = None
+) -> bytes:
+    """Return triples or quads in a format, whose ``rdf`` is not None."""
+    assert chosen.rdf is not None
+    named = None if prefixes is None else dict(prefixes)
+    with serialising():
+        written = serialize(items, format=chosen.rdf, prefixes=named)
+    assert written is not None
+    return formatted(written, chosen)
+
+
+def formatted(written: bytes, chosen: Offer) -> bytes:
+    """Return what Oxigraph has written, converted to the format and without characters that XML forbids."""
+    converted = written if chosen.convert is None else chosen.convert(written)
+    return xml_text.xml_text(converted) if chosen.name in xml_text.NAMES else converted

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
-from pyoxigraph import QueryResultsFormat, parse_query_results, serialize
+from pyoxigraph import QueryResultsFormat, parse_query_results
 
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.shapes.report import COLUMNS
-from quadrill.store.documents.serialising import serialising
 from quadrill.store.documents.stored_lines import parse_stored_quads
 from quadrill.store.feeds.feed import Feed
 
@@ -23,8 +22,9 @@ from ..describing.why import why
 from ..feeds.events import LINES, EventStream, MessageStream, event_form
 from ..feeds.forms import FeedForm, other_form
 from ..feeds.query_feeds import Encode, FeedSource, encode, encode_line, encode_message
-from ..http import negotiation, websocket, xml_text
+from ..http import negotiation, websocket
 from ..http.answers import WholeAnswer, json_answer, no_content
+from ..http.graph_answers import formatted, graph_bytes
 from ..http.negotiation import Offer
 from ..http.parameters import check_name, whole_number
 from ..http.request import Request
@@ -218,20 +218,10 @@ def _table(answer: dict[str, Any], chosen: Offer) -> bytes:
     output = io.BytesIO()
     assert chosen.results is not None
     solutions.serialize(output, chosen.results)
-    return _allowed(
-        output.getvalue() if chosen.convert is None else chosen.convert(output.getvalue()), chosen
-    )
+    return formatted(output.getvalue(), chosen)
 
 
 def _graph(quads: str, chosen: Offer) -> bytes:
     assert chosen.rdf is not None
     parsed = parse_stored_quads(quads.encode())
-    items: Any = parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed)
-    with serialising():
-        written = serialize(items, format=chosen.rdf)
-    assert written is not None
-    return _allowed(written, chosen)
-
-
-def _allowed(written: bytes, chosen: Offer) -> bytes:
-    return xml_text.xml_text(written) if chosen.name in xml_text.NAMES else written
+    return graph_bytes(parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed), chosen)

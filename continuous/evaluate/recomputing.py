@@ -52,7 +52,7 @@ _CACHED_TEXTS = 16
 """Number of cached query texts, for different shapes of tables and windows, above which the cache is cleared
 before the next text is added.
 """
-_MERGED_KEY: WindowKey = (MERGED, None)
+MERGED_KEY: WindowKey = (MERGED, None)
 
 Contents = Mapping[WindowKey, WindowContent]
 
@@ -132,7 +132,7 @@ class ReferenceEvaluator(Evaluator):
         self._tables: dict[str, LoadedTable] = {}
         for part in self.statics.parts:
             if part.name == MERGED_PART:
-                self._windows[_MERGED_KEY] = WindowGraphs(self._workspace, _MERGED_KEY, 0)
+                self._windows[MERGED_KEY] = WindowGraphs(self._workspace, MERGED_KEY, 0)
             elif not self.is_whole:
                 self._tables[part.name] = LoadedTable(part.name, self._workspace)
         # The rows of a query without windows; ``_ordered_rows`` has the rows of an ordered query.
@@ -164,7 +164,7 @@ class ReferenceEvaluator(Evaluator):
                 self._rows.update(rows)
                 self._rows = +self._rows
             elif name == MERGED_PART:
-                graph = self._windows[_MERGED_KEY].graph
+                graph = self._windows[MERGED_KEY].graph
                 # The part of `merged_background` has the columns (object, predicate, subject).
                 quads = {Quad(s, p, o, graph): weight for (o, p, s), weight in rows.items()}  # type: ignore[arg-type]
                 self._workspace.add(quads)
@@ -252,7 +252,7 @@ class ReferenceEvaluator(Evaluator):
         times: dict[NamedNode, dict[Triple, int]] = {}
         if self._entailed is not None:
             self._entailed.begin()
-        for key in [*given, *(self._windows.keys() - given.keys() - {_MERGED_KEY})]:
+        for key in [*given, *(self._windows.keys() - given.keys() - {MERGED_KEY})]:
             content = given.get(key, {})
             if has_reifiers(content):
                 if self.options.asserts_quoted(key, self.query.windows):
@@ -263,7 +263,7 @@ class ReferenceEvaluator(Evaluator):
             window = self._windows.get(key)
             if window is None:
                 window = self._windows[key] = WindowGraphs(self._workspace, key, len(self._windows) + 1)
-            merged = self._windows.get(_MERGED_KEY)
+            merged = self._windows.get(MERGED_KEY)
             into = [window.graph] if merged is None else [window.graph, merged.graph]
             window.load(content, into, union=self._union, named=self._uses_graphs)
             if self._uses_times:

@@ -42,7 +42,8 @@ class CommitConsequences:
     ) -> int:
         """Add inferred triples, and check the change with them; see `Consequences.derive`."""
         if not self._shapes.active:
-            return self._rules.derive(below, pending, change, timed=timed)
+            self._rules.derive(below, pending, change, timed=timed)
+            return 0
         if not self._rules.active:
             return self._shapes.derive(below, pending, change, timed=timed)
         with self._rules.undone_by_errors():

@@ -150,8 +150,8 @@ class RuleConsequences:
 
     def derive(
         self, below: PendingChanges, pending: PendingChanges, change: NetChange, *, timed: bool
-    ) -> int:
-        """Add the consequences of a change, set by set, and return 0; see `Consequences.derive`.
+    ) -> None:
+        """Add the consequences of a change, set by set; see `Consequences.derive`.
 
         A set that the change replaces or removes derives nothing: its rules would bring its old quads back.
         """
@@ -176,9 +176,8 @@ class RuleConsequences:
                 change = pending.net()
         # Assigned last, so that a request that fails suspends no set.
         self._suspending, self._counts = suspending, counts
-        return 0
 
-    def derive_all(self, pending: PendingChanges) -> int:
+    def derive_all(self, pending: PendingChanges) -> None:
         """Compute every set that is not suspended from its input alone; see `Consequences.derive_all`."""
         suspending = dict(self._suspending)
         for rule_set in self.ordered:
@@ -188,7 +187,6 @@ class RuleConsequences:
                 except RuleBudgetError as error:
                     suspending[rule_set.name] = _suspended(rule_set, pending, error)
         self._suspending = suspending
-        return 0
 
     def committing(self, owned: Owners) -> AbstractContextManager[None]:
         """Return the context that notes suspensions and new owners; see `Consequences.committing`."""

@@ -19,12 +19,12 @@ from ..algebra.variables import in_scope
 from .facts import Fact, Facts, Row
 from .heads import Bindings, HeadTemplate
 from .layout import Layout, Matcher
+from .lists import TYPE
 from .matching import BodyCompiler
 from .rule import Rule
 from .terms import RuleTerms
 from .triggers import predicates_of
 
-_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 Conjunct: TypeAlias = "n.TriplePattern | n.Path"
 
 
@@ -181,7 +181,7 @@ def _predicates(parts: Iterable[Conjunct], terms: RuleTerms) -> frozenset[int] |
 def _key_name(pattern: n.TriplePattern) -> str | None:
     if isinstance(pattern.predicate, n.Var):
         return pattern.predicate.name
-    if pattern.predicate == _TYPE and isinstance(pattern.object, n.Var):
+    if pattern.predicate == TYPE and isinstance(pattern.object, n.Var):
         return pattern.object.name
     return None
 

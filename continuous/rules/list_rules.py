@@ -14,11 +14,10 @@ from pyoxigraph import NamedNode
 
 from .facts import Fact, Facts
 from .interfaces import Premise
-from .lists import FIRST, NIL, REST, Cells, Lists
+from .lists import FIRST, NIL, REST, TYPE, Cells, Lists
 from .rule import Rule
 from .terms import RuleTerms
 
-_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _OWL = "http://www.w3.org/2002/07/owl#"
 
 
@@ -56,7 +55,7 @@ class CompiledListRule(ABC):
         self.rule = rule
         self._terms = terms
         self._axiom = terms.id_of(NamedNode(_OWL + self.axiom))
-        self._type = terms.id_of(_TYPE)
+        self._type = terms.id_of(TYPE)
         self._lists = Lists(terms.id_of(FIRST), terms.id_of(REST), terms.id_of(NIL))
 
     @abstractmethod

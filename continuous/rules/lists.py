@@ -17,7 +17,7 @@ from pyoxigraph import NamedNode
 from .facts import Fact
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-FIRST, REST, NIL = (NamedNode(_RDF + name) for name in ("first", "rest", "nil"))
+TYPE, FIRST, REST, NIL = (NamedNode(_RDF + name) for name in ("type", "first", "rest", "nil"))
 
 
 @dataclass(frozen=True, slots=True)

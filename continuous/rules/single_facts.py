@@ -21,11 +21,11 @@ from ..algebra import nodes as n
 from ..algebra.build import conjuncts
 from ..algebra.variables import triple_variables
 from .facts import Fact, Facts
+from .lists import TYPE
 from .rule import Rule
 from .terms import RuleTerms
-from .trigger_index import BodyTriggers
+from .trigger_index import BodyTriggers, nested
 
-_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _MARK = "urn:quadrill:place-of-a-fact"
 _MOST_REMEMBERED = 200_000
 """Maximum number of cached triples of consequences, about 20 MB; a full cache is emptied."""
@@ -52,7 +52,7 @@ class SingleFacts:
         """Remember nothing yet; ``schema`` has the value of `schema_of`, ``triggers`` those of the rules."""
         self.schema = frozenset(map(terms.id_of, schema))
         self._terms = terms
-        self._type = terms.id_of(_TYPE)
+        self._type = terms.id_of(TYPE)
         # Placeholders for the subject and the object of a fact, by kind of term.
         self._subjects: dict[type, int] = {
             NamedNode: terms.id_of(NamedNode(f"{_MARK}:s")),
@@ -184,18 +184,14 @@ def schema_of(rules: Sequence[Rule]) -> frozenset[NamedNode] | None:
 
 def _patterns(rule: Rule) -> list[n.TriplePattern] | None:
     """Return the triple patterns of a body that consists of triple patterns; None for other rules."""
-    if rule.compile is not None or not all(_is_flat(each) for each in rule.head):
+    if rule.compile is not None or any(map(nested, rule.head)):
         return None
     found: list[n.TriplePattern] = []
     for part in conjuncts(rule.body):
         if not isinstance(part, n.Bgp):
             return None
         found += part.patterns
-    return found if found and all(map(_is_flat, found)) else None
-
-
-def _is_flat(pattern: n.TriplePattern) -> bool:
-    return not any(isinstance(each, n.TripleTerm) for each in (pattern.subject, pattern.object))
+    return None if not found or any(map(nested, found)) else found
 
 
 def _is_data(pattern: n.TriplePattern, others: Sequence[n.TriplePattern]) -> bool:
@@ -208,7 +204,7 @@ def _is_data(pattern: n.TriplePattern, others: Sequence[n.TriplePattern]) -> boo
     if not isinstance(subject, n.Var):
         return False
     key: set[str] = set()
-    if predicate == _TYPE:
+    if predicate == TYPE:
         key = {value.name} if isinstance(value, n.Var) else set()
     elif not isinstance(value, n.Var):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Hashable, Iterable
 from dataclasses import dataclass
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.owners import Owners
@@ -113,7 +113,7 @@ class StoreFacts:
         return found if len(found) < 2 else dict.fromkeys(found)
 
     def _quads(self, s: Pattern, p: Pattern, o: Pattern) -> Iterable[Quad]:
-        pattern = self._pattern(s, p, o)
+        pattern = self._terms.pattern(s, p, o)
         if pattern is None:
             return ()
         if self._each is not None:
@@ -127,22 +127,6 @@ class StoreFacts:
             if len(quads) > _FEW_QUADS:
                 self.last_large = (s, p, o), quads
         return [quad for quad in quads if (own if quad.graph_name == into else quad.graph_name in inputs)]
-
-    def _pattern(
-        self, s: Pattern, p: Pattern, o: Pattern
-    ) -> (
-        tuple[NamedNode | BlankNode | None, NamedNode | None, NamedNode | BlankNode | Literal | Triple | None]
-        | None
-    ):
-        """Return the terms of a pattern; None if RDF allows no such triple."""
-        terms = self._terms.dictionary.terms
-        subject = None if s is None else terms[s]
-        predicate = None if p is None else terms[p]
-        if isinstance(subject, Literal | Triple) or not (
-            predicate is None or isinstance(predicate, NamedNode)
-        ):
-            return None
-        return subject, predicate, None if o is None else terms[o]
 
     def quads(self, ids: tuple[Pattern, Pattern, Pattern], graph: Pattern, *, named: bool) -> list[Quad]:
         """Return the quads that a pattern matches: those of input graphs, then those of the set's own graph.
@@ -162,7 +146,7 @@ class StoreFacts:
         ]
 
     def _named_quads(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> list[Quad]:
-        pattern = self._pattern(s, p, o)
+        pattern = self._terms.pattern(s, p, o)
         name = None if graph is None else self._terms.dictionary.terms[graph]
         if pattern is None or isinstance(name, Literal | Triple):
             return []
@@ -190,7 +174,7 @@ class StoreFacts:
 
     def found(self, fact: Fact) -> tuple[bool, bool]:
         """Return whether the set's own graph has the triple, and whether an input graph has it."""
-        pattern = self._pattern(*fact)
+        pattern = self._terms.pattern(*fact)
         if pattern is None:
             return False, False
         view, inputs, into = self.view, self._inputs, self._into
@@ -204,7 +188,7 @@ class StoreFacts:
 
     def found_about(self, s: int, found: dict[tuple[int, int], tuple[bool, bool]]) -> bool:
         """Add the answers of `found` for all triples with a subject; return False if they are too many."""
-        pattern = self._pattern(s, None, None)
+        pattern = self._terms.pattern(s, None, None)
         quads = None if pattern is None or pattern[0] is None else self.view.about(pattern[0], _FEW_QUADS)
         if quads is None:
             return False

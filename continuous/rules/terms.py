@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyoxigraph import Literal, Triple
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.terms import store_form
@@ -38,3 +38,16 @@ class RuleTerms:
     def term(self, term_id: int) -> n.Term:
         """Return the term of an id."""
         return self.dictionary.terms[term_id]
+
+    def pattern(
+        self, s: int | None, p: int | None, o: int | None
+    ) -> tuple[NamedNode | BlankNode | None, NamedNode | None, n.Term | None] | None:
+        """Return the terms of a triple pattern, None for any term; None if RDF allows no such triple."""
+        terms = self.dictionary.terms
+        subject = None if s is None else terms[s]
+        predicate = None if p is None else terms[p]
+        if isinstance(subject, Literal | Triple) or not (
+            predicate is None or isinstance(predicate, NamedNode)
+        ):
+            return None
+        return subject, predicate, None if o is None else terms[o]

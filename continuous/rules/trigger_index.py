@@ -77,7 +77,7 @@ class BodyTrigger:
                         self.value = terms.id_of(term)
                     case _:
                         self._constants.append((place, terms.id_of(term)))
-            if parts is not None and not _nested(pattern):
+            if parts is not None and not nested(pattern):
                 others = [each for each in parts if each is not pattern]
                 self._split = JoinSplit(rule, pattern, others, frozenset(names))
                 self.key = self._split.key
@@ -87,7 +87,7 @@ class BodyTrigger:
         self._bound = frozenset(names)
         whole = isinstance(pattern, n.TriplePattern) and triple_variables(pattern) <= names
         required = any(each is pattern for each in _required(rule.rule.body))
-        self.exact = whole and required and self.graph is None and not _nested(pattern)  # type: ignore[arg-type]
+        self.exact = whole and required and self.graph is None and not nested(pattern)  # type: ignore[arg-type]
 
     def matches(self, fact: Fact) -> bool:
         """Return True if a fact with the predicate and object of the trigger may match the pattern."""
@@ -201,7 +201,8 @@ def _required(node: n.Algebra) -> Iterator[n.TriplePattern]:
             yield from _required(inner)
 
 
-def _nested(pattern: n.TriplePattern) -> bool:
+def nested(pattern: n.TriplePattern) -> bool:
+    """Return True if a triple pattern has a triple term."""
     return isinstance(pattern.subject, n.TripleTerm) or isinstance(pattern.object, n.TripleTerm)
 
 

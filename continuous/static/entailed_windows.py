@@ -74,7 +74,7 @@ class EntailedWindows:
         self._changes: list[GraphsChange] = []
         self._change: InputChange | None = None
         self._stamp: object = None
-        self.close = weakref.finalize(self, self._pins.release)
+        weakref.finalize(self, self._pins.release)
         self._compile(graphs.definition)
         self._facts = RememberedFacts(self._facts_at(0))
 

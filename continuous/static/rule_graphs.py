@@ -130,6 +130,8 @@ class RuleGraphs:
         self._owned = self._newest_owned = store.queue.owned
         # The number of waiting changes for which the query has steps.
         self._announced = 0
+        # The newest definition and owners for which the input graphs were asked, and these graphs.
+        self._known: tuple[RuleSetDefinition | None, Owners | None, InputGraphs] = None, None, InputGraphs()
 
     # --- commits, in the threads of writers -------------------------------------------------------
 
@@ -167,7 +169,10 @@ class RuleGraphs:
         return len(commit.added) + len(commit.removed) > _MOST_UNDONE
 
     def _inputs(self, definition: RuleSetDefinition, owned: Owners) -> InputGraphs:
-        return InputGraphs.of(definition.sources, self.into, owned)
+        known = self._known
+        if known[0] is not definition or known[1] is not owned:
+            known = self._known = definition, owned, InputGraphs.of(definition.sources, self.into, owned)
+        return known[2]
 
     # --- the query's steps, in the engine's thread ------------------------------------------------
 

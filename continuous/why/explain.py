@@ -165,8 +165,9 @@ class _Explanation:
                     if self._gives(moment, reason) and self._is_right(past, reason):
                         return self._explained(reason, past)
         for past in self._versions():
+            quads, complete = self._read(past)
             for moment in self._moments:
-                for reason in self._whole(moment, past):
+                for reason in self._whole(moment, past, quads, complete=complete):
                     if self._gives(moment, reason) and self._is_right(past, reason):
                         return self._explained(self._smaller(moment, reason), past)
         return None if self._cut is None else self._explained(*self._cut, cut=True)
@@ -229,12 +230,19 @@ class _Explanation:
 
     # --- all that the query reads ---------------------------------------------------------------
 
-    def _whole(self, moment: Moment, past: PastDataset | None) -> Iterator[Reason]:
-        """Yield all quads that the query reads, first with the elements of its windows, then with all."""
+    def _read(self, past: PastDataset | None) -> tuple[frozenset[Quad], bool]:
+        """Return the quads that the query reads at a version, and False if a limit has cut them."""
         read: dict[Quad, None] = {}
         complete = past is None or all([self._add_static(past, read), self._add_for_rules(past, read)])
-        complete = complete and len(read) <= self._limits.matches
-        quads = frozenset(islice(read, self._limits.matches))
+        return (
+            frozenset(islice(read, self._limits.matches)),
+            complete and len(read) <= self._limits.matches,
+        )
+
+    def _whole(
+        self, moment: Moment, past: PastDataset | None, quads: frozenset[Quad], *, complete: bool
+    ) -> Iterator[Reason]:
+        """Yield ``quads`` with the elements of the windows, then with all elements; see `_read`."""
         held = {
             key
             for window, content in moment.contents.items()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
-from quadrill.store.changes.commit import GraphName
 from quadrill.store.sparql.workspace import Workspace
 
 from ..algebra.graphs import Dataset
@@ -115,7 +114,9 @@ class MomentFacts:
             return [quad for each in self._named for quad in self._past.match(*pattern, each)]
         if name is not None and self._named is not None and name not in self._named:
             return []
-        return [each for each in self._past.match(*pattern, name) if _is_named(each.graph_name)]
+        return [
+            each for each in self._past.match(*pattern, name) if not isinstance(each.graph_name, DefaultGraph)
+        ]
 
     def _pattern(
         self, ids: tuple[Pattern, Pattern, Pattern]
@@ -126,13 +127,4 @@ class MomentFacts:
             LimitError: the deadline has passed; every match of a pattern comes here first.
         """
         self._deadline.check()
-        subject, predicate, value = (None if each is None else self.terms.term(each) for each in ids)
-        if isinstance(subject, Literal | Triple):
-            return None
-        if not (predicate is None or isinstance(predicate, NamedNode)):
-            return None
-        return subject, predicate, value
-
-
-def _is_named(name: GraphName) -> bool:
-    return not isinstance(name, DefaultGraph)
+        return self.terms.pattern(*ids)

@@ -87,16 +87,17 @@ class MomentReplay:
         The contents are valid until the next item. If commits can evaluate the query, the last item is for
         ``until``, even if no input evaluates the query at this instant.
         """
-        follows = self._prepared.on_commit
+        if not self._prepared.on_commit:
+            yield from takewhile(lambda step: step[0] <= until, self._steps())
+            return
         last = len(self.instants(until)) - 1
         if last < 0:
-            if follows:
-                yield until, self.empty
+            yield until, self.empty
             return
         for number, (at, contents) in enumerate(self._steps()):
             yield at, contents
             if number == last:
-                if at < until and follows:
+                if at < until:
                     yield until, contents
                 return
 

@@ -20,6 +20,7 @@ from ..algebra.query import ContinuousQuery
 from ..algebra.reify import has_reifiers
 from ..algebra.variables import certain, in_scope
 from ..algebra.windows_as_graphs import WindowsAsGraphs
+from ..evaluate.recomputing import MERGED_KEY
 from ..language.analysis import Analysis
 from ..rules.interfaces import Premise
 from ..rules.layout import Frame, Layout
@@ -33,7 +34,6 @@ from .moments import ElementIndex, ElementKey, Moment
 from .past import PastDataset
 from .target import EventRow
 
-_MERGED_KEY: WindowKey = (n.MERGED, None)
 _MOST_SOLUTIONS = 20
 """Maximum number of solutions of one moment that are tried."""
 _MOST_PREMISES = 200_000
@@ -77,10 +77,10 @@ class MomentSearch:
         self._places: dict[NamedNode, tuple[WindowKey, n.Term | None]] = {}
         self._by_triple: dict[WindowKey, dict[Triple, list[Quad]]] = {}
         if analysis.is_merged:
-            self._windows[_MERGED_KEY] = WindowGraphs(self._workspace, _MERGED_KEY, 0)
+            self._windows[MERGED_KEY] = WindowGraphs(self._workspace, MERGED_KEY, 0)
         for number, (key, content) in enumerate(moment.contents.items(), 1):
             self._load(key, content, number, union=union)
-        merged = self._windows.get(_MERGED_KEY)
+        merged = self._windows.get(MERGED_KEY)
         graphs = {*self._places, *(window.names for window in self._windows.values())}
         self._facts = MomentFacts(
             RuleTerms(query.base_iri),
@@ -94,7 +94,7 @@ class MomentSearch:
 
     def _load(self, key: WindowKey, content: Mapping[Quad, int], number: int, *, union: bool) -> None:
         window = self._windows[key] = WindowGraphs(self._workspace, key, number)
-        merged = self._windows.get(_MERGED_KEY)
+        merged = self._windows.get(MERGED_KEY)
         into = [window.graph] if merged is None else [window.graph, merged.graph]
         window.load(content, into, union=union, named=True)
         self._places[window.graph] = key, None
@@ -189,7 +189,7 @@ class MomentSearch:
             yield self._asserted_first(matched)
             return
         assert isinstance(name, NamedNode)
-        merged = self._windows.get(_MERGED_KEY)
+        merged = self._windows.get(MERGED_KEY)
         if merged is not None and name == merged.graph:
             places: list[tuple[WindowKey, n.Term | None]] = [(key, None) for key in self._moment.contents]
         elif name in self._places:

@@ -1,8 +1,8 @@
 // Turtle as the server writes it, read into terms of SPARQL Results JSON. The server labels each blank node, so brackets do not occur.
 
 import { unescaped } from "../feeds/turtle.js";
+import { RDF } from "./graph.js";
 
-const RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 const XSD = "http://www.w3.org/2001/XMLSchema#";
 const TOKEN = new RegExp([
   String.raw`<<\(|\)>>`,

@@ -44,7 +44,7 @@ def canonical(quads: set[Quad]) -> Dataset:
     return dataset
 
 
-_TRANSFER = re.compile(r"(?:COPY|MOVE|ADD) (SILENT )?(ex:\S+) TO (\S+)")
+_TRANSFER = re.compile(r"(?:COPY|MOVE|ADD) (SILENT )?(ex:\S+|<\S+>) TO (\S+)")
 
 
 def native(before: State, text: str) -> State | None:
@@ -60,7 +60,8 @@ def native(before: State, text: str) -> State | None:
     for operation in text.removeprefix(PROLOGUE).split(" ;\n"):
         transfer = _TRANSFER.fullmatch(operation.strip())
         if transfer is not None and transfer[2] != transfer[3]:
-            if not copy.contains_named_graph(NamedNode(transfer[2].replace("ex:", "http://e/"))):
+            source = NamedNode(transfer[2].strip("<>").replace("ex:", "http://e/"))
+            if not copy.contains_named_graph(source):
                 if transfer[1] is None:
                     return None
                 continue

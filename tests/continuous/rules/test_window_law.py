@@ -7,11 +7,10 @@ import random
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Store, Triple
 
-from quadrill.continuous.rules.consequences import consequences_of
 from quadrill.continuous.rules.content_rules import ContentProgram
-from quadrill.continuous.rules.facts import Fact, MemoryFacts
+from quadrill.continuous.rules.facts import Fact, MemoryFacts, RememberedFacts
 from quadrill.continuous.rules.fixpoint import InputChange
-from quadrill.continuous.rules.store_facts import InputGraphs
+from quadrill.continuous.rules.store_facts import InputGraphs, StoreFacts
 from quadrill.continuous.rules.terms import RuleTerms
 from quadrill.continuous.rules.window_content import WindowContent
 from quadrill.store.changes.pending import StoreView
@@ -63,9 +62,13 @@ def test_consequences_of_triples_equal_the_naive_fixpoint_over_a_store(seed: int
     own = {random_quad(rng).triple for _ in range(4)}
     store = Store()
     store.extend(quads)
-    found = consequences_of(
-        own, rules.rules, StoreView(store), InputGraphs(), NamedNode("http://e/into"), base_iri="http://e/"
-    )
+    terms = RuleTerms("http://e/")
+    window = WindowContent(ContentProgram(rules.rules, terms), lambda *_: None)
+    background = StoreFacts(StoreView(store), terms, InputGraphs(), NamedNode("http://e/into"))
+    ids, term = terms.dictionary.ids, terms.dictionary.terms
+    content = [(ids[each.subject], ids[each.predicate], ids[each.object]) for each in own]
+    window.replace(window.program, content, RememberedFacts(background))
+    found = [Triple(term[s], term[p], term[o]) for s, p, o in window.consequences()]  # type: ignore[arg-type]
     assert len(found) == len(set(found))
     assert set(found) == rules.consequences(own, quads) - own
 

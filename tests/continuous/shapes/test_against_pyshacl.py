@@ -28,7 +28,6 @@ from quadrill.store.terms import Term
 from tests.continuous.shapes.random_graphs import Graphs, graphs
 from tests.continuous.shapes.running import PREFIXES, results_of, turtle
 
-rdflib.NORMALIZE_LITERALS = False
 Shown = tuple[str | None, ...]
 
 
@@ -74,13 +73,14 @@ def _iri(name: str) -> NamedNode:
 
 def compared(drawn: Graphs) -> tuple[Counter[Shown], Counter[Shown]]:
     ours = results_of(turtle(drawn.shapes), turtle(drawn.data))
-    inputs = [
-        rdflib.Graph().parse(data=PREFIXES + text, format="turtle") for text in (drawn.data, drawn.shapes)
-    ]
+    rdflib.NORMALIZE_LITERALS = False  # literals keep the forms of the documents, for this call only
     try:
-        _, report, _ = pyshacl.validate(inputs[0], shacl_graph=inputs[1], inference="none", meta_shacl=False)
+        data, shapes = (
+            rdflib.Graph().parse(data=PREFIXES + text, format="turtle") for text in (drawn.data, drawn.shapes)
+        )
+        _, report, _ = pyshacl.validate(data, shacl_graph=shapes, inference="none", meta_shacl=False)
     finally:
-        rdflib_bool_unpatch()  # pySHACL leaves rdflib without the canonical form of literals
+        rdflib_bool_unpatch()
     return Counter(map(_ours, ours)), Counter(_theirs(report))
 
 
