@@ -19,10 +19,11 @@ from .order import XSD
 from .regex_text import pattern_text, replacement_text
 
 ADD = NamedNode("urn:quadrill:corrected:add")
+ADJUST = NamedNode("urn:quadrill:corrected:adjust")
 PATTERN = NamedNode("urn:quadrill:corrected:pattern")
 REPLACEMENT = NamedNode("urn:quadrill:corrected:replacement")
-CORRECTING = frozenset((ADD, PATTERN, REPLACEMENT))
-"""Custom functions that corrected texts call: a sum, and conversions of patterns and replacements."""
+CORRECTING = frozenset((ADD, ADJUST, PATTERN, REPLACEMENT))
+"""Custom functions that corrected texts call: a sum, ADJUST, and conversions of patterns and replacements."""
 
 _LARGEST_OPERAND = 4
 """Largest operand, in nodes, of a sum that is rewritten inline, because the rewriting repeats each operand
@@ -33,6 +34,7 @@ _NUMERIC_TYPES = frozenset(
     for name in "integer decimal double float int long short byte nonNegativeInteger positiveInteger "
     "nonPositiveInteger negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte".split()
 )
+_UTC = Constant(Literal("PT0S", datatype=NamedNode(XSD + "dayTimeDuration")))
 _TAGGED = tuple(Constant(NamedNode(iri)) for iri in sorted(TAGGED_TYPES))
 _TEMPORAL_TYPES = frozenset(
     XSD + name
@@ -53,13 +55,13 @@ class Calls(NamedTuple):
 
     Attributes:
         languages: the variables that hold language tags.
-        sums: correct ``+``.
+        moments: correct ``+``, and ADJUST with two arguments.
         patterns: correct the regular expression of REGEX.
         replacements: correct the calls of REPLACE.
     """
 
     languages: frozenset[str]
-    sums: bool = True
+    moments: bool = True
     patterns: bool = True
     replacements: bool = True
 
@@ -67,8 +69,12 @@ class Calls(NamedTuple):
 def corrected_call(expr: Expr, calls: Calls) -> Expr | None:
     """Return the correction of a call whose arguments are corrected already; None if it needs none."""
     match expr:
-        case Call("+", (left, right)) if calls.sums:
+        case Call("+", (left, right)) if calls.moments:
             return _sum(left, right)
+        case Call("ADJUST", (moment,)):
+            return Call("ADJUST", (moment, _UTC))
+        case Call("ADJUST", (moment, zone)) if calls.moments:
+            return _adjusted(moment, zone)
         case Call("REGEX", (text, pattern, *flags)):
             flags, of_tag = _of_language(flags, is_language(text, calls.languages))
             expr = Call("REGEX", (text, pattern, *flags)) if of_tag else expr
@@ -121,6 +127,16 @@ def _sum(left: Expr, right: Expr) -> Expr | None:
         Call("-", (right, Call("UNARY-", (left,)))),
     )
     return Call("COALESCE", ways)
+
+
+def _adjusted(moment: Expr, zone: Expr) -> Expr | None:
+    """Return ADJUST so that the empty string as zone removes the zone; None if the zone is a duration."""
+    removed = FunctionCall(ADJUST, (moment, zone))
+    if isinstance(zone, Constant):
+        return removed if _constant(zone) == "" else None
+    if max(_size(moment), _size(zone)) > _LARGEST_OPERAND:
+        return removed
+    return Call("COALESCE", (Call("ADJUST", (moment, zone)), removed))
 
 
 def _may_be_temporal(expr: Expr) -> bool:

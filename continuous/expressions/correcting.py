@@ -8,9 +8,10 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.terms import Term
 
-from ..algebra.corrected_expressions import ADD, PATTERN, REPLACEMENT
+from ..algebra.corrected_expressions import ADD, ADJUST, PATTERN, REPLACEMENT
 from ..algebra.order import XSD
 from ..algebra.regex_text import has_back_reference, pattern_text, replacement_text
+from .functions import adjust
 from .numeric import add
 from .values import term_of, value_of
 
@@ -20,6 +21,12 @@ _STRING = XSD + "string"
 def _add(left: Term, right: Term) -> Term | None:
     """Return the sum of two numbers, two durations, or a time and a duration; None for an error."""
     value = add(value_of(left), value_of(right))
+    return None if value is None else term_of(value)
+
+
+def _adjust(moment: Term, zone: Term) -> Term | None:
+    """Return a moment in another time zone or without a zone; None for an error."""
+    value = adjust(value_of(moment), value_of(zone))
     return None if value is None else term_of(value)
 
 
@@ -49,6 +56,7 @@ def _string(term: Term) -> str | None:
 
 CORRECTING_FUNCTIONS: dict[NamedNode, Callable[..., Term | None]] = {
     ADD: _add,
+    ADJUST: _adjust,
     PATTERN: _pattern,
     REPLACEMENT: _replacement,
 }

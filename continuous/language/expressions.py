@@ -31,6 +31,7 @@ ARITY: dict[str, tuple[int, int | None]] = {
     "IF": (3, 3),
     "STRLANGDIR": (3, 3),
     "TRIPLE": (3, 3),
+    "ADJUST": (1, 2),
     "SUBSTR": (2, 3),
     "REGEX": (2, 3),
     "REPLACE": (3, 4),

@@ -49,6 +49,29 @@ MOMENTS = [
     ("?d + ?d", ":time", ":hour", ["PT4H"]),
     ("?t + 1", ":time", ":hour", [None]),
 ]
+ZONES = [
+    ('ADJUST(?t, "PT2H"^^xsd:dayTimeDuration)', ":time", ["2024-06-02T00:30:00+02:00"]),
+    ('ADJUST(?t, "-PT5H30M"^^xsd:dayTimeDuration)', ":time", ["2024-06-01T17:00:00-05:30"]),
+    ('ADJUST(?t, "")', ":time", ["2024-06-01T22:30:00"]),
+    ('ADJUST(ADJUST(?t, "PT2H"^^xsd:dayTimeDuration), "")', ":time", ["2024-06-02T00:30:00"]),
+    ('ADJUST(ADJUST(?t, "PT2H"^^xsd:dayTimeDuration))', ":time", ["2024-06-01T22:30:00Z"]),
+    ("ADJUST(ADJUST(?t, ?d))", ":time", ["2024-06-01T22:30:00Z"]),
+    ("ADJUST(?t, ?d)", ":time", ["2024-06-02T00:30:00+02:00"]),
+    ("ADJUST(?t)", ":day", ["2024-01-31Z"]),
+    ("ADJUST(?t, ?d)", ":day", ["2024-01-31+02:00"]),
+    ("ADJUST(?t, SUBSTR('x', 2))", ":day", ["2024-01-31"]),
+    ("ADJUST('2002-03-07-07:00'^^xsd:date, '-PT10H'^^xsd:dayTimeDuration)", ":day", ["2002-03-06-10:00"]),
+    ("ADJUST('2002-03-07-07:00'^^xsd:date, '')", ":day", ["2002-03-07"]),
+    ("ADJUST(?t, ?d)", ":clock", ["23:30:00+02:00"]),
+    ("ADJUST('23:30:00-01:00'^^xsd:time, ?d)", ":clock", ["02:30:00+02:00"]),
+    ("ADJUST('23:30:00-01:00'^^xsd:time, SUBSTR('x', 2))", ":clock", ["23:30:00"]),
+    ("ADJUST(?t, 'PT14H1M'^^xsd:dayTimeDuration)", ":time", [None]),
+    ("ADJUST(?t, 'PT1H1S'^^xsd:dayTimeDuration)", ":time", [None]),
+    ("ADJUST(?t, 'PT1H')", ":time", [None]),
+    ("ADJUST(?t, ?unbound)", ":time", [None]),
+    ("ADJUST(STR(?t), '')", ":time", [None]),
+    ("HOURS(ADJUST(?t, ?d))", ":time", ["0"]),
+]
 EXPRESSIONS = [
     (r'REPLACE(?t, "(a)", "<$10>")', ":text", ["<a0>bc<a0>b"]),
     (r'REPLACE(?t, "(a)", "$1x")', ":text", ["axbcaxb"]),
@@ -200,6 +223,12 @@ def test_moments_and_durations(
     expression: str, moment: str, duration: str, expected: list[str | None]
 ) -> None:
     group = f"{{ :e {moment} ?t ; {duration} ?d BIND({expression} AS ?x) }}"
+    _check(everywhere("SELECT ?x", group), expected)
+
+
+@pytest.mark.parametrize(("expression", "moment", "expected"), ZONES)
+def test_time_zones(expression: str, moment: str, expected: list[str | None]) -> None:
+    group = f"{{ :e {moment} ?t ; :hour ?d BIND({expression} AS ?x) }}"
     _check(everywhere("SELECT ?x", group), expected)
 
 

@@ -101,7 +101,7 @@ def text_of(expr: Expr) -> str:
 
 def corrected(expr: Expr, *, native: bool) -> Expr:
     """An expression as an engine gets it."""
-    calls = Calls(frozenset(), sums=not native, patterns=not native, replacements=False)
+    calls = Calls(frozenset(), moments=not native, patterns=not native, replacements=False)
     if isinstance(expr, Call | FunctionCall):
         expr = replace(expr, args=tuple([corrected(each, native=native) for each in expr.args]))
     return corrected_call(expr, calls) or expr

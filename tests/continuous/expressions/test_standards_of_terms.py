@@ -1,7 +1,7 @@
 """Functions of several terms on boundary values: by the standards in plain Python, by us, and by Oxigraph.
 
 REGEX and REPLACE (17.4.3.14 and .15, with the flags of XPath), SUBSTR with a length, STRDT, STRLANG,
-TIMEZONE, and the forms that judge terms: IF, COALESCE, BOUND, IN and NOT IN of lists. Characters are
+TIMEZONE, ADJUST, and the forms that judge terms: IF, COALESCE, BOUND, IN and NOT IN of lists. Characters are
 Unicode's, also those beyond the first 65,536, which have two halves elsewhere.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -133,6 +134,42 @@ def timezone(term: Any) -> Any:
     return typed(f"{'-' if value.zone < 0 else ''}PT{shown}", XSD + "dayTimeDuration")
 
 
+def adjust(moment: Any, zone: Any) -> Any:
+    """XPath 9.6, by Python's calendar; the empty string removes the zone (SEP-0002)."""
+    kind = moment.datatype.value.removeprefix(XSD) if isinstance(moment, Literal) else ""
+    if kind not in FORMS or not isinstance(zone, Literal):
+        return None
+    form, before, after = FORMS[kind]
+    offset = re.search(r"(Z|[+-]\d\d:\d\d)$", moment.value)
+    text = moment.value[: offset.start()] if offset else moment.value
+    if zone == Literal(""):
+        return canonical(typed(text, moment.datatype.value))
+    found = re.fullmatch(r"(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", zone.value)
+    if zone.datatype.value != XSD + "dayTimeDuration" or found is None:
+        return None
+    days, hours, minutes, seconds = (int(each or 0) for each in found.groups()[1:])
+    shift = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    if shift > timedelta(hours=14) or shift.seconds % 60:
+        return None
+    signed = -shift if found[1] else shift
+    local = datetime.fromisoformat(before + text + after)
+    if offset:
+        sign = -1 if offset[1].startswith("-") else 1
+        west, _, east = offset[1].lstrip("+-").partition(":")
+        old = timedelta() if offset[1] == "Z" else sign * timedelta(hours=int(west), minutes=int(east))
+        local += signed - old
+    total = round(shift.total_seconds()) // 60
+    shown = f"{'-' if found[1] else '+'}{total // 60:02}:{total % 60:02}" if total else "Z"
+    return canonical(typed(local.strftime(form) + shown, moment.datatype.value))
+
+
+FORMS = {
+    "dateTime": ("%Y-%m-%dT%H:%M:%S.%f", "", ""),
+    "date": ("%Y-%m-%d", "", "T00:00:00"),
+    "time": ("%H:%M:%S.%f", "2000-01-15T", ""),
+}
+
+
 def if_(condition: Any, then: Any, otherwise: Any) -> Any:
     truth = by.ebv(by.value_of(condition))
     return None if truth is None else then if truth else otherwise
@@ -165,6 +202,21 @@ REPLACEMENTS += map(Literal, ["$", "$$", "a$", "$x", "${1}", "$1a", "$12", "$21"
 REPLACEMENTS += map(Literal, ["\\", "\\\\", "\\n", "\\\\$1"])
 _DOLLARS = re.compile(r"(?:[^$]|\$\d)*")
 WEST = typed("2020-01-01T00:00:00-03:30", XSD + "dateTime")
+MOMENTS = [
+    typed(text, XSD + kind)
+    for kind, texts in {
+        "dateTime": [f"2020-02-29T{clock}" for clock in ("00:00:00", "10:30:00.25", "23:59:59")],
+        "date": ["2020-01-01", "2020-02-29"],
+        "time": ["00:00:00", "10:30:00.5", "23:59:59"],
+    }.items()
+    for text in [each + zone for each in texts for zone in ("", "Z", "+14:00", "-03:30")]
+]
+ZONES: list[Any] = [None, Literal(""), Literal("PT1H"), NamedNode("http://e/z")]
+ZONES += [typed("P1M", XSD + "duration")]
+ZONES += [
+    typed(each, XSD + "dayTimeDuration")
+    for each in ("PT0S", "PT2H", "-PT5H30M", "PT14H", "-PT14H", "PT14H1M", "PT1H1S", "P1D", "PT330M")
+]
 SOME = [None, *TERMS[1:6], *map(canonical, [Literal(True), Literal(False)]), *NUMBERS[:3], *TEXTS[-2:]]
 SOME += [typed("maybe", XSD + "boolean"), typed("NaN", XSD + "double"), typed("x", "http://e/t")]
 CALLS: dict[str, tuple[str, Callable[..., Any], list[tuple[Any, ...]]]] = {
@@ -189,6 +241,7 @@ CALLS: dict[str, tuple[str, Callable[..., Any], list[tuple[Any, ...]]]] = {
     "STRDT": ("STRDT", strdt, [*product(TERMS, [*IRIS, NamedNode("http://e/t"), None, Literal("x")])]),
     "STRLANG": ("STRLANG", strlang, [*product(TERMS, TAGS)]),
     "TIMEZONE": ("TIMEZONE", timezone, [(term,) for term in [*TERMS, WEST]]),
+    "ADJUST": ("ADJUST", adjust, [*product([*MOMENTS, *SOME], ZONES)]),
     "IF": ("IF", if_, [*product(TERMS, [Literal("x"), None], [NamedNode("http://e/y"), None])]),
     "COALESCE": ("COALESCE", coalesce, [*product(SOME, SOME)]),
     "BOUND": ("BOUND", lambda term: canonical(Literal(term is not None)), [(term,) for term in TERMS]),
@@ -238,6 +291,9 @@ OXIGRAPH: dict[str, tuple[str, Callable[[tuple[Any, ...]], bool]]] = {
     ),
     "the digits behind a dollar sign are all of the group's name, and letters as well": (
         "REPLACE", lambda row: isinstance(row[2], Literal) and bool(re.search(r"\$\d\w", row[2].value)),
+    ),
+    "ADJUST takes no empty string for a moment without a zone": (
+        "ADJUST", lambda row: row[1] == Literal(""),
     ),
     "SUBSTR is an error where the start and the length add up to more than 64 bits": (
         "SUBSTR", lambda row: sum(int(each.value) for each in row[1:]) >= 2**63,
