@@ -172,7 +172,10 @@ class Settings:
 
     # feeds
     sse_heartbeat: float = _setting(
-        15.0, "seconds", "Time between two comments on an event stream without events."
+        15.0,
+        "seconds",
+        "Time between two heartbeats on a feed without events: a comment in an event stream, an empty line "
+        "in NDJSON, CSV and RDF Messages, a ping on a WebSocket.",
     )
     sse_retry_ms: int = _setting(
         2000, "ms", "Time that a browser waits before it connects to an event stream again."

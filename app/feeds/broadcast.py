@@ -44,6 +44,8 @@ FIGURES_HEAD = struct.Struct("<QQ")
 TOO_SLOW = b"slow"
 HEARTBEAT_FRAME = b": still here\n"
 """Heartbeat comment of event streams; no empty line follows, which some clients would read as an event."""
+EMPTY_LINE = b"\n"
+"""Heartbeat of event streams in lines, such as NDJSON and CSV, whose readers skip empty lines."""
 LAST_CHUNK = b"0\r\n\r\n"
 PING_FRAME, GOODBYE, GOING_AWAY = b"\x89\x00", b"\x88\x02\x03\xe8", b"\x88\x02\x03\xe9"
 """WebSocket control frames (RFC 6455, 5.5): a ping, and the two close frames of a feed."""
@@ -260,7 +262,7 @@ class Broadcaster:
         if client.first and data is not client.heartbeat:
             data, client.first = client.first + data, b""
         if client.chunked:
-            data = b"%x\r\n%b\r\n" % (len(data), data)
+            data = as_chunk(data)
         if client.frames:
             if client.buffered - len(client.frames[0]) > self._buffer_bytes:
                 self._drop(client, TOO_SLOW)
@@ -419,6 +421,11 @@ class Broadcaster:
             os.close(left)
         self._selector.close()
         self._control.close()
+
+
+def as_chunk(data: bytes) -> bytes:
+    """Encode bytes as one HTTP chunk (RFC 9112, 7.1)."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def main(arguments: list[str]) -> None:

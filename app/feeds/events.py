@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
@@ -16,7 +14,7 @@ from ..server.connection import Connection
 from ..server.connection_owner import ConnectionOwner
 from ..server.reply import head_of
 from ..server.takeover import Takeover
-from .broadcast import HEARTBEAT_FRAME, PING_FRAME, Greeting
+from .broadcast import EMPTY_LINE, HEARTBEAT_FRAME, PING_FRAME, Greeting, as_chunk
 from .fanout import Fanout
 from .query_feeds import FeedSource
 from .sources import EventSource, Write, frame, line
@@ -41,8 +39,9 @@ def written_as(form: str) -> Write:
 class EventStream(Takeover):
     """An HTTP answer without an end: the head immediately, then the events of a source as they occur.
 
-    The fan-out takes over the socket of an event stream. Event streams of JSON lines have no heartbeat; TCP
-    keep-alive detects their dead clients.
+    The fan-out takes over the socket of an event stream. Its heartbeats are comments in Server-Sent Events,
+    and empty lines in all other forms: proxies disconnect a silent server, and an empty line means nothing in
+    JSON lines, CSV and RDF Messages.
     """
 
     def __init__(
@@ -77,7 +76,8 @@ class EventStream(Takeover):
         self._source = source
         self._fanout = fanout
         self._permitted = permitted
-        self._first = first if self._lines else f"retry: {retry_ms}\n".encode()
+        self._first = first
+        self._retry = b"" if self._lines else f"retry: {retry_ms}\n".encode()
 
     def take_over(
         self, request: Request, connection: Connection, home: ConnectionOwner
@@ -93,11 +93,12 @@ class EventStream(Takeover):
         ending = "Transfer-Encoding: chunked\r\n" if chunked else ""
         ending += "Connection: close\r\n"
         head = head_of(self.status, self.headers, ending)
-        heartbeat = b"" if self._lines else HEARTBEAT_FRAME
-        greeting = Greeting(head, self._first, heartbeat, chunked, permitted=self._permitted)
+        if self._first:
+            # No heartbeat may come before the columns of CSV and the version of RDF Messages.
+            head += as_chunk(self._first) if chunked else self._first
+        heartbeat = EMPTY_LINE if self._lines else HEARTBEAT_FRAME
+        greeting = Greeting(head, self._retry, heartbeat, chunked, permitted=self._permitted)
         sock = connection.take_socket()
-        if self._lines:
-            enable_keep_alive(sock, self._fanout.heartbeat)
         if isinstance(self._source, FeedSource):
             self._source.hand_over(self._fanout, sock, greeting)
         else:
@@ -132,12 +133,3 @@ class MessageStream(Takeover):
 def _too_many(fanout: Fanout) -> WholeAnswer:
     detail = f"there are {fanout.max_clients} event streams already"
     return problem_answer(HttpError(503, detail, code="too-many-streams"))
-
-
-def enable_keep_alive(sock: socket.socket, seconds: float) -> None:
-    """Enable TCP keep-alive after this many idle seconds, so that dead clients are disconnected."""
-    with contextlib.suppress(OSError, AttributeError):
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, int(seconds)))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, int(seconds)))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,11 @@ CONSTRUCT = "CONSTRUCT { ?s <urn:q> ?o . GRAPH <urn:g> { ?s <urn:r> _:b } } WHER
 
 @pytest.fixture
 def fed(start_server: Start) -> Iterator[LiveServer]:
-    server = start_server()
+    yield with_queries(start_server())
+
+
+def with_queries(server: LiveServer) -> LiveServer:
+    """A server with three queries, and three elements for them."""
     for name, query, output in (
         ("rows", SELECT, "istream"),
         ("graph", CONSTRUCT, "istream"),
@@ -32,7 +37,7 @@ def fed(start_server: Start) -> Iterator[LiveServer]:
         assert answer.status_code == 201, answer.text
     for number in range(1, 4):
         push(server, number)
-    yield server
+    return server
 
 
 def push(server: LiveServer, number: int) -> None:
@@ -69,6 +74,55 @@ def test_a_feed_as_rows_of_csv(fed: LiveServer) -> None:
     ]
     _, text = read(fed, "/queries/rows/results?from=2&follow=true", "text/csv", "\r\n", 2)
     assert text.splitlines()[1].startswith("3,insert,3000,urn:3,")
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "first"),
+    [
+        ("/queries/rows/results", "application/x-ndjson", ""),
+        ("/queries/rows/results?follow=true", "text/csv", "id,event,at,s,o\r\n"),
+        ("/queries/graph/results", "text/turtle; version=1.2-messages", 'VERSION "1.2-messages"\n'),
+        ("/changes", "application/x-ndjson", ""),
+        ("/streams/s/dead-letters", "application/x-ndjson", ""),
+    ],
+)
+def test_quiet_feed_in_lines_sends_empty_lines_after_its_beginning(
+    start_server: Start, path: str, accept: str, first: str
+) -> None:
+    server = with_queries(start_server(sse_heartbeat=0.1))
+    _, text = read(server, path, accept, "\n", 3 + first.count("\n"))
+    assert text.startswith(first)
+    assert set(text.removeprefix(first)) == {"\n"}
+
+
+def test_heartbeats_between_events_change_no_row_line_or_message(start_server: Start) -> None:
+    server = with_queries(start_server(sse_heartbeat=0.1))
+    read_with_silence = [
+        read_across_silence(server, f"/queries/{path}", accept, number)
+        for number, path, accept in (
+            (4, "rows/results?from=0&follow=true", "text/csv"),
+            (5, "rows/results?from=0", "application/x-ndjson"),
+            (6, "graph/results?from=0", "application/trig; version=1.2-messages"),
+        )
+    ]
+    rows, lines, messages = read_with_silence
+    assert [row["id"] for row in csv.DictReader(rows.splitlines())] == [str(each) for each in range(1, 5)]
+    found = [json.loads(line) for line in lines.splitlines() if line]
+    assert [each["id"] for each in found] == [1, 2, 3, 4, 5]
+    quads = [list(parse(each.text, RdfFormat.TRIG)) for each in split_messages(messages)]
+    assert [len(each) for each in quads] == [2] * 6
+
+
+def read_across_silence(server: LiveServer, path: str, accept: str, number: int) -> str:
+    """The text of a feed up to an element that is pushed after two heartbeats."""
+    with server.client.stream("GET", path, headers={"Accept": accept}) as answer:
+        parts, text = answer.iter_text(), ""
+        while "\n\n\n" not in text.replace("\r", ""):
+            text += next(parts)
+        push(server, number)
+        while f"urn:{number}" not in text or not text.endswith("\n"):
+            text += next(parts)
+        return text
 
 
 def test_without_follow_csv_is_the_current_answer(fed: LiveServer) -> None:
