@@ -43,7 +43,7 @@ export async function call(method, path, options = {}) {
     showConnection(false);
     throw new Problem({ title: "The server was not reached", detail: "No answer came from the server. Is it still running?" });
   }
-  showConnection(true);
+  showConnection(!isOfProxy(response));
   showVersion(response.headers.get("ETag"));
   if (response.status === 401 && location.pathname !== "/login") {
     const here = location.pathname + location.search;
@@ -63,6 +63,11 @@ export async function call(method, path, options = {}) {
     }
   }
   return { status: response.status, headers: response.headers, data, text, mediaType };
+}
+
+/** Whether a proxy answered in place of the server, whose own errors are problem documents. */
+function isOfProxy({ status, headers }) {
+  return status >= 502 && status <= 504 && !(headers.get("Content-Type") || "").startsWith("application/problem+json");
 }
 
 function problemOf(response, isJson, text) {
