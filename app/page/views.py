@@ -106,7 +106,7 @@ def query(name: str) -> AnyResponse:
 @blueprint.get("/ui/register")
 def register() -> AnyResponse:
     """Return the view with the editor for a new query."""
-    return _page("register", "register.html")
+    return _page("queries", "register.html")
 
 
 @blueprint.get("/ui/streams")
@@ -322,7 +322,6 @@ def _pages() -> list[dict[str, str]]:
     """Return the entries of the web page's navigation bar."""
     listed = [
         ("queries", "Queries", "/"),
-        ("register", "Register", "/ui/register"),
         ("streams", "Streams", "/ui/streams"),
         ("connectors", "Sources & sinks", "/ui/connectors"),
         ("sparql", "SPARQL", "/ui/sparql"),
@@ -331,6 +330,7 @@ def _pages() -> list[dict[str, str]]:
         ("shapes", "Shapes", "/ui/shapes"),
         ("jobs", "Jobs", "/ui/jobs"),
         ("processes", "Running", "/ui/processes"),
+        ("documents", "Docs", "/ui/docs"),
     ]
     if current_app.config[DEMO]:
         listed.insert(0, ("demo", "Demo", "/ui/demo"))

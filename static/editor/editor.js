@@ -36,13 +36,16 @@ export class Editor {
       this.changed();
     } });
     const focused = document.activeElement === area;
-    view.choose(area.selectionStart, area.selectionEnd);
     area.before(place);
     area.hidden = true;
     for (const each of area.labels) each.addEventListener("click", () => view.focus());
     this.view = view;
     if (this.marks) this.mark(this.marks);
-    if (focused) view.focus();
+    // The place of the cursor matters only to who writes; an unread text begins at its first letter.
+    if (focused) {
+      view.choose(area.selectionStart, area.selectionEnd);
+      view.focus();
+    }
   }
 
   get text() {
@@ -51,6 +54,7 @@ export class Editor {
 
   set text(value) {
     this.area.value = value;
+    this.area.setSelectionRange(0, 0);
     this.mark([]);
     this.view?.replace(value);
   }

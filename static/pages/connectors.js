@@ -40,8 +40,8 @@ async function showLetters() {
   byId("letters-scroll").hidden = letters.length === 0;
   byId("letters-drop").hidden = letters.length === 0;
   redraw(byId("letters").tBodies[0], letters.slice(-100).reverse().map((each) => el("tr", {},
-    el("td", {}, el("span", { class: "stamp" }, instant(each.at))), el("td", {}, el("pre", { class: "record wrap" }, each.record)),
-    el("td", { class: "bad" }, each.error))));
+    el("td", { "data-name": "When" }, el("span", { class: "stamp" }, instant(each.at))), el("td", { "data-name": "Record" }, el("pre", { class: "record wrap" }, each.record)),
+    el("td", { class: "bad", "data-name": "Why" }, each.error))));
 }
 
 function close() {

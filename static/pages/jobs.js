@@ -50,12 +50,12 @@ function row(job) {
   const cancel = job.kind === "load" && isOpen(job);
   return el("tr", { dataset: { key: job.id } },
     el("th", { scope: "row" }, nameOf(job), el("span", { class: "sub" }, details(job))),
-    el("td", {}, el("span", { class: `badge badge-${job.state}` }, job.state), el("span", { class: "sub" }, ago(job.created))),
-    el("td", { class: "progress" }, progress(job)),
-    el("td", { class: "num" }, job.progress.rows === undefined ? "" : count(job.progress.rows)),
-    el("td", { class: "num" }, job.progress.rate ? `${count(job.progress.rate)}/s` : ""),
-    el("td", { class: "num" }, badLines(job)),
-    el("td", { class: "num" }, job.progress.seconds === undefined ? "" : duration(job.progress.seconds * 1000)),
+    el("td", { "data-name": "State" }, el("span", { class: `badge badge-${job.state}` }, job.state), el("span", { class: "sub" }, ago(job.created))),
+    el("td", { class: "progress", "data-name": "Progress" }, progress(job)),
+    el("td", { class: "num", "data-name": "Quads" }, job.progress.rows === undefined ? "" : count(job.progress.rows)),
+    el("td", { class: "num", "data-name": "Rate" }, job.progress.rate ? `${count(job.progress.rate)}/s` : ""),
+    el("td", { class: "num", "data-name": "Bad lines" }, badLines(job)),
+    el("td", { class: "num", "data-name": "Time" }, job.progress.seconds === undefined ? "" : duration(job.progress.seconds * 1000)),
     el("td", { class: "actions" }, cancel ? el("button", { type: "button", class: "quiet danger", on: { click: () => stop(job) } }, "Cancel") : null));
 }
 

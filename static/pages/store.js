@@ -30,7 +30,7 @@ function graphPath(iri) {
 function graphRow([iri, many]) {
   return el("tr", { dataset: { key: iri } },
     el("th", { scope: "row" }, iri === "" ? "default graph" : breakable(iri)),
-    el("td", { class: "num" }, count(many)),
+    el("td", { class: "num", "data-name": "Quads" }, count(many)),
     // A graph that is named by a blank node cannot be asked for by name.
     iri.startsWith("_:") ? el("td") : el("td", { class: "actions" },
       el("a", { class: "button-link", href: triplesPath(iri) }, "Browse"), " ",
@@ -87,9 +87,9 @@ function showCommit(data, changes) {
   byId("no-changes").hidden = true;
   const body = byId("changes").tBodies[0];
   body.prepend(el("tr", { class: "fresh" },
-    el("td", { class: "stamp" }, count(data.version)),
-    el("td", { class: "stamp" }, instant(data.at)),
-    el("td", {}, changes.length === 0 ? el("span", { class: "muted" }, "no quads") : changes.map(([key, change]) =>
+    el("td", { class: "stamp", "data-name": "Version" }, count(data.version)),
+    el("td", { class: "stamp", "data-name": "At" }, instant(data.at)),
+    el("td", { "data-name": "Graphs" }, changes.length === 0 ? el("span", { class: "muted" }, "no quads") : changes.map(([key, change]) =>
       el("div", {}, el("span", { class: "added" }, `+${count(change.added)}`), " ", el("span", { class: "removed" }, `−${count(change.removed)}`), " ",
         nameOf(key) === "" ? "default graph" : breakable(nameOf(key)))))));
   while (body.rows.length > MAX_COMMITS) body.lastElementChild.remove();

@@ -38,7 +38,7 @@ export class Tail {
     const shown = quads.split("\n").length - 1;
     return el("tr", { dataset: { key: seq } },
       el("td", { class: "rownum" }, seq),
-      el("td", {}, el("span", { class: "stamp", title: `${at} ms` }, instant(at))),
-      el("td", {}, quadsNode(quads, this.prefixes), shown < size ? el("span", { class: "sub" }, `${count(shown)} of ${counted(size, "quad")}`) : null));
+      el("td", { "data-name": "Event time" }, el("span", { class: "stamp", title: `${at} ms` }, instant(at))),
+      el("td", { "data-name": "Quads" }, quadsNode(quads, this.prefixes), shown < size ? el("span", { class: "sub" }, `${count(shown)} of ${counted(size, "quad")}`) : null));
   }
 }
