@@ -12,10 +12,13 @@ from typing import Any
 from quadrill.store.errors import InputError
 
 INTEGER = re.compile(r"[+-]?\d{1,18}\Z", re.ASCII)
-# Expressions for xsd:date and xsd:dateTime; https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag: time zones are at
-# most 14 hours away.
+# Expression for xsd:date, xsd:dateTime and RFC 3339, section 5.6, which allows lower case and a space. Data
+# frames write the space, polars also time zones without a colon. https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag:
+# time zones are at most 14 hours away.
 _DATE_TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(\.\d+)?)?(Z|[+-](?:0\d|1[0-3]):[0-5]\d|[+-]14:00)?\Z", re.ASCII
+    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?)?"
+    r"([Zz]|[+-](?:0\d|1[0-3]):?[0-5]\d|[+-]14:?00)?\Z",
+    re.ASCII,
 )
 UNITS_NS = {
     "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9,
@@ -47,9 +50,9 @@ GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MS
 
 
 def parse_instant(text: str) -> int | None:
-    """Parse integer milliseconds, an xsd:dateTime or an xsd:date to milliseconds since 1970.
+    """Parse integer milliseconds, an xsd:dateTime, RFC 3339 text or an xsd:date to milliseconds since 1970.
 
-    Return None if the text is not such a time, or outside of the years 1 to 9999.
+    A time without a time zone is in UTC. Return None if the text is not such a time, or outside of the years 1 to 9999.
     """
     milliseconds = None
     if INTEGER.match(text):
@@ -60,7 +63,7 @@ def parse_instant(text: str) -> int | None:
         if next_day or not time:
             time = "00:00:00"
         try:
-            moment = datetime.fromisoformat(f"{day}T{time}{fraction[:4]}{zone or 'Z'}")
+            moment = datetime.fromisoformat(f"{day}T{time}{fraction[:4]}{zone.upper() or 'Z'}")
             moment += timedelta(days=next_day)
         except (ValueError, OverflowError):
             return None
@@ -69,9 +72,7 @@ def parse_instant(text: str) -> int | None:
 
 
 def instant_ms(value: Any, what: str) -> int:
-    """Return a given value (integer, xsd:dateTime or xsd:date) as an instant in milliseconds.
-
-    An instant without a time zone is in UTC.
+    """Return a given value (integer, or text as `parse_instant` reads it) as an instant in milliseconds.
 
     Fractions of a millisecond of an instant are cut off.
 

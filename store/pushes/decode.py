@@ -56,6 +56,10 @@ _MESSAGE_TYPES = {
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """RDF formats without named graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
+_MAPPING_HINT = (
+    'Declare the stream with a "mapping", which says how a record becomes RDF. Without a mapping, send RDF or '
+    'lines {"at": ..., "data": "<N-Quads>"}.'
+)
 _SHORT = 65_536
 """Maximum length in bytes of a push whose quads are not counted, because it cannot have too many."""
 _TOGETHER = 100
@@ -201,12 +205,11 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> DecodedPush:
             cut, cut_format = _MESSAGE_TYPES[name]
             return _of_messages(cut(text), cut_format, options)
         if name not in _NDJSON:
-            known = ", ".join(sorted({*_FORMATS, _NDJSON[0], *_MESSAGE_TYPES}))
-            given = name or "(none)"
-            hint = f"Send one of {known}"
             if name in MEDIA_TYPES:
-                hint += "; records are read by streams that are declared with a mapping"
-            raise MediaTypeError(f"media type {given} is not one of a push", hint=hint)
+                raise MediaTypeError(f"{name} has records, and the stream has no mapping", hint=_MAPPING_HINT)
+            known = ", ".join(sorted({*_FORMATS, _NDJSON[0], *_MESSAGE_TYPES}))
+            message = f"media type {name or '(none)'} is not one of a push"
+            raise MediaTypeError(message, hint=f"Send one of {known}")
         return _of_lines(text, options)
     if rdf_format is not RdfFormat.JSON_LD and (
         (not text.startswith("<") and _VERSION.match(text) is not None)
@@ -307,6 +310,9 @@ def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> 
     if not isinstance(document, dict):
         raise InputError(f"{place} is not a JSON object", hint='Write {"at": ..., "data": "<N-Quads>"}')
     unknown = [] if document.keys() <= _MEMBERS else sorted(document.keys() - _MEMBERS)
+    if unknown and "data" not in document and "jsonld" not in document:
+        message = f"{place} is a record with the member {unknown[0]!r}, and the stream has no mapping"
+        raise InputError(message, hint=_MAPPING_HINT)
     if unknown or ("data" in document) == ("jsonld" in document):
         problem = f"has the unknown member {unknown[0]!r}" if unknown else "needs one of data and jsonld"
         raise InputError(f"{place} {problem}", hint='Write {"at": ..., "data": "<N-Quads>"}')

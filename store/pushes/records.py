@@ -227,7 +227,8 @@ class _TextLines:
 
 
 def _names(cells: list[str], place: str) -> list[str]:
-    twice = next((name for name in cells if cells.count(name) > 1), None)
+    # A data frame writes an index without a name as a column without a name, which no mapping can use.
+    twice = next((name for name in cells if name and cells.count(name) > 1), None)
     if twice is not None:
         hint = "Give each column a name of its own."
         raise InputError(f"{place}: the column {twice!r} is there twice", hint=hint)

@@ -92,6 +92,29 @@ def test_csv_has_strings_and_empty_fields_are_absent(fresh: LiveServer) -> None:
     assert [each.split(" ", 2)[2].split("^")[0].strip() for each in seen(fresh)] == ['"2,5"', '"21.5"']
 
 
+@pytest.mark.parametrize("moment", ["2024-05-01 12:00:00", "2024-05-01 14:00:00.250000+02:00", "2024-05-01"])
+def test_the_csv_of_a_data_frame_is_read(fresh: LiveServer, moment: str) -> None:
+    """The index has no name, missing values are empty, times have a space and may lack a zone: UTC."""
+    declare(fresh, format="csv", time="ts", time_format=None, construct="CONSTRUCT { [] <urn:p> ?v } WHERE {}")
+    body = f",,ts,v\n0,x,{moment},21.5\n1,y,{moment},\n"
+    answer = push(fresh, body, "text/csv").json()
+    assert (answer["accepted"], answer["skipped"]) == (1, 1)
+    (element,) = fresh.services.engine.parts.streams.newest(IRI, 100)
+    midnight = 1714521600000
+    assert element.event_time - midnight == {"12": 43_200_000, "14": 43_200_250, "": 0}[moment[11:13]]
+
+
+def test_records_on_a_stream_without_a_mapping_are_refused_with_the_remedy(fresh: LiveServer) -> None:
+    for body, media_type, status in (
+        ({"v": 1}, "application/json", 415),
+        ('{"v": 1}\n{"v": 2}\n', "application/x-ndjson", 400),
+        ("v\n1\n", "text/csv", 415),
+    ):
+        problem = problem_of(push(fresh, body, media_type), status)
+        assert "the stream has no mapping" in problem["detail"]
+        assert problem["hint"].startswith('Declare the stream with a "mapping"')
+
+
 def test_csv_without_a_header_has_columns_a_b_c(fresh: LiveServer) -> None:
     construct = "CONSTRUCT { <urn:s> <urn:p> ?b } WHERE {}"
     declare(fresh, format="csv", construct=construct, header=False, time="a", time_format="ms")
