@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .columns import Column
 from .terms import plain_value, rdflib_term
 
 if TYPE_CHECKING:
@@ -70,38 +71,37 @@ class Answer:
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the solutions as a pandas data frame of plain values; requires pandas."""
+        """Return the solutions as a pandas data frame; requires pandas.
+
+        A column of xsd:dateTime is datetime64[ns, UTC]; an xsd:decimal is a Decimal.
+        """
         import pandas
 
-        return pandas.DataFrame(self.rows(), columns=self.variables)
+        columns = {name: column.to_pandas() for name, column in self._columns().items()}
+        return pandas.DataFrame(columns, index=range(len(self.bindings)), columns=self.variables)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the solutions as a polars data frame.
+        """Return the solutions as a polars data frame; requires polars.
 
-        A column of ints and floats becomes floats; any other column of mixed types becomes strings.
+        A column of xsd:dateTime is Datetime in UTC, of xsd:decimal Decimal. Numbers of several types become
+        the wider one; a column of other mixed types becomes strings.
         """
         import polars
 
-        return polars.DataFrame(self._columns())
+        return polars.DataFrame({name: column.to_polars() for name, column in self._columns().items()})
 
     def to_arrow(self) -> pyarrow.Table:
-        """Return the solutions as an Arrow table; columns of mixed types are converted as in `to_polars`."""
+        """Return the solutions as an Arrow table; columns are timestamp in UTC, decimal128 and so on.
+
+        Columns of mixed types are converted as in `to_polars`; requires pyarrow.
+        """
         import pyarrow
 
-        return pyarrow.table(self._columns())
+        return pyarrow.table({name: column.to_arrow() for name, column in self._columns().items()})
 
-    def _columns(self) -> dict[str, list[Any]]:
-        columns: dict[str, list[Any]] = {}
-        rows = self.rows()
-        for name in self.variables:
-            values = [row[name] for row in rows]
-            kinds = {type(value) for value in values if value is not None}
-            if len(kinds) > 1:
-                numbers = kinds <= {int, float}
-                convert = float if numbers else str
-                values = [None if value is None else convert(value) for value in values]
-            columns[name] = values
-        return columns
+    def _columns(self) -> dict[str, Column]:
+        bindings = self.bindings
+        return {name: Column.of([row.get(name) for row in bindings]) for name in self.variables}
 
     # --- graphs ---------------------------------------------------------------------------------
 

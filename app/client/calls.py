@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 from .answers import Answer
 from .bodies import body_of
 from .errors import QuadrillError
+from .records import json_records
 
 if TYPE_CHECKING:
     import httpx
 
+Instant: TypeAlias = int | str | datetime
+"""An event time: milliseconds since 1970, text of RFC 3339, or a datetime; without a time zone in UTC."""
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
 TURTLE = "text/turtle"
 RESULTS = "application/sparql-results+json, application/n-quads;q=0.9"
@@ -83,7 +87,7 @@ def push(
     data: Any,
     *,
     media_type: str | None,
-    at: int | str | None,
+    at: Instant | None,
     each: str | None,
     partial: bool,
     wait: bool,
@@ -91,15 +95,21 @@ def push(
 ) -> HttpCall:
     """Build the request that pushes elements to a stream.
 
-    Raises: TypeError for data that cannot be pushed, or a text without its media type.
+    Raises: the errors of `body_of`.
     """
     content, kind = body_of(data, media_type)
     found = stream("POST", name)
     params = dict(found.params)
-    params |= {word: str(value) for word, value in (("at", at), ("each", each)) if value is not None}
+    params |= {} if at is None else {"at": instant(at)}
+    params |= {} if each is None else {"each": each}
     params |= {word: "true" for word, wanted in (("partial", partial), ("wait", wait)) if wanted}
     headers = {"Content-Type": kind} | ({} if key is None else {"Idempotency-Key": key})
     return HttpCall("POST", found.path, params, headers, content)
+
+
+def instant(at: Instant) -> str:
+    """Return an event time as the value of a parameter."""
+    return at.isoformat() if isinstance(at, datetime) else str(at)
 
 
 def trial(
@@ -109,12 +119,12 @@ def trial(
 
     Raises:
         ValueError: not exactly one of stream and mapping is given.
-        TypeError: the records are of a type that cannot be sent, or a text lacks its media type.
+        TypeError, ValueError: the records cannot be sent, or a text lacks its media type.
     """
     if (to is None) == (mapping is None):
         raise ValueError("map needs a stream or a mapping")
     if to is None:
-        given = records if isinstance(records, str | Mapping) else list(records)
+        given = records if isinstance(records, str) else list(json_records(records))
         return HttpCall("POST", "streams:map", json={"mapping": mapping, "records": given})
     content, kind = body_of(records, media_type)
     return stream("POST", to, ":map", headers={"Content-Type": kind}, content=content)

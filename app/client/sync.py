@@ -11,7 +11,7 @@ import httpx
 
 from . import calls
 from .answers import Answer, FeedEvent
-from .calls import TURTLE, HttpCall, lost, refused
+from .calls import TURTLE, HttpCall, Instant, lost, refused
 from .errors import QuadrillError
 from .event_stream import events_of
 from .resuming import SILENCE_S, FeedPlace
@@ -181,7 +181,7 @@ class Client:
     """Client of one server; every method may be called from any thread.
 
     Methods of the client raise QuadrillError if the server rejects a request or cannot be reached. `push` and
-    `map` raise TypeError for data that cannot be sent.
+    `map` raise TypeError or ValueError for data that cannot be sent.
 
     Attributes:
         url: address of the server.
@@ -257,7 +257,7 @@ class Client:
         data: Any,
         *,
         media_type: str | None = None,
-        at: int | str | None = None,
+        at: Instant | None = None,
         each: str | None = None,
         partial: bool = False,
         wait: bool = False,
@@ -268,10 +268,11 @@ class Client:
         Args:
             stream: name or IRI of the stream.
             data: graph or dataset of rdflib, or quads or triples of pyoxigraph (one element for the default
-                graph and one for each named graph); dicts are records of a mapped stream; text or bytes
-                need a ``media_type``.
+                graph and one for each named graph); dicts and the rows of a data frame (pandas, polars,
+                Arrow) are records of a mapped stream; text or bytes need a ``media_type``. Datetimes without
+                a time zone are in UTC; None and NaN are absent.
             media_type: media type of text or bytes.
-            at: event time of elements without an event time, in milliseconds or as xsd:dateTime.
+            at: event time of elements without an event time, in milliseconds, as RFC 3339 or a datetime.
             each: ``triple`` turns each triple into one element.
             partial: accept valid elements and list invalid elements in the response.
             wait: respond only after the results of the push are in the feeds; if that takes too long, the
@@ -302,7 +303,7 @@ class Client:
         """Return the N-Quads that a mapping produces from records, without a push.
 
         Args:
-            records: records as in `push`; with ``mapping``, dicts or the text of a CSV file.
+            records: records as in `push`; with ``mapping``, dicts, a data frame or the text of a CSV file.
             stream: name or IRI of the stream whose mapping is applied.
             mapping: mapping in the form of a stream declaration, in place of ``stream``.
             media_type: media type of text or bytes for a ``stream``.
@@ -314,10 +315,10 @@ class Client:
         """Reset a stream's time after its clock was ahead; the feeds of its queries begin a new epoch."""
         return self._sender.json(calls.stream("POST", name, ":reset-time"))
 
-    def heartbeat(self, stream: str, at: int | str) -> None:
+    def heartbeat(self, stream: str, at: Instant) -> None:
         """Advance the event time of a stream to ``at`` without an element."""
         found = calls.stream("POST", stream, ":heartbeat")
-        self._sender.send(HttpCall("POST", found.path, {**found.params, "at": str(at)}))
+        self._sender.send(HttpCall("POST", found.path, {**found.params, "at": calls.instant(at)}))
 
     # --- continuous queries ---------------------------------------------------------------------
 

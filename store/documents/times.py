@@ -52,7 +52,8 @@ GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MS
 def parse_instant(text: str) -> int | None:
     """Parse integer milliseconds, an xsd:dateTime, RFC 3339 text or an xsd:date to milliseconds since 1970.
 
-    A time without a time zone is in UTC. Return None if the text is not such a time, or outside of the years 1 to 9999.
+    A time without a time zone is in UTC. Return None if the text is not such a time, or outside of the years
+    1 to 9999.
     """
     milliseconds = None
     if INTEGER.match(text):

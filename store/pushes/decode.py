@@ -57,8 +57,8 @@ _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """RDF formats without named graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
 _MAPPING_HINT = (
-    'Declare the stream with a "mapping", which says how a record becomes RDF. Without a mapping, send RDF or '
-    'lines {"at": ..., "data": "<N-Quads>"}.'
+    'Declare the stream with a "mapping", which says how a record becomes RDF. Without a mapping, send RDF, '
+    'or lines {"at": ..., "data": "<N-Quads>"}.'
 )
 _SHORT = 65_536
 """Maximum length in bytes of a push whose quads are not counted, because it cannot have too many."""

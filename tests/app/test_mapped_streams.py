@@ -95,7 +95,8 @@ def test_csv_has_strings_and_empty_fields_are_absent(fresh: LiveServer) -> None:
 @pytest.mark.parametrize("moment", ["2024-05-01 12:00:00", "2024-05-01 14:00:00.250000+02:00", "2024-05-01"])
 def test_the_csv_of_a_data_frame_is_read(fresh: LiveServer, moment: str) -> None:
     """The index has no name, missing values are empty, times have a space and may lack a zone: UTC."""
-    declare(fresh, format="csv", time="ts", time_format=None, construct="CONSTRUCT { [] <urn:p> ?v } WHERE {}")
+    construct = "CONSTRUCT { [] <urn:p> ?v } WHERE {}"
+    declare(fresh, format="csv", time="ts", time_format=None, construct=construct)
     body = f",,ts,v\n0,x,{moment},21.5\n1,y,{moment},\n"
     answer = push(fresh, body, "text/csv").json()
     assert (answer["accepted"], answer["skipped"]) == (1, 1)

@@ -16,14 +16,24 @@ __all__ = ["start_server"]
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook" / "python.md"
 
 
-def test_the_program_runs(start_server: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_programs_run_and_print_what_the_page_says(
+    start_server: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas", reason="the page has data frames")
     server = start_server()
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert "http://127.0.0.1:7878" in program
-    exec(program.replace("http://127.0.0.1:7878", server.url), {})
-    counts, event = capsys.readouterr().out.splitlines()
-    assert counts == "1 accepted, 0 late and dropped"
-    assert event == "1 insert [{'s': 'urn:sensor/1', 'v': 21}]"
+    blocks = re.findall(r"```(python|text)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert [kind for kind, _ in blocks[:3]] == ["python", "python", "text"]
+    names: dict[str, Any] = {}
+    printed = ""
+    for number, (kind, text) in enumerate(blocks):
+        if kind == "python":
+            assert number or "http://127.0.0.1:7878" in text
+            exec(text.replace("http://127.0.0.1:7878", server.url), names)
+            printed = capsys.readouterr().out
+        if number == 0:
+            assert printed == "1 accepted, 0 late and dropped\n1 insert [{'s': 'urn:sensor/1', 'v': 21}]\n"
+        elif kind == "text":
+            assert printed == text
 
 
 def test_the_notebook_of_the_examples_runs(start_server: Start) -> None:
