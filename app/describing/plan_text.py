@@ -32,7 +32,9 @@ _LIVE = (
 
 def plan_document(document: dict[str, Any], *, analyze: bool) -> dict[str, Any]:
     """Return EXPLAIN as JSON from the answer of `explain`; ``analyze`` adds measured counts and times."""
-    return {member: document.get(member) for member in (*_PLAN, *(_LIVE if analyze else ()))}
+    found = {member: document.get(member) for member in (*_PLAN, *(_LIVE if analyze else ()))}
+    scale_out = document.get("scale_out")
+    return found if scale_out is None else found | {"scale_out": scale_out}
 
 
 def explain_text(document: dict[str, Any]) -> str:
@@ -68,6 +70,8 @@ def explain_text(document: dict[str, Any]) -> str:
     for part in document.get("static_parts") or ():
         lines.extend(_part_lines(part))
     lines.extend(_source_line(source) for source in document.get("sources") or ())
+    if (scale_out := document.get("scale_out")) is not None:
+        lines.append(f"scale    {_scale_text(scale_out)}")
     lines.extend(f"warning  {warning}" for warning in document["warnings"])
     if document.get("plan"):
         lines.append("plan")
@@ -75,6 +79,14 @@ def explain_text(document: dict[str, Any]) -> str:
     lines.append("algebra")
     lines.extend(f"  {line}" for line in document["algebra"].splitlines())
     return "\n".join(lines) + "\n"
+
+
+def _scale_text(scale_out: dict[str, Any]) -> str:
+    """Return EXPLAIN's text for the split of a query into key groups."""
+    if not scale_out["splits"]:
+        return f"one group of keys, because {scale_out['why']}"
+    stages = "one stage" if scale_out["stages"] == 1 else "two stages"
+    return f"splits by {' '.join(scale_out['key'])} in {stages}"
 
 
 def _part_lines(part: dict[str, Any]) -> list[str]:

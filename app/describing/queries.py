@@ -14,6 +14,7 @@ from quadrill.continuous.language.write import write
 from quadrill.continuous.queries.catalogue import PendingQuery, QueryEntry
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.continuous.queries.running import RunningQuery
+from quadrill.continuous.scale_out.split import split_of
 from quadrill.store.errors import NotFoundError
 
 from .documents import (
@@ -106,8 +107,9 @@ def _plan_of(
     return query.prepared, shown | measured(plan.plan)
 
 
-def _texts_of(prepared: PreparedQuery) -> dict[str, str]:
-    return {"algebra": show(prepared.query.root), "written": write(prepared.query)}
+def _texts_of(prepared: PreparedQuery) -> dict[str, Any]:
+    texts = {"algebra": show(prepared.query.root), "written": write(prepared.query)}
+    return texts | ({"scale_out": split_of(prepared).to_json()} if prepared.query.windows else {})
 
 
 def validate(engine: Engine, registration: Registration, *, code: bool = False) -> dict[str, Any]:
