@@ -12,8 +12,8 @@ from quadrill.store.documents.times import format_instant
 if TYPE_CHECKING:
     from .terminal import Wrapped
 
-MAX_WIDTH = 80
-"""Maximum characters of a table cell in output that does not go to a terminal."""
+MOST_PADDED = 80
+"""Maximum width in characters to which cells are padded in output that does not go to a terminal."""
 MOST_FITTED = 2_000
 """Maximum rows of a table that is fitted to the terminal's width, which is slow for large tables."""
 SIGNS = {"insert": "+", "delete": "-", "answer": "="}
@@ -51,17 +51,18 @@ def event_text(kind: str, data: str, form: str) -> str:
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped = "last") -> None:
     """Print a table with column names; on a terminal, the table is fitted to the terminal's width.
 
-    If standard output is no terminal, a column is as wide as its longest cell, at most ``MAX_WIDTH``
-    characters.
+    If standard output is no terminal, every cell is printed whole. A column is then as wide as its longest
+    cell, at most ``MOST_PADDED`` characters, so one very long cell does not pad all other rows to its length.
     """
+    shown = [[_printable(value) for value in row] for row in rows]
     if sys.stdout.isatty() and len(rows) <= MOST_FITTED:
         # The library rich is imported here, because its import is slow and only a terminal needs the library.
         from .terminal import show_table
 
-        show_table(names, [[_printable(cell) for cell in row] for row in rows], wrapped)
+        show_table(names, shown, wrapped)
         return
-    shown = [[_clip(value) for value in row] for row in rows]
-    widths = [max([len(name), *(len(row[place]) for row in shown)]) for place, name in enumerate(names)]
+    longest = [max([len(name), *(len(row[place]) for row in shown)]) for place, name in enumerate(names)]
+    widths = [min(each, MOST_PADDED) for each in longest]
     for row in [list(names), ["-" * width for width in widths], *shown]:
         print("  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip())
 
@@ -100,8 +101,3 @@ def _rows(document: Mapping[str, Any]) -> list[list[str]]:
 def _printable(text: str) -> str:
     # Control characters in the data could send commands to the terminal.
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
-
-
-def _clip(text: str) -> str:
-    line = _printable(text)
-    return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…"

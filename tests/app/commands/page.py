@@ -22,7 +22,7 @@ tests.app.commands.page`.
   with the place of an error in a text, and a hint for the repair if there is one.
 - **Answers go to standard output**, messages about completed actions to standard error, so that a pipe
   carries only data. Tables fit the width of the terminal, with colours unless `NO_COLOR` is set. If
-  standard output is not a terminal, tables are plain text.
+  standard output is not a terminal, tables are plain text, and no cell is cut.
 - **`--json`** prints JSON on standard output: one object, or for a list one object per line. `sources`
   and `sinks` print one array.
 - **The ending of a file name selects** the format of RDF (`.ttl`, `.nt`, `.nq`, `.trig`, `.jsonld`,
