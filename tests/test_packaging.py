@@ -29,3 +29,14 @@ def test_every_folder_with_python_files_is_a_package() -> None:
     for top in TOP_FOLDERS:
         for module in (ROOT / top).rglob("*.py"):
             assert (module.parent / "__init__.py").exists(), f"{module.parent} has no __init__.py"
+
+
+def test_all_documents_name_the_least_python() -> None:
+    required = {
+        tomllib.loads((ROOT / name).read_text("utf-8"))["project"]["requires-python"]
+        for name in ("pyproject.toml", "app/client/pyproject.toml")
+    }
+    assert len(required) == 1
+    least = required.pop().removeprefix(">=")
+    for name in ("README.md", "CONTRIBUTING.md", "docs/tutorial.md"):
+        assert f"need Python {least} or later" in " ".join((ROOT / name).read_text("utf-8").split()), name

@@ -23,7 +23,7 @@ MOST_JOINED = 100_000
 """Maximum number of rows of a light query with GROUP_CONCAT, whose result has no size limit."""
 
 _SHORT_CHARACTERS = 1_000
-_GROUP = r"\{(?:[^{}]|\{[^{}]*+\})*+\}\s*"
+_GROUP = r"\{(?>[^{}]|\{[^{}]*+\})*+\}\s*"
 _SHORT_UPDATE = re.compile(
     rf"\s*(?:(?:INSERT|DELETE)\s+DATA\s*{_GROUP}"
     rf"|(?:DELETE\s*{_GROUP})?(?:INSERT\s*{_GROUP})?WHERE\s*(?P<where>{_GROUP})"

@@ -14,10 +14,10 @@ from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import ReportedError
 from quadrill.store.sparql.skeletons import split_constants
 
-_SPACE = r"(?:[ \t\r\n]|\#[^\r\n]*+)"
+_SPACE = r"(?>[ \t\r\n]|\#[^\r\n]*+)"
 _IRI = r"<[^<>\"{}|^`\x00-\x20]*+>"
 _STAR = re.compile(
-    rf"(?:{_SPACE}|PREFIX{_SPACE}++[^\s<:]*+:{_SPACE}*+{_IRI}|BASE{_SPACE}*+{_IRI}"
+    rf"(?>{_SPACE}|PREFIX{_SPACE}++[^\s<:]*+:{_SPACE}*+{_IRI}|BASE{_SPACE}*+{_IRI}"
     rf"|VERSION{_SPACE}*+(?:\"[^\"\\\r\n]*+\"|'[^'\\\r\n]*+'))*+"
     rf"SELECT{_SPACE}*+(?:(?:DISTINCT|REDUCED){_SPACE}*+)?\*",
     re.IGNORECASE,

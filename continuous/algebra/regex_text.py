@@ -18,9 +18,9 @@ _START = (
 _NAME = _START + r"\-.0-9\x{B7}\x{300}-\x{36F}\x{203F}-\x{2040}"
 _CLASSES = {"i": f"[{_START}]", "I": f"[^{_START}]", "c": f"[{_NAME}]", "C": f"[^{_NAME}]"}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_NO_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]", re.DOTALL)
+_NO_GROUP = re.compile(r"\\.|\[\^?\]?(?>\\.|[^\]\\])*+\]", re.DOTALL)
 _GROUP = re.compile(r"\((?!\?)")
-_REPLACEMENT = re.compile(r"(?:[^\\$]|\\[\\$]|\$[0-9])*+")
+_REPLACEMENT = re.compile(r"(?>[^\\$]|\\[\\$]|\$[0-9])*+")
 _REFERENCE = re.compile(r"\\([\\$])|\$([0-9]{1,6})")
 
 

@@ -16,8 +16,8 @@ from ..algebra.query import Dialect
 # keywords are searched. An unclosed string is matched up to the end of its line or text, so that no part of
 # the text is scanned twice.
 NOISE = re.compile(
-    r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:""")?+|\'\'\'(?:[^\'\\]++|\\[\s\S]|\'(?!\'\'))*+(?:\'\'\')?+'
-    r'|"(?:[^"\n\r\\]++|\\.)*+"?+|\'(?:[^\'\n\r\\]++|\\.)*+\'?+|<[^\x00-\x20<>"{}|^`]*+>|#[^\n\r]*+'
+    r'"""(?>[^"\\]++|\\[\s\S]|"(?!""))*+(?>""")?+|\'\'\'(?>[^\'\\]++|\\[\s\S]|\'(?!\'\'))*+(?>\'\'\')?+'
+    r'|"(?>[^"\n\r\\]++|\\.)*+"?+|\'(?>[^\'\n\r\\]++|\\.)*+\'?+|<[^\x00-\x20<>"{}|^`]*+>|#[^\n\r]*+'
 )
 _WORD = r"(?:<>|[^\s<>\[\]{}()?$:]{0,200}+:[^\s\[\]{}()]{0,2000}+)"
 _WINDOW_WORD = r"(?:RANGE|NOW|TRIPLES|ALL|LATEST|SESSION)\b"

@@ -18,8 +18,8 @@ from .window_mistakes import iri_without_brackets, window_slip
 
 _TYPOGRAPHIC = "“”„‟«»‘’‚‛′″"
 _WHOLE_STRING = re.compile(
-    r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+"""|\'\'\'(?:[^\'\\]++|\\[\s\S]|\'(?!\'\'))*+\'\'\''
-    r'|"(?:[^"\n\r\\]++|\\.)*+"|\'(?:[^\'\n\r\\]++|\\.)*+\''
+    r'"""(?>[^"\\]++|\\[\s\S]|"(?!""))*+"""|\'\'\'(?>[^\'\\]++|\\[\s\S]|\'(?!\'\'))*+\'\'\''
+    r'|"(?>[^"\n\r\\]++|\\.)*+"|\'(?>[^\'\n\r\\]++|\\.)*+\''
 )
 _SPACED_IRI = re.compile(r"<(?![<=])[^<>\n\s{}|^`]*[ {}|^`][^<>\n?$=]*>")
 _TURTLE = re.compile(r"@(?:prefix|base)\b", re.IGNORECASE)

@@ -26,7 +26,7 @@ DOCUMENT_BYTES = 2 << 30
 
 _TEXT_KEPT = 4_000
 _BLOCK = 20_000
-_LABEL = re.compile(rb'"(?:[^"\\]++|\\.)*+"|<[^<>]*+>|_:[^\s<>"]+')
+_LABEL = re.compile(rb'"(?>[^"\\]++|\\.)*+"|<[^<>]*+>|_:[^\s<>"]+')
 _DEPTH = RdfLimits().term_depth
 
 

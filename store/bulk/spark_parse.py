@@ -17,7 +17,7 @@ SCHEMA = (
     "chunk int, s string, p string, o string, g string, lines long, line long, reason string, text string"
 )
 _LINE = re.compile(
-    r'(\S+) (\S+) (<<\(.*\)>>|<[^>]*>|_:\S+|"(?:[^"\\]++|\\.)*+"(?:@[^ ]+|\^\^<[^>]*>)?)'
+    r'(\S+) (\S+) (<<\(.*\)>>|<[^>]*>|_:\S+|"(?>[^"\\]++|\\.)*+"(?:@[^ ]+|\^\^<[^>]*>)?)'
     r"(?: (<[^>]*>|_:\S+))? \."
 )
 

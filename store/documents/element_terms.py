@@ -13,7 +13,7 @@ from quadrill.store.terms import store_form, term_text
 from .statements import STORED_VALUE, term_of
 from .subject_columns import Statement, Statements
 
-_ATOM = re.compile(r'<[^<(>][^>]*+>|"(?:[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
+_ATOM = re.compile(r'<[^<(>][^>]*+>|"(?>[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
 """Matches one term in N-Quads: inside a triple term, or alone."""
 
 

@@ -8,14 +8,14 @@ from itertools import accumulate, repeat
 from operator import itemgetter
 from typing import Any
 
-_SHORT = r"{0}[^{0}\\\r\n]*+(?:\\.[^{0}\\\r\n]*+)*+{0}?+"
-_LONG = r"{0}{0}{0}(?:[^{0}\\]++|\\.|{0}(?!{0}{0}))*+(?:{0}{0}{0})?+"
+_SHORT = r"{0}[^{0}\\\r\n]*+(?>\\.[^{0}\\\r\n]*+)*+{0}?+"
+_LONG = r"{0}{0}{0}(?>[^{0}\\]++|\\.|{0}(?!{0}{0}))*+(?>{0}{0}{0})?+"
 # An unterminated string extends to its last possible end, because the text after it cannot be valid. A
 # backslash outside of strings escapes the next character, as in the name ``ex:it\'s``.
 _NOT_BRACKETS = "|".join(
     [*(form.format(quote) for form in (_LONG, _SHORT) for quote in "\"'"), r"\\.|#[^\r\n]*+|<(?!<)[^<>\s]*+>"]
 )
-_JSON = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[{]|[\]}]'
+_JSON = r'"[^"\\]*+(?>\\.[^"\\]*+)*+"?+|[\[{]|[\]}]'
 _TURTLE = rf"{_NOT_BRACKETS}|<<|>>|[\[{{(]|[\]}})]"
 _TRIPLE_TERMS = rf"{_NOT_BRACKETS}|<<|>>"
 _OF_TEXT = {source: re.compile(source, re.DOTALL) for source in (_JSON, _TURTLE)}

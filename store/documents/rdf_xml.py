@@ -16,12 +16,12 @@ from operator import attrgetter
 
 from ..errors import LimitError, RdfSyntaxError
 
-_INSIDE = rb"(?:[^<>\"'/]++|/(?!>)|\"[^\"]*+\"|'[^']*+')"
+_INSIDE = rb"(?>[^<>\"'/]++|/(?!>)|\"[^\"]*+\"|'[^']*+')"
 _TAG = re.compile(
     b"|".join(
         [
-            rb"<!--(?:[^-]++|-(?!->))*+",
-            rb"(?i:<!\[CDATA\[)(?:[^\]]++|\](?!\]>))*+",
+            rb"<!--(?>[^-]++|-(?!->))*+",
+            rb"(?i:<!\[CDATA\[)(?>[^\]]++|\](?!\]>))*+",
             # The alternatives of this expression: an end tag, an empty-element tag, a start tag, a start tag
             # with too many attributes.
             rb"(</)",
@@ -34,17 +34,17 @@ _ODD = re.compile(rb"<!---?>|<\?[^>]*+(?<!\?)>")
 _DECLARATION = re.compile(rb"<!D", re.IGNORECASE)
 _QUOTED = rb"(?:\"[^\"<>]*+\"|'[^'<>]*+')"
 _PLAIN_DECLARATION = re.compile(
-    rb"<!DOCTYPE(?:[^\[\]<>\"']++|"
+    rb"<!DOCTYPE(?>[^\[\]<>\"']++|"
     + _QUOTED
-    + rb")*+(?:\[(?:[^\[\]<>\"']++|<!ENTITY(?:[^<>\"']++|"
+    + rb")*+(?>\[(?>[^\[\]<>\"']++|<!ENTITY(?>[^<>\"']++|"
     + _QUOTED
-    + rb")*+>|<!--(?:[^<>\"'\[\]-]++|-(?!->))*+-->)*+\]\s*+)?+>"
+    + rb")*+>|<!--(?>[^<>\"'\[\]-]++|-(?!->))*+-->)*+\]\s*+)?+>"
 )
 _END, _EMPTY, _BEGIN, _WIDE = 1, 2, 3, 4
 _TOO_MUCH = 1 << 40
 _STEPS = {_END: -1, _BEGIN: 1, _WIDE: _TOO_MUCH}
 _NAMESPACE = b"xmlns"
-_ENTITY = re.compile(rb"<!ENTITY\s++(%\s++)?+([^\s%]++)\s++(?:\"([^\"]*+)\"|'([^']*+)'|(\S++))", re.DOTALL)
+_ENTITY = re.compile(rb"<!ENTITY\s++(?>(%\s++)?)([^\s%]++)\s++(?:\"([^\"]*+)\"|'([^']*+)'|(\S++))", re.DOTALL)
 _REFERENCE = re.compile(rb"&([A-Za-z_:][\w:.\-]*+);")
 
 

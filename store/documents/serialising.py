@@ -102,4 +102,4 @@ def _spelling_of(rdf_format: RdfFormat, prefixes: Mapping[str, str]) -> tuple[re
             if namespace and iri.startswith(namespace)
         ]
     # A quotation mark ends a literal if an even number of backslashes precedes it.
-    return re.compile(rb'(?<!\\)((?:\\\\)*+")\^\^(?:' + b"|".join(names) + rb")(?=[ \n,;.])"), rb"\1"
+    return re.compile(rb'(?<!\\)((?>\\\\)*+")\^\^(?:' + b"|".join(names) + rb")(?=[ \n,;.])"), rb"\1"

@@ -24,13 +24,13 @@ from .subject_columns import MOST_KNOWN, PredicateList, Statement, Statements, S
 
 _CHARACTER = r"A-Za-z0-9\-._~!$&'()*+,;=:@/\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
 _ESCAPED = "%[0-9A-Fa-f]{2}"
-_PATH = rf"[{_CHARACTER}]*+(?:{_ESCAPED}[{_CHARACTER}]*+)*+"
-_BEHIND = rf"[{_CHARACTER}?]*+(?:{_ESCAPED}[{_CHARACTER}?]*+)*+"
-_SERVER = r"(?://[A-Za-z0-9\-._~]*+(?::[0-9]*+)?+(?=[/?#>])|(?!//))"
-_IRI = rf"<[A-Za-z][A-Za-z0-9+.\-]*+:{_SERVER}{_PATH}(?:\?{_BEHIND})?+(?:\#{_BEHIND})?+>"
+_PATH = rf"[{_CHARACTER}]*+(?>{_ESCAPED}[{_CHARACTER}]*+)*+"
+_BEHIND = rf"[{_CHARACTER}?]*+(?>{_ESCAPED}[{_CHARACTER}?]*+)*+"
+_SERVER = r"(?://[A-Za-z0-9\-._~]*+(?>:[0-9]*+)?+(?=[/?#>])|(?!//))"
+_IRI = rf"<[A-Za-z][A-Za-z0-9+.\-]*+:{_SERVER}{_PATH}(?>\?{_BEHIND})?+(?>\#{_BEHIND})?+>"
 _PLAIN = r'[^"\\\x00-\x1f\x7f\ufffe\uffff]*+'
-_STRING = rf'{_PLAIN}(?:\\[tbnrf"\\]{_PLAIN})*+"'
-_LANGUAGE = r"@[a-z]{2,3}(?:-(?:[a-z]{2}|[0-9]{3}|[a-z]{4}))?+(?= )"
+_STRING = rf'{_PLAIN}(?>\\[tbnrf"\\]{_PLAIN})*+"'
+_LANGUAGE = r"@[a-z]{2,3}(?>-(?:[a-z]{2}|[0-9]{3}|[a-z]{4}))?+(?= )"
 _VALUE = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, pattern in CANONICAL.items())
 _NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
 _OBJECT = rf'"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= )))'
@@ -56,7 +56,7 @@ class _Lines(dict[RdfFormat, re.Pattern[str]]):
     def __missing__(self, rdf_format: RdfFormat) -> re.Pattern[str]:
         node = self._node
         triple = rf"^({node}) ({_IRI}) ({node}|{_OBJECT})"
-        graph = "()" if rdf_format is RdfFormat.N_TRIPLES else f"(?: ({node}))?+"
+        graph = "()" if rdf_format is RdfFormat.N_TRIPLES else f"(?> ({node}))?+"
         pattern = self[rdf_format] = re.compile(rf"{triple}{graph} \.(?:\n|\Z)", re.MULTILINE)
         return pattern
 
@@ -73,7 +73,7 @@ class _Predicates(dict[str, str]):
         super().__init__()
         self._is_iri = re.compile(_IRI).fullmatch
         # Matches IRIs and literals, each followed by a space and a line break.
-        self._objects = re.compile(rf"(?:(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
+        self._objects = re.compile(rf"(?>(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
         self.shapes = ElementShapes(self._is_iri, _PLAIN, CANONICAL)
         # The predicate list of the last statements read, by first predicate.
         self._behind: dict[str, PredicateList] = {}
@@ -141,7 +141,7 @@ _ROUND_DECIMAL = re.compile(
     rf' "({_WHOLE}\.[0-9]{{0,8}}[1-9](?=0)|{_WHOLE}(?=\.0))\.?0++"\^\^{re.escape(str(XSD_DECIMAL))}'
 )
 _WRITTEN = re.compile(
-    r'([^ ]++) ([^ ]++) ("[^"\\]*+(?:\\.[^"\\]*+)*+"[^ ]*+|<<.*\)>>|[^ ]++) (?:([^ .][^ ]*+) )?\.\n'
+    r'([^ ]++) ([^ ]++) ("[^"\\]*+(?>\\.[^"\\]*+)*+"[^ ]*+|<<.*\)>>|[^ ]++) (?:([^ .][^ ]*+) )?\.\n'
 )
 """Matches a line of N-Quads as Oxigraph writes it: only strings and triple terms contain spaces."""
 

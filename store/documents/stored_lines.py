@@ -19,7 +19,7 @@ _BLOCK = 1 << 20
 _LONG = 4096
 # The two characters of a triple term's bracket ``<<`` match together: the second one does not begin an IRI.
 _TERM = re.compile(
-    rb'<<|<[^>]*+>|"(?:[^"\\]++|\\.)*+"(?:@[A-Za-z0-9-]++|\^\^<[^>]*+>)?+|_:[^\s<>"]++', re.DOTALL
+    rb'<<|<[^>]*+>|"(?>[^"\\]++|\\.)*+"(?>@[A-Za-z0-9-]++|\^\^<[^>]*+>)?+|_:[^\s<>"]++', re.DOTALL
 )
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}

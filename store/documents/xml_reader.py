@@ -25,9 +25,9 @@ _PARSE_TYPE = f"{_RDF} parseType"
 _LANG = "http://www.w3.org/XML/1998/namespace lang"
 _KNOWN_TYPES = frozenset({"Resource", "Literal", "Collection", "Triple"})
 _MAY_NEED_REWRITING = re.compile(rb"parseType|xml:lang\s*=\s*(?:\"\"|'')|<!ENTITY")
-_TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=/>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*+\s*/?>")
+_TAG = re.compile(rb"<[^\s/>]+(?>\s+[^\s=/>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*+\s*/?>")
 _ATTRIBUTE = re.compile(rb"([^\s=/>]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
-_START_TAG = re.compile(r"<[^\s<>/!?][^<>\"']*+(?:(?:\"[^\"]*+\"|'[^']*+')[^<>\"']*+)++>")
+_START_TAG = re.compile(r"<[^\s<>/!?][^<>\"']*+(?>(?:\"[^\"]*+\"|'[^']*+')[^<>\"']*+)++>")
 _ENCODING = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']([^\"']*)")
 _DECLARATION = re.compile(r"\s(xmlns(?::[^\s=]+)?)=(?:\"[^\"]*+\"|'[^']*+')")
 

@@ -66,7 +66,7 @@ _TOGETHER = 100
 """Number of NDJSON lines that are parsed together; one by one if a line is not in canonical form."""
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
-    r"""\A(?:\s++|\#[^\n]*+\n)*+(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
+    r"""\A(?>\s++|\#[^\n]*+\n)*+(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
 )
 
 

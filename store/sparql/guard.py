@@ -29,11 +29,11 @@ _SPACE = r"[ \t\r\n]*+"
 # No character is matched twice by the expression: a name that contains a call word, or a comment in between,
 # counts as a call.
 _HERE = "(?:service|load)"
-_PREFIXED = rf"(?:(?!{_HERE})[^\s{{}}<>\"'?$:])*+:"
-_NAMED = rf"(?:<[^<>]*+>|[?$]\w++|{_PREFIXED}(?:(?!{_HERE})[^\s{{}}<>\"'#\\]|\\.)*+)"
+_PREFIXED = rf"(?>(?!{_HERE})[^\s{{}}<>\"'?$:])*+:"
+_NAMED = rf"(?:<[^<>]*+>|[?$]\w++|{_PREFIXED}(?>(?!{_HERE})[^\s{{}}<>\"'#\\]|\\.)*+)"
 _CALL = re.compile(
-    rf"service{_SPACE}(?:silent{_SPACE})?+(?:\#|{_NAMED}(?:{_HERE}|{_SPACE}[{{#]))"
-    rf"|load{_SPACE}(?:silent{_SPACE})?+(?:\#|<[^<>]*+>|[?$]|{_PREFIXED})",
+    rf"service{_SPACE}(?>silent{_SPACE})?+(?:\#|{_NAMED}(?:{_HERE}|{_SPACE}[{{#]))"
+    rf"|load{_SPACE}(?>silent{_SPACE})?+(?:\#|<[^<>]*+>|[?$]|{_PREFIXED})",
     re.IGNORECASE,
 )
 _SERVICE_PREFIX = re.compile(r"service(?:silent)?$", re.IGNORECASE)

@@ -19,7 +19,7 @@ from .tokens import TOKENS_BETWEEN_CHECKS, Token, TokenKind, is_doubtful, tokens
 _STRUCTURE = "{([.;,|&+-*/"
 _SHORT = TextFacts(0, ())
 _IRI = r'<[^\x00-\x20<>"{}|^`\\]*>'
-_LITERAL = rf'"(?:[^"\\\r\n]++|\\[^\r\n])*+"(?:@[A-Za-z0-9-]+|\^\^{_IRI})?'
+_LITERAL = rf'"(?>[^"\\\r\n]++|\\[^\r\n])*+"(?:@[A-Za-z0-9-]+|\^\^{_IRI})?'
 _TERM = rf"(?:{_IRI}|{_LITERAL})"
 _ROW = re.compile(rf"\({_TERM}(?: {_TERM})*\)")
 _TERMS = re.compile(_TERM)

@@ -20,7 +20,7 @@ MOST_CHARACTERS = 40_000
 _IN_IRI = r"[^<>\"{}|^`\\\x00-\x20]"
 _ANY_IRI = rf"<{_IN_IRI}*+>"
 _PROLOGUE = re.compile(
-    rf"(?:\s*+(?:PREFIX\s++[\w\-.]*+:\s*+|BASE\s*+){_ANY_IRI})*+\s*+", re.IGNORECASE | re.ASCII
+    rf"(?>\s*+(?:PREFIX\s++[\w\-.]*+:\s*+|BASE\s*+){_ANY_IRI})*+\s*+", re.IGNORECASE | re.ASCII
 )
 _MAY_BEGIN = "PpBb \t\r\n\f\v"
 _DECLARES = re.compile(r"(?<![\w?$:])(?:prefix|base)(?!\w)", re.IGNORECASE)
@@ -28,10 +28,10 @@ _DECLARES = re.compile(r"(?<![\w?$:])(?:prefix|base)(?!\w)", re.IGNORECASE)
 # fast. An IRI constant without // may hold no operator sign: ?a<b:c&&?d>e:f is two comparisons and no IRI.
 _CONSTANT = re.compile(
     rf"""([<":0-9](?:
-    (?<=<)(?:(?:[A-Za-z][A-Za-z0-9+.\-]*+:(?://{_IN_IRI}*+|[^<>"{{}}|^`\\\x00-\x20(),&=!?$]*+))?+>(?:\s*+\()?+
+    (?<=<)(?:(?>[A-Za-z][A-Za-z0-9+.\-]*+:(?://{_IN_IRI}*+|[^<>"{{}}|^`\\\x00-\x20(),&=!?$]*+))?+>(?>\s*+\()?+
         |{_IN_IRI}*+>\s*+\()
-    |(?<=")[^"\\\r\n]*+"(?:@[A-Za-z0-9\-]*+|\s*+\^\^\s*+(?:{_ANY_IRI}|[\w\-.]*+:[\w\-.]*+)?+)?+
-    |(?<=:)(?<!_:)\w*+(?:-\w++)*+(?=[\s,;)}}])(?!\s*+\()
+    |(?<=")[^"\\\r\n]*+"(?>@[A-Za-z0-9\-]*+|\s*+\^\^\s*+(?>{_ANY_IRI}|[\w\-.]*+:[\w\-.]*+)?+)?+
+    |(?<=:)(?<!_:)\w*+(?>-\w++)*+(?=[\s,;)}}])(?!\s*+\()
     |(?<=\s[0-9])[0-9]{{0,17}}+(?=[\s),;}}]|\Z)
     ))""",
     re.ASCII | re.VERBOSE,

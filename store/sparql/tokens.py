@@ -48,9 +48,9 @@ class Token(NamedTuple):
 # not.
 _NO_WORD = r"\x00-/:-@\[-^`{-\x7f"
 _NAME = r"[^\x00-,./:-@\[-^`{-\x7f]"
-_PREFIX = rf"[^\x00-@\[-`{{-\x7f](?:{_NAME}++|\.++(?={_NAME}))*+"
+_PREFIX = rf"[^\x00-@\[-`{{-\x7f](?>{_NAME}++|\.++(?={_NAME}))*+"
 _LOCAL = rf"(?:{_NAME}|:|%[0-9A-Fa-f]{{2}}|\\[_~.\-!$&'()*+,;=/?#@%])"
-_AFTER_COLON = rf":(?:{_LOCAL}(?:{_NAME}++|{_LOCAL}|\.++(?={_LOCAL}))*+)?+"
+_AFTER_COLON = rf":(?>{_LOCAL}(?>{_NAME}++|{_LOCAL}|\.++(?={_LOCAL}))*+)?+"
 
 
 def _expression(prefixed: str) -> re.Pattern[str]:
@@ -60,24 +60,24 @@ def _expression(prefixed: str) -> re.Pattern[str]:
     memory.
     """
     return re.compile(
-        r"(?P<skip>(?:[ \t\r\n]++|\#[^\r\n]*+)++)"
+        r"(?P<skip>(?>[ \t\r\n]++|\#[^\r\n]*+)++)"
         r"|(?P<iri><[^<>\"{}|^`\x00-\x20]*+>)"
         r"|(?P<quote>[\"'])"
         rf"|(?P<var>[?$][^{_NO_WORD}]++)"
-        rf"|(?P<blank>_:{_NAME}(?:{_NAME}++|\.++(?={_NAME}))*+)"
-        r"|(?P<lang>@[A-Za-z]++(?:-++[A-Za-z0-9]++)*+)"
-        r"|(?P<number>[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)"
+        rf"|(?P<blank>_:{_NAME}(?>{_NAME}++|\.++(?={_NAME}))*+)"
+        r"|(?P<lang>@[A-Za-z]++(?>-++[A-Za-z0-9]++)*+)"
+        r"|(?P<number>[+-]?(?:[0-9]++(?>\.[0-9]*+)?+|\.[0-9]++)(?>[eE][+-]?[0-9]++)?+)"
         rf"|{prefixed}(?P<word>[A-Za-z_]\w*+)"
         r"|(?P<punct><<|>>|\{\||\|\}|\^\^|&&|\|\||!=|<=|>=|.)",
         re.DOTALL,
     )
 
 
-_TOKEN = _expression(rf"(?P<pname>(?:{_PREFIX})?+{_AFTER_COLON})|(?P<loose>{_PREFIX})|")
+_TOKEN = _expression(rf"(?P<pname>(?>{_PREFIX})?+{_AFTER_COLON})|(?P<loose>{_PREFIX})|")
 _LOOSE_TOKEN = _expression(rf"(?P<pname>{_AFTER_COLON})|")
-_SHORT, _LONG = r"(?:[^{0}\\\r\n]++|\\.)*+", r"(?:[^{0}\\]++|\\.|{0}(?!{0}{0}))*+"
+_SHORT, _LONG = r"(?>[^{0}\\\r\n]++|\\.)*+", r"(?>[^{0}\\]++|\\.|{0}(?!{0}{0}))*+"
 _STRINGS = {
-    opening: re.compile(f"{opening}{inside.format(opening[0])}({opening})?+", re.DOTALL)
+    opening: re.compile(f"{opening}{inside.format(opening[0])}(?>({opening})?)", re.DOTALL)
     for opening, inside in (('"""', _LONG), ("'''", _LONG), ('"', _SHORT), ("'", _SHORT))
 }
 _KINDS = {kind.value: kind for kind in TokenKind}

@@ -25,7 +25,7 @@ from .update_text import Data, Load, Modify, UpdateOperation, split_update
 ABSENT = "urn:quadrill:absent"
 """The IRI of a graph that never exists; DROP GRAPH of the IRI makes an update fail on purpose."""
 
-_DISTINCT = re.compile(r"(\((?:\s|#[^\r\n]{0,200}+[\r\n])*+)(DISTINCT)", re.IGNORECASE)
+_DISTINCT = re.compile(r"(\((?>\s|#[^\r\n]{0,200}+[\r\n])*+)(DISTINCT)", re.IGNORECASE)
 """Matches DISTINCT in calls of aggregates by IRI, which Oxigraph's grammar lacks; removed before parsing."""
 
 

@@ -23,7 +23,7 @@ from .update_text import (
     UpdateOperation,
 )
 
-_EMPTY_BLOCK = re.compile(r"\{\s*+(?:#[^\r\n]*+\s*+)*+\}")
+_EMPTY_BLOCK = re.compile(r"\{\s*+(?>#[^\r\n]*+\s*+)*+\}")
 
 
 def refuse_derived_targets(
