@@ -41,6 +41,19 @@ def test_every_figure_was_measured() -> None:
         assert missing == [], name
 
 
+def test_the_sentences_about_servers_have_the_ratios_of_the_table() -> None:
+    text = (DOCS / "comparison.md").read_text("utf-8")
+    ratio = {
+        (name, int(clients)): float(cell)
+        for name, clients, *_, cell in rows("comparison.md", "## In figures: servers\n")[1:]
+    }
+    assert ratio["look-up", 1] > 1, "with one client, Quadrill answers more look-ups a second"
+    times = re.search(r"a look-up takes ([\d.]+) times", " ".join(text.split()))
+    assert times is not None and float(times.group(1)) == round(1 / ratio["look-up", 8], 1)
+    least, most = sorted(round(1 / ratio["insert one quad", clients], 1) for clients in (1, 8))
+    assert f"A write takes {least} to {most} times as long" in " ".join(text.split())
+
+
 @pytest.mark.parametrize(("heading", "columns"), [("## Rules\n", 6), ("## Shapes\n", 5)])
 def test_every_statement_about_the_rules_and_shapes_of_others_has_a_source(
     heading: str, columns: int

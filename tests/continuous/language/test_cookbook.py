@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results
+from pyoxigraph import DefaultGraph, QueryResultsFormat, RdfFormat, parse, parse_query_results
 
 from quadrill.continuous.algebra.print_triples import TermPrinter
 from quadrill.continuous.engine import Registration
@@ -92,7 +92,8 @@ def shown(event: Any, prefixes: dict[str, str]) -> list[str]:
     rows = []
     if "quads" in document:
         for quad in parse(input=document["quads"], format=RdfFormat.N_QUADS):
-            rows.append([quad.subject, quad.predicate, quad.object])
+            graph = [] if isinstance(quad.graph_name, DefaultGraph) else [quad.graph_name]
+            rows.append([quad.subject, quad.predicate, quad.object, *graph])
     else:
         body = json.dumps({"head": document["head"], "results": document["results"]}).encode()
         results = parse_query_results(body, QueryResultsFormat.JSON)
