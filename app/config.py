@@ -60,8 +60,9 @@ class Settings:
     )
     public_url: str = _setting(
         "",
-        "URL",
-        "Address of this server as clients see it, for links and graph names; empty means the request's own.",
+        "HTTP URL",
+        "Address of this server as clients see it, with the path of a proxy if there is one, for links, "
+        "graph names and the session cookie; empty means the request's own.",
     )
 
     # who
@@ -77,7 +78,8 @@ class Settings:
         (),
         "networks",
         "Addresses, or networks such as `10.0.0.0/8`, of reverse proxies. Limits and the access log take the "
-        "last hop of their `X-Forwarded-For` for the client's address.",
+        "last hop of their `X-Forwarded-For` for the client's address; without `public_url`, links follow "
+        "their `X-Forwarded-Proto` and `X-Forwarded-Prefix`.",
     )
     max_requests_per_token: int = _setting(0, "a minute", "Requests that one token may send; 0 for no limit.")
     host_names: tuple[str, ...] = _setting(

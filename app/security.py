@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 import secrets
 import threading
 import time
@@ -61,6 +62,13 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
+def origin_of(url: str) -> str:
+    """Return the web origin of an HTTP URL as browsers send it, without the scheme's own port."""
+    parts = urlsplit(url.lower())
+    port = {"http": ":80", "https": ":443"}.get(parts.scheme, ":")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].removesuffix(port)}" if url else ""
+
+
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Return True for ``localhost``, names below it, and the loopback addresses of IPv4 and IPv6."""
@@ -84,7 +92,9 @@ class Security:
         self._settings = settings
         self._tokens = tokens
         self._own_hash = hash_token(settings.token) if settings.token else ""
+        self._public_origin = origin_of(settings.public_url)
         self._sessions: dict[str, tuple[str, float]] = {}
+        self._started_s = int(time.time())
         self._known: dict[str, Caller] = {}
         # Digests of unknown tokens since the tokens were last reloaded; the registry is queried once for each
         # unknown token.
@@ -189,12 +199,26 @@ class Security:
         digest = hash_token(token)
         if self._shown(digest, address) is None:
             raise _unauthorised("this token is not known")
-        session = secrets.token_urlsafe(32)
+        session = f"{int(time.time())}-{secrets.token_urlsafe(32)}"
         now = time.monotonic()
         with self._lock:
             self._sessions = {key: value for key, value in self._sessions.items() if value[1] > now}
             self._sessions[hash_token(session)] = (digest, now + SESSION_SECONDS)
         return session
+
+    def lost_session(self, session: str) -> str | None:
+        """Return a sentence that says why the session of a cookie has ended; None for a valid session.
+
+        The time in the cookie's value is a claim of the client, so it only chooses the sentence.
+        """
+        with self._lock:
+            digest, until = self._sessions.get(hash_token(session), ("", 0.0))
+        if digest and until >= time.monotonic():
+            return None if self._of_hash(digest) else "The token with which you signed in was removed."
+        began = re.match(r"([0-9]{1,12})-", session)
+        if began is not None and int(began[1]) < self._started_s:
+            return "The server has restarted since you signed in, and its sessions ended with it."
+        return f"Your session has ended: sessions last {SESSION_SECONDS // 3600} hours."
 
     def log_out(self, session: str) -> None:
         """End a session of the web page."""
@@ -300,6 +324,9 @@ class Security:
         own = request.headers.get("Host", "").lower()
         if urlsplit(origin).netloc.lower() == own and own:
             return
+        # Behind a proxy at another port or with another name, Host may differ from the address of the page.
+        if origin and origin.lower() == self._public_origin:
+            return
         if origin not in self._settings.cors_origins:
             raise _foreign_origin(origin)
 
@@ -361,5 +388,5 @@ def _foreign_origin(origin: str) -> HttpError:
         403,
         f"a page of {origin} may not change anything here",
         code="foreign-origin",
-        hint="The setting cors_origins lists the origins that may.",
+        hint="Behind a proxy, set public_url. The setting cors_origins lists further origins that may.",
     )

@@ -19,6 +19,11 @@ OTHER_VARIABLES = re.compile(
 """Environment variables of commands: the server's address, and the secrets in files that `dump` writes."""
 _LAST_PORT = 65535
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@,]+\Z|\*\Z")
+_HTTP_URL = re.compile(
+    r"https?://(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+    r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?\Z",
+    re.IGNORECASE,
+)
 _ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")
 
 
@@ -108,6 +113,9 @@ def convert(row: Setting, value: Any, place: str) -> Any:
         raise _misfit(row, value, place)
     if row.unit == "IRI" and not _ABSOLUTE_IRI.match(str(value)):
         raise SettingsError(f"setting {row.name} {place} must be an absolute IRI, it is {value!r}")
+    if row.unit == "HTTP URL" and value and not _HTTP_URL.match(str(value)):
+        form = "https://example.org or https://example.org/path, without ? and #"
+        raise SettingsError(f"setting {row.name} {place} must be an address as {form}; it is {value!r}")
     if isinstance(value, (int, float)):
         fault = _out_of_range(row, value)
         if fault is not None:

@@ -41,7 +41,7 @@ class Front:
 
     def __init__(self, routes: Collection[Route], services: Services) -> None:
         self.pools: Sequence[str] = sorted({route.pool for route in routes if route.pool})
-        self._table = RouteTable(routes)
+        self._table = RouteTable(routes, services.settings.public_url)
         self._services = services
         self._security = services.security
         self._starting = services.engine.parts.starting

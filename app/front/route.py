@@ -15,6 +15,7 @@ from ..http.errors import HttpError
 from ..http.request import Request, decoded
 from ..server.takeover import Takeover
 from ..wiring import Services
+from .mounting import Mount
 
 Result: TypeAlias = "WholeAnswer | StreamedAnswer | Later | Takeover | NeedsWorker"
 Handler: TypeAlias = Callable[[Services, Request], Result]
@@ -141,7 +142,7 @@ class _Resource:
 class RouteTable:
     """The table of routes; a literal path takes precedence over a path with placeholders."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], public_url: str = "") -> None:
         resources: dict[str, _Resource] = {}
         for route in routes:
             resource = resources.setdefault(route.path, _Resource(route.path, route.label))
@@ -150,11 +151,16 @@ class RouteTable:
         for path, resource in sorted(resources.items(), key=lambda item: not item[1].is_literal):
             self._by_start.setdefault(_start(path), []).append(resource)
         self._kept = lru_cache(maxsize=4096)(self._search)
+        self._mount = Mount(public_url, lambda path: _start(path) in self._by_start)
 
     def find(self, request: Request) -> RouteMatch:
-        """Search the route of a request; the result is cached in the request."""
+        """Search the route of a request; the result is cached in the request.
+
+        The prefix that clients see before all paths of the server is removed from the request's path first.
+        """
         found: RouteMatch | None = request.found
         if found is None:
+            self._mount.strip(request)
             found = request.found = self._find(request)
         return found
 

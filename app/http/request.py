@@ -16,6 +16,7 @@ from .parameters import Arguments, arguments_of, json_object
 Line: TypeAlias = tuple[str, str, bytes, str]
 """The first line of a request: method, path, query string, and target (the path with the query string)."""
 SERVER_NAME = "Quadrill"
+FORWARDED_PROTO = "X-Forwarded-Proto"
 
 
 class FastLaneThread(Protocol):
@@ -37,6 +38,8 @@ class Request:
         client: the IP address of the client.
         port: the port that the server listens on.
         trusted: True if a trusted proxy has sent the request.
+        prefix: the path below which the client sees the server, such as ``/kg``; empty for none. After the
+            search in the table of routes, ``path`` is without the prefix; ``target`` stays as received.
         lent: True if the answer has taken over the connection and returns the connection later.
         caller: the sender of the request; None before the authorisation.
         found: the result of the search in the table of routes; None before the search.
@@ -55,6 +58,7 @@ class Request:
             "needed",
             "path",
             "port",
+            "prefix",
             "query_string",
             "stream",
             "target",
@@ -72,6 +76,7 @@ class Request:
         self.client = ""
         self.port = 0
         self.trusted = False
+        self.prefix = ""
         self.lent = False
         self.caller: Caller | None = None
         self.needed = ""
@@ -94,6 +99,12 @@ class Request:
         Raises: HttpError 400 when the query string is not UTF-8 or has too many parameters.
         """
         return arguments_of(self.query_string)
+
+    @property
+    def encrypted(self) -> bool:
+        """True if a trusted proxy says in ``X-Forwarded-Proto`` that the client uses HTTPS."""
+        proto = self.headers.get(FORWARDED_PROTO, "") if self.trusted else ""
+        return proto.rpartition(",")[2].strip().lower() == "https"
 
     # --- header ---------------------------------------------------------------------------------------------
 

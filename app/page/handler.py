@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import unquote
 
 from flask import Flask
 
@@ -16,7 +17,6 @@ from ..wiring import Services
 REQUEST = "quadrill.request"
 """Key of the `Request` in the WSGI environment."""
 _ALWAYS: dict[str, Any] = {
-    "SCRIPT_NAME": "",
     "SERVER_NAME": SERVER_NAME,
     "SERVER_PROTOCOL": "HTTP/1.1",
     "wsgi.errors": sys.stderr,
@@ -76,6 +76,7 @@ class Page:
             # Flask gets a HEAD request as GET, and the server omits the body of the answer.
             "REQUEST_METHOD": "GET" if request.head_only else request.method,
             "REQUEST_URI": request.target,
+            "SCRIPT_NAME": unquote(request.prefix).encode("utf-8").decode("latin-1"),
             "REMOTE_ADDR": request.client,
             "SERVER_PORT": str(request.port),
             # Views of the page read the body from the `Request`, which enforces the size limits.

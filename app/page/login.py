@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 
-from flask import Blueprint, Response, redirect, request
+from flask import Blueprint, Response, redirect, request, url_for
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.formparser import FormDataParser
 
@@ -31,8 +32,7 @@ def log_in() -> Response:
         token = _form_token(message)
     session = services().security.log_in(token.strip(), message.client)
     response = Response(status=204) if is_json else _to_page()
-    # Scripts cannot read the session cookie, and browsers do not send it from other sites.
-    response.set_cookie(COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="Strict", path="/")
+    response.set_cookie(COOKIE, session, max_age=SESSION_SECONDS, **_cookie_options())
     return response
 
 
@@ -41,8 +41,19 @@ def log_out() -> Response:
     """End the sender's session of the web page and delete the session cookie."""
     services().security.log_out(request.cookies.get(COOKIE, ""))
     response = Response(status=204) if request.mimetype == "application/json" else _to_page()
-    response.delete_cookie(COOKIE, path="/", samesite="Strict", httponly=True)
+    response.delete_cookie(COOKIE, **_cookie_options())
     return response
+
+
+def _cookie_options() -> dict[str, Any]:
+    """Return the attributes of the session cookie.
+
+    Scripts cannot read the cookie, browsers do not send it from other sites, and over plain HTTP they do not
+    send it if clients see the server by HTTPS.
+    """
+    secure = received().encrypted or services().settings.public_url.lower().startswith("https:")
+    path = received().prefix or "/"
+    return {"path": path, "secure": secure, "httponly": True, "samesite": "Strict"}
 
 
 def _form_token(message: Request) -> str:
@@ -60,4 +71,4 @@ def _form_token(message: Request) -> str:
 
 
 def _to_page() -> Response:
-    return redirect("/", code=303)  # type: ignore[return-value]
+    return redirect(url_for("admin.index"), code=303)  # type: ignore[return-value]

@@ -34,6 +34,7 @@ from ..http.callers import NOBODY
 from ..http.errors import HttpError
 from ..resources.shapes import described
 from ..resources.sparql import service_description
+from ..security import COOKIE
 from . import documentation
 from .context import received, services
 
@@ -225,10 +226,12 @@ def document(filename: str) -> AnyResponse:
 @blueprint.get("/login")
 def login() -> AnyResponse:
     """Return the page's login form, which asks for an access token."""
-    target = local_target(request.args.get("next"))
+    target = local_target(request.args.get("next"), request.script_root)
     if not services().security.has_tokens():
         return redirect(target)
-    return _render(200, "login.html", next=target)
+    session = request.cookies.get(COOKIE)
+    ended = services().security.lost_session(session) if session else None
+    return _render(200, "login.html", next=target, ended=ended)
 
 
 @blueprint.get("/ui/static/<path:filename>")
@@ -273,16 +276,17 @@ def _protect(response: AnyResponse) -> AnyResponse:
     return response
 
 
-def local_target(asked: str | None) -> str:
-    """Return the redirect target after a login: ``asked`` if it is a path of this server, else ``/``.
+def local_target(asked: str | None, prefix: str = "") -> str:
+    """Return the redirect target after a login: ``asked`` if it is a path below ``prefix``, else ``prefix/``.
 
     A target that starts with two slashes or contains a backslash would lead to another server.
     """
-    if not asked or not asked.startswith("/") or asked.startswith("//") or "\\" in asked:
-        return "/"
+    start = f"{prefix}/"
+    if not asked or not asked.startswith(start) or asked.startswith("//") or "\\" in asked:
+        return start
     parts = urlsplit(asked)
     if parts.scheme or parts.netloc or any(ord(character) < 32 for character in asked):
-        return "/"
+        return start
     return asked
 
 
@@ -292,7 +296,8 @@ def _page(
     """Render a view of the page with its initial data; redirect a sender without a role to the login form."""
     caller = received().caller or NOBODY
     if not caller.role:
-        return redirect(f"/login?next={quote(request.full_path.removesuffix('?'), safe='')}")
+        here = request.script_root + request.full_path.removesuffix("?")
+        return redirect(f"{request.script_root}/login?next={quote(here, safe='')}")
     if not caller.may("read"):
         detail = f"This token has the role {caller.role}; the page needs the role read."
         return _message(403, "Not allowed", detail, None)
@@ -334,7 +339,7 @@ def _pages() -> list[dict[str, str]]:
     ]
     if current_app.config[DEMO]:
         listed.insert(0, ("demo", "Demo", "/ui/demo"))
-    return [{"key": key, "title": title, "path": path} for key, title, path in listed]
+    return [{"key": key, "title": title, "path": request.script_root + path} for key, title, path in listed]
 
 
 def _write_refusal() -> str | None:

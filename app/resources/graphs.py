@@ -39,7 +39,7 @@ from ..http.protocol import graph_iri
 from ..http.request import Request
 from ..wiring import Services
 from . import preconditions
-from .links import base_url
+from .links import base_url, own_url
 
 GraphName: TypeAlias = "NamedNode | DefaultGraph"
 _MULTIPART = "multipart/form-data"
@@ -203,7 +203,7 @@ def _done(
 ) -> WholeAnswer:
     answer = commit_answer(request, commit, 201 if created or location else 204)
     if location is not None or created:
-        answer.headers["Location"] = location or base_url(services, request) + request.target.lstrip("/")
+        answer.headers["Location"] = location or own_url(services, request)
     return answer
 
 

@@ -25,7 +25,7 @@ def all_routes(page: Handler) -> tuple[Route, ...]:
 
     def openapi(services: Services, request: Request) -> WholeAnswer:
         """Return the OpenAPI document of the server."""
-        return json_answer(document(table, release_of(), base_url(services, request)))
+        return json_answer(document(table, release_of(), base_url(services, request).rstrip("/")))
 
     described = Route(
         "GET", "/openapi.json", openapi, "this document", answers=JSON, role="public", while_starting=True

@@ -38,7 +38,7 @@ def in_lines(request: Request) -> bool:
     return (
         fields.chunked
         and request.method == "POST"
-        and request.path.startswith("/streams")
+        and "/streams" in request.path  # the path may begin with the prefix of a proxy
         and _LINES.match(fields.values.get("Content-Type", "")) is not None
         and not _WHOLE & fields.values.keys()
         and "wait" not in dict(parse_qsl(request.query_string.decode("latin-1"), keep_blank_values=True))

@@ -1,6 +1,7 @@
 // The public HTTP interface, as this page uses it: one call, one error shape.
 
 import { byId, setText } from "./dom.js";
+import { at, go } from "./root.js";
 
 /** A problem document (RFC 9457), or what stands for one when the server could not be asked. */
 export class Problem extends Error {
@@ -31,7 +32,7 @@ export async function call(method, path, options = {}) {
   else if (type) headers["Content-Type"] = type;
   let response;
   try {
-    response = await fetch(path, {
+    response = await fetch(at(path), {
       method,
       headers,
       body: json !== undefined ? JSON.stringify(json) : body,
@@ -45,9 +46,9 @@ export async function call(method, path, options = {}) {
   }
   showConnection(!isOfProxy(response));
   showVersion(response.headers.get("ETag"));
-  if (response.status === 401 && location.pathname !== "/login") {
+  if (response.status === 401 && location.pathname !== at("/login")) {
     const here = location.pathname + location.search;
-    location.assign(`/login?next=${encodeURIComponent(here)}`);
+    go(`/login?next=${encodeURIComponent(here)}`);
   }
   const text = await readText(response, maxBytes);
   const mediaType = (response.headers.get("Content-Type") || "").split(";")[0].trim();

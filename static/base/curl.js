@@ -1,6 +1,7 @@
 // Requests as curl commands, and buttons that copy a text.
 
 import { announce, el } from "./dom.js";
+import { at } from "./root.js";
 
 function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
@@ -11,7 +12,7 @@ export function curl(method, path, { json, body, type, accept, stream = false } 
   const sent = json === undefined ? body : JSON.stringify(json);
   const media = json === undefined ? type : "application/json";
   const parts = ["curl", stream ? "-N" : null, method === "GET" || (method === "POST" && sent !== undefined) ? null : `-X ${method}`,
-    quoted(location.origin + path), accept ? `-H ${quoted(`Accept: ${accept}`)}` : null, media && sent !== undefined ? `-H ${quoted(`Content-Type: ${media}`)}` : null,
+    quoted(location.origin + at(path)), accept ? `-H ${quoted(`Accept: ${accept}`)}` : null, media && sent !== undefined ? `-H ${quoted(`Content-Type: ${media}`)}` : null,
     sent === undefined ? null : `--data-binary ${quoted(sent)}`];
   return parts.filter(Boolean).join(" ");
 }

@@ -1,12 +1,15 @@
 // Builds elements. Text always goes in as text nodes: nothing in this folder ever parses a string as HTML,
 // so data from the store or a stream is shown, never run.
 
+import { at } from "./root.js";
+
 const listeners = new WeakMap();
 
 /**
  * An element with attributes and children.
  * `attributes` members: `class`, `title`, `dataset` (object), `on` (event name to listener), booleans
- * (present or absent), anything else as an attribute. Children: nodes, strings, numbers; null is left out.
+ * (present or absent), anything else as an attribute; an `href` that begins with a slash is a path of the
+ * server. Children: nodes, strings, numbers; null is left out.
  */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -26,7 +29,8 @@ function fill(node, attributes, children) {
     } else if (name === "dataset") {
       Object.assign(node.dataset, value);
     } else {
-      node.setAttribute(name, value === true ? "" : String(value));
+      const text = value === true ? "" : String(value);
+      node.setAttribute(name, name === "href" && text.startsWith("/") ? at(text) : text);
     }
   }
   append(node, children);

@@ -3,12 +3,13 @@
 import { breakable, byId, el } from "../base/dom.js";
 import { ago, count, rate } from "../base/format.js";
 import { redraw } from "../base/redraw.js";
+import { at } from "../base/root.js";
 import { streamView } from "../streams/path.js";
 
 const BADGES = { running: "running", starting: "idle", waiting: "idle", failed: "failed", stopped: "" };
 
 function where(each) {
-  const place = each.url ?? each.path ?? (each.stream ? `/sources/${each.name}` : null);
+  const place = each.url ?? each.path ?? (each.stream ? at(`/sources/${each.name}`) : null);
   return [each.kind, [each.topic].flat().filter(Boolean).join(", "), place].filter(Boolean).join(" · ");
 }
 

@@ -6,6 +6,7 @@
 
 import { call } from "../base/api.js";
 import { byId, setText } from "../base/dom.js";
+import { at } from "../base/root.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
@@ -34,7 +35,7 @@ export function openFeed(pathAfter, { onEvent, onState, kinds = KINDS }) {
   };
 
   const open = () => {
-    source = new EventSource(pathAfter(seen));
+    source = new EventSource(at(pathAfter(seen)));
     onState("connecting", "The feed is being opened.");
     source.onopen = () => {
       waitMs = FIRST_WAIT_MS;

@@ -7,6 +7,7 @@ import { count } from "../base/format.js";
 import { serverPrefixes } from "../base/prefixes.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
+import { at } from "../base/root.js";
 import { shortIri, termNode, termText } from "../base/terms.js";
 import { openFeed, showFeedState } from "../feeds/feed.js";
 import { setsByGraph, whyMark } from "../rules/quads.js";
@@ -90,6 +91,6 @@ for (const direction of ["from", "to"]) {
   byId(direction).querySelector("[data-back]").addEventListener("click", () => move(-PAGE_ROWS));
   byId(direction).querySelector("[data-on]").addEventListener("click", () => move(PAGE_ROWS));
 }
-byId("ask").href = `/ui/sparql?${new URLSearchParams({ query: `SELECT * WHERE {\n  <${iri}> ?predicate ?object\n}\nLIMIT 100` })}`;
+byId("ask").href = at(`/ui/sparql?${new URLSearchParams({ query: `SELECT * WHERE {\n  <${iri}> ?predicate ?object\n}\nLIMIT 100` })}`);
 if (/^[^<>"{}|^`\\\s]+$/.test(iri)) begin();
 else showProblem(byId("problem"), { title: "No IRI", detail: `${iri} is no IRI: it has a space or a character that an IRI cannot have.` });

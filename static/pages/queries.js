@@ -7,6 +7,7 @@ import { BegunRates } from "../charts/begun.js";
 import { drawSpark } from "../charts/lines.js";
 import { byId, poll, put, serverState, setText } from "../base/dom.js";
 import { ago, count, instant, rate } from "../base/format.js";
+import { at } from "../base/root.js";
 import { growing, staticSummary, waiting } from "../query/names.js";
 
 const body = byId("queries").tBodies[0];
@@ -25,7 +26,7 @@ function rowsOf(name) {
   const copy = byId("query-row").content.cloneNode(true);
   const [fresh, message] = [...copy.querySelectorAll("tr")];
   fresh.dataset.name = name;
-  field(fresh, "name").href = `/ui/queries/${encodeURIComponent(name)}`;
+  field(fresh, "name").href = at(`/ui/queries/${encodeURIComponent(name)}`);
   body.append(fresh, message);
   return [fresh, message];
 }

@@ -11,6 +11,7 @@ import { Reasons } from "../query/reasons.js";
 import { countersList, staticList, windowsList } from "../query/parts.js";
 import { showResults } from "../query/results.js";
 import { showProblem } from "../base/problem.js";
+import { go } from "../base/root.js";
 import { prefixesOf } from "../base/terms.js";
 import { offerUndo } from "../query/undo.js";
 
@@ -79,7 +80,7 @@ poll(askAnswer, 2000);
 const showWhereRowsEnd = showPlan(name, prefixes, (problem) => showProblem(byId("problem"), problem));
 byId("reasons").addEventListener("click", (event) => event.target.closest('a[href="#plan-title"]') && showWhereRowsEnd());
 listenForActions(document.querySelector(".head"), () => name, byId("problem"), async (action) => {
-  if (action === "drop") location.assign("/");
+  if (action === "drop") go("/");
   else await update();
 });
 offerUndo(name);

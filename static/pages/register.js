@@ -13,6 +13,7 @@ import { showParameters } from "../register/parameters.js";
 import { showPreview } from "../register/preview.js";
 import { copied, linkOf, sharedRegistration } from "../register/share.js";
 import { clearProblem, showProblem } from "../base/problem.js";
+import { go } from "../base/root.js";
 
 const KEPT = "quadrill.register.text";
 const BUTTONS = ["register", "validate", "preview", "replace"];
@@ -96,7 +97,7 @@ async function replace(name) {
 
 function follow(name, happened) {
   announce(`${name} ${happened}.`);
-  location.assign(`/ui/queries/${encodeURIComponent(name)}`);
+  go(`/ui/queries/${encodeURIComponent(name)}`);
 }
 
 function showValid(answer) {

@@ -8,6 +8,7 @@ import { count, counted, instant, rate } from "../base/format.js";
 import { serverPrefixes } from "../base/prefixes.js";
 import { showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
+import { at, go } from "../base/root.js";
 import { prefixesOf } from "../base/terms.js";
 import { drawChart } from "../charts/lines.js";
 import { openFeed, showFeedState } from "../feeds/feed.js";
@@ -68,7 +69,7 @@ function showProgress() {
 }
 
 function showFigures() {
-  byId("into").href = triplesPath(set.into);
+  byId("into").href = at(triplesPath(set.into));
   setText(byId("into"), set.into);
   redraw(byId("figures"),
     figure("Inferred triples", count(set.inferred)),
@@ -151,7 +152,7 @@ function onCommit({ kind, data }) {
 show();
 append(byId("copy"), [copyButton(() => curl("PUT", rulesPath(set.name), { json: definitionOf(set) }), "Copy the PUT as curl")]);
 byId("put-again").addEventListener("click", () => putAgain(set, update));
-byId("delete").addEventListener("click", () => remove(set, () => location.assign("/ui/rules")));
+byId("delete").addEventListener("click", () => remove(set, () => go("/ui/rules")));
 byId("all-rules").addEventListener("click", () => {
   mostRules = Infinity;
   showRules();

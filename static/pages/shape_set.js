@@ -7,6 +7,7 @@ import { count, instant } from "../base/format.js";
 import { serverPrefixes } from "../base/prefixes.js";
 import { showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
+import { go } from "../base/root.js";
 import { codeBlock } from "../editor/coloured.js";
 import { openFeed, showFeedState } from "../feeds/feed.js";
 import { costText } from "../rules/figures.js";
@@ -112,7 +113,7 @@ byId("delete").disabled = refusal !== null;
 byId("delete").title = refusal ?? "";
 setText(byId("delete-refusal"), refusal);
 byId("delete-refusal").hidden = refusal === null;
-byId("delete").addEventListener("click", () => remove(shapes, () => location.assign("/ui/shapes")));
+byId("delete").addEventListener("click", () => remove(shapes, () => go("/ui/shapes")));
 byId("whole").addEventListener("toggle", showText);
 tryForm(first.name, () => prefixes, showShape);
 openFeed((seen) => shapesPath(first.name, `/results${seen === null ? "" : `?from=${seen}`}`), {

@@ -8,6 +8,7 @@ import { openFeed, showFeedState } from "../feeds/feed.js";
 import { count, counted, instant } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
+import { ROOT } from "../base/root.js";
 
 const FORMATS = { "": "by the file's ending", "text/turtle": "Turtle", "application/trig": "TriG", "application/n-triples": "N-Triples",
   "application/n-quads": "N-Quads", "application/rdf+xml": "RDF/XML", "application/ld+json": "JSON-LD" };
@@ -55,7 +56,7 @@ function showGraphs() {
 put(byId("first-file"),
   commandBox(curl("POST", "/store?graph=http://example.org/rooms", { type: "text/turtle",
     body: "PREFIX ex: <http://example.org/>\nex:sensor1 ex:in ex:kitchen ." })),
-  commandBox(`quadrill load FILE.ttl --server ${location.origin}`));
+  commandBox(`quadrill load FILE.ttl --server ${location.origin}${ROOT}`));
 
 function onCommit({ kind, data }) {
   if (kind === "reset") {

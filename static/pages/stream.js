@@ -5,6 +5,7 @@ import { byId, el, figure, poll, serverState, setText } from "../base/dom.js";
 import { count, duration, instant } from "../base/format.js";
 import { showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
+import { go } from "../base/root.js";
 import { prefixesOf } from "../base/terms.js";
 import { BegunRates } from "../charts/begun.js";
 import { drawChart } from "../charts/lines.js";
@@ -86,7 +87,7 @@ learnPrefixes().catch(() => null).then(() => {
   poll(lookAtLetters, 3000);
 });
 byId("heartbeat").addEventListener("click", () => heartbeat(stream, update));
-byId("drop").addEventListener("click", () => drop(stream, () => location.assign("/ui/streams")));
+byId("drop").addEventListener("click", () => drop(stream, () => go("/ui/streams")));
 if (stream.derived_from === null) {
   pushForm(update, stream.mapping !== null);
   new Declaration(stream, prefixes, (changed) => {

@@ -41,7 +41,7 @@ class Reader(threading.Thread):
     def run(self) -> None:
         headers = {"Accept": "application/x-ndjson"}
         with self.server.client.stream("GET", "/queries/q/results?snapshot=true", headers=headers) as feed:
-            for line in feed.iter_lines():
+            for line in filter(None, feed.iter_lines()):  # heartbeats are empty lines
                 event = json.loads(line)
                 self.kinds.append(event["event"])
                 if event["event"] == "progress":

@@ -43,7 +43,7 @@ def lines(server: LiveServer, count: int, **parameters: str) -> list[dict[str, A
     with server.client.stream("GET", PATH, params=parameters, headers=headers) as answer:
         assert answer.status_code == 200
         found = []
-        for line in answer.iter_lines():
+        for line in filter(None, answer.iter_lines()):  # heartbeats are empty lines
             found.append(json.loads(line))
             if len(found) == count:
                 return found

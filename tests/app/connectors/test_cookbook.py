@@ -86,7 +86,7 @@ def rows(server: LiveServer, query: str) -> list[dict[str, Any]]:
     """The bindings of the events of a query so far."""
     headers = {"Accept": "application/x-ndjson"}
     with server.client.stream("GET", f"/queries/{query}/results?from=0", headers=headers) as answer:
-        for line in answer.iter_lines():
+        for line in filter(None, answer.iter_lines()):  # heartbeats are empty lines
             return list(json.loads(line)["data"]["results"]["bindings"])
     raise AssertionError
 

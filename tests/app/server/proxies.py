@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ http {{
   uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
   server {{
     listen 127.0.0.1:{port};
-    location / {{ proxy_pass http://{upstream}; {more} }}
+    location {path} {{ proxy_pass http://{upstream}; {more} }}
   }}
 }}
 """
@@ -40,14 +41,27 @@ backend b
 """
 
 
+OPTIONS = {
+    "nginx": ["-p", "{folder}", "-c"],
+    "haproxy": ["-db", "-f"],
+    "caddy": ["run", "--adapter", "caddyfile", "--config"],
+}
+"""The options of each program before the path of its configuration."""
+
+
 @contextlib.contextmanager
-def nginx(folder: Path, url: str, more: str = "") -> Iterator[str]:
+def nginx(folder: Path, url: str, more: str = "", *, path: str = "/") -> Iterator[str]:
     """A server behind nginx as it is without further directives; gives the address of nginx.
 
-    ``more`` are directives for its location.
+    ``more`` are directives for its location, whose ``path`` is removed from requests unless it is the root.
     """
-    with _running("nginx", NGINX, folder, url, more, ["-p", str(folder), "-c"]) as found:
-        yield found
+    upstream = urlsplit(url).netloc + ("" if path == "/" else "/")
+    with running(
+        "nginx",
+        folder,
+        lambda port: NGINX.format(folder=folder, port=port, upstream=upstream, more=more, path=path),
+    ) as port:
+        yield f"http://127.0.0.1:{port}{path}"
 
 
 @contextlib.contextmanager
@@ -56,23 +70,31 @@ def haproxy(folder: Path, url: str, more: str = "mode http") -> Iterator[str]:
 
     ``more`` are lines of its section ``defaults``.
     """
-    with _running("haproxy", HAPROXY, folder, url, more, ["-db", "-f"]) as found:
-        yield found
+    upstream = urlsplit(url).netloc
+    with running(
+        "haproxy", folder, lambda port: HAPROXY.format(port=port, upstream=upstream, more=more)
+    ) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 @contextlib.contextmanager
-def _running(name: str, text: str, folder: Path, url: str, more: str, options: list[str]) -> Iterator[str]:
+def running(name: str, folder: Path, configuration: Callable[[int], str]) -> Iterator[int]:
+    """A running proxy with a configuration for a free port; gives the port."""
     program = shutil.which(name)
     if program is None:
         pytest.skip(f"{name} is not installed")
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        port: int = free.getsockname()[1]
     config = folder / f"{name}.conf"
-    config.write_text(text.format(folder=folder, port=port, upstream=urlsplit(url).netloc, more=more))
-    process = subprocess.Popen([program, *options, str(config)], stderr=subprocess.PIPE, text=True)
+    config.write_text(configuration(port))
+    options = [option.format(folder=folder) for option in OPTIONS[name]]
+    environment = os.environ | {"HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    process = subprocess.Popen(
+        [program, *options, str(config)], stderr=subprocess.PIPE, text=True, env=environment
+    )
     try:
         _wait_until_it_listens(process, port)
-        yield f"http://127.0.0.1:{port}/"
+        yield port
     finally:
         process.kill()
         process.communicate()
