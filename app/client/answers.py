@@ -128,7 +128,8 @@ class FeedEvent:
 
     Attributes:
         id: sequence number of the event, or None for ``progress`` and ``reset``.
-        kind: type of the event: ``insert``, ``delete``, ``answer``, ``progress``, ``reset`` or ``error``.
+        kind: type of the event: ``insert``, ``delete``, ``answer``, ``resolved``, ``progress``, ``reset`` or
+            ``error``.
         answer: rows and times of the event.
     """
 

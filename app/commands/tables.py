@@ -16,7 +16,7 @@ MOST_PADDED = 80
 """Maximum width in characters to which cells are padded in output that does not go to a terminal."""
 MOST_FITTED = 2_000
 """Maximum rows of a table that is fitted to the terminal's width, which is slow for large tables."""
-SIGNS = {"insert": "+", "delete": "-", "answer": "="}
+SIGNS = {"insert": "+", "delete": "-", "answer": "=", "resolved": "~"}
 """Sign at the start of a printed row, by the kind of the row's event."""
 
 

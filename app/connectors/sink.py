@@ -16,7 +16,7 @@ from .declaration import DeclarationMember, list_of, number, one_of, text
 from .errors import StoppedError
 from .figures import Figures
 
-KINDS_OF_EVENTS = ("insert", "delete", "answer", "error", "reset")
+KINDS_OF_EVENTS = ("insert", "delete", "answer", "resolved", "error", "reset")
 
 SINK_MEMBERS = (
     DeclarationMember("kind", text, "the kind of the sink", required=True),

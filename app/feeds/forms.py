@@ -139,7 +139,7 @@ def rows_of(columns: tuple[str, ...]) -> Encode:
             return b""
         data = json.loads(event.data)
         known = ["" if event.id is None else str(event.id), event.kind, str(data.get("at", ""))]
-        if event.kind not in ("insert", "delete", "answer"):
+        if event.kind not in ("insert", "delete", "answer", "resolved"):
             return _csv_line([*known, *("" for _ in columns)])
         return b"".join(_csv_line([*known, *values]) for values in _solutions(data, columns))
 

@@ -153,11 +153,15 @@ class TemplateQuad:
 class OncePer:
     """The ONCE PER clause: a row is emitted unless a row with the same key was emitted within ``every_ms``.
 
-    If ``every_ms`` is None, ONCE PER emits each key only once for all time.
+    If ``every_ms`` is None, ONCE PER emits each key only once for all time. With ``until_gone``, a key is
+    emitted when it enters the answer, and again ``every_ms`` after its last emission while it stays; with
+    ``resolved``, an event says that the key has left the answer.
     """
 
     variables: tuple[Var, ...]
     every_ms: int | None = None
+    until_gone: bool = False
+    resolved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

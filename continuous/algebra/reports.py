@@ -26,6 +26,7 @@ class Report:
         every_ms: the period of the kind ``periodic``, to which ``strict`` belongs, too.
         non_empty: True if reports are suppressed while every window is empty.
         after_ms: milliseconds after the first instant during which the query is not evaluated.
+        repeats: True if rows are emitted again after some time, by ``ONCE PER … UNTIL GONE EVERY d``.
     """
 
     kind: ReportKind
@@ -34,6 +35,7 @@ class Report:
     strict: bool = False
     non_empty: bool = False
     after_ms: int | None = None
+    repeats: bool = False
 
 
 class Evaluation(NamedTuple):
@@ -77,4 +79,11 @@ class UnchangedRun:
     number: int
 
 
-Step: TypeAlias = Evaluation | EmptyReportRun | UnchangedRun
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """An instant at which rows of the last answer are emitted again, without an evaluation."""
+
+    end: int
+
+
+Step: TypeAlias = Evaluation | EmptyReportRun | UnchangedRun | Reminder

@@ -337,6 +337,8 @@ class QueryGroup:
                 plan.count_silent(step.number)
             self._work.each(self._alone, count_silent, step)
             return
+        # A query that emits rows again, at instants without an evaluation, has no group.
+        assert isinstance(step, Evaluation)
         self._taken = [content.take() for _, content in self._windows]
         for plan in list(self._plans):
             before = len(self._failures)

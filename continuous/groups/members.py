@@ -65,7 +65,9 @@ def template_of(running: RunningQuery) -> Hashable | None:
         or prepared.refresh != "trigger"
     ):
         return None
-    return template, prepared.output, prepared.report.non_empty, prepared.limits
+    # ONCE PER decides row by row what is emitted, so its queries share no generated loop with others.
+    once = prepared.query.emission.once_per is not None
+    return template, prepared.output, prepared.report.non_empty, prepared.limits, once
 
 
 def in_common(running: RunningQuery) -> Hashable:

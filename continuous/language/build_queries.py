@@ -182,7 +182,11 @@ class QueryRules(Transformer[Token, s.Unit]):
         return clauses
 
     def once_per(self, word: Token, *rest: Any) -> s.OnceClause:
-        return s.OnceClause(rest[:-1], rest[-1], at(word))
+        *variables, until, every = rest
+        return s.OnceClause(tuple(variables), every, at(word), until is not None, until or False)
+
+    def until_gone(self, gone: Token, resolved: Token | None) -> bool:
+        return resolved is not None
 
     def emit_on(self, word: Token, on: Token, when: Token) -> s.EmitClause:
         return s.EmitClause(_REPORTS[when.upper()], at(word))

@@ -350,11 +350,13 @@ class IntoClause:
 
 @dataclass(frozen=True, slots=True)
 class OnceClause:
-    """A ``ONCE PER ?v … [EVERY d]`` clause after the query."""
+    """A ``ONCE PER ?v … [UNTIL GONE [RESOLVED]] [EVERY d]`` clause after the query."""
 
     variables: tuple[Variable, ...]
     every: DurationText | None
     at: int
+    until_gone: bool = False
+    resolved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

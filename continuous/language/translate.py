@@ -169,7 +169,8 @@ def _once_per(unit: s.Unit, root: Algebra, context: Context) -> OncePer | None:
             where = "SELECT" if unit.query.form == "select" else "the pattern"
             context.fault(f"?{variable.name} is not in {where}", variable.at, f"Add it to {where}.")
     every = None if once.every is None else duration_ms(context, once.every, "ONCE PER … EVERY")
-    return OncePer(tuple(Var(each.name) for each in once.variables), every)
+    variables = tuple(Var(each.name) for each in once.variables)
+    return OncePer(variables, every, once.until_gone, once.resolved)
 
 
 def _columns(root: Algebra) -> tuple[Var, ...]:

@@ -132,7 +132,9 @@ def _endings(emission: EmissionClauses, dialect: Dialect) -> Iterable[str]:
     once = emission.once_per
     if once is not None:
         every = "" if once.every_ms is None else f" EVERY {duration_text(once.every_ms, dialect)}"
-        yield f"ONCE PER {' '.join(f'?{each.name}' for each in once.variables)}{every}"
+        until = " UNTIL GONE" if once.until_gone else ""
+        resolved = " RESOLVED" if once.resolved else ""
+        yield f"ONCE PER {' '.join(f'?{each.name}' for each in once.variables)}{until}{resolved}{every}"
     if isinstance(emission.emit, int):
         yield f"EMIT EVERY {duration_text(emission.emit, dialect)}"
     elif emission.emit is not None:

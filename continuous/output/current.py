@@ -22,8 +22,9 @@ from .emission import (
 )
 from .once import OnceEmission
 from .quad_counts import QuadCounts
+from .until_gone import UntilGoneEmission
 
-Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission | OnceEmission
+Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission | OnceEmission | UntilGoneEmission
 """The relation-to-stream operator of one query; ``empty`` is the answer before the first evaluation."""
 
 
@@ -77,6 +78,9 @@ def emission_of(
     that ONCE PER may remember, 0 for any number.
     """
     ordered = has_order(query.root)
+    once = query.emission.once_per
+    if once is not None and once.until_gone:
+        output = "istream"
     inner: SelectEmission | ConstructEmission
     match query.form:
         case "ask":
@@ -87,8 +91,9 @@ def emission_of(
         case _:
             names = tuple(each.name for each in query.columns)
             inner = SelectEmission(output, names, ordered, non_empty)
-    once = query.emission.once_per
     if once is None:
         return inner
     places = tuple(columns.index(each) for each in once.variables)
+    if once.until_gone:
+        return UntilGoneEmission(inner, places, once.resolved, once.every_ms)
     return OnceEmission(inner, places, once.every_ms, max_kept)

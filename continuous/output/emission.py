@@ -88,7 +88,7 @@ class EvaluationInfo(NamedTuple):
 
 @dataclass(slots=True)
 class EmissionCounts:
-    """Counts of the rows that a query has emitted as inserted and deleted, and of its whole answers."""
+    """Counts of the rows that a query has emitted as inserted, and as deleted or resolved; of its answers."""
 
     rows_inserted: int = 0
     rows_deleted: int = 0
@@ -98,7 +98,7 @@ class EmissionCounts:
         """Count one emitted event of kind ``kind`` with ``rows`` rows."""
         if kind == "insert":
             self.rows_inserted += rows
-        elif kind == "delete":
+        elif kind in ("delete", "resolved"):
             self.rows_deleted += rows
         else:
             self.answers += 1
@@ -163,6 +163,17 @@ class SelectEmission:
             if number or (kind == "answer" and not (moment.skipped or self.non_empty)):
                 self.counts.add(kind, number)
                 found.append((kind, self._line(moment, listed)))
+        return found
+
+    def written(
+        self, moment: EvaluationInfo, changes: Sequence[tuple[EventKind, Sequence[Solution]]]
+    ) -> list[Event]:
+        """Return one event for each kind that has rows, in the order of ``changes``."""
+        found: list[Event] = []
+        for kind, rows in changes:
+            if rows:
+                self.counts.add(kind, len(rows))
+                found.append((kind, self._line(moment, self._json_of_terms(rows)[1])))
         return found
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
@@ -244,6 +255,14 @@ class ConstructEmission:
         kind: EventKind = "insert" if self.output == "istream" else "answer"
         quads = self._quads(_rows_of(kind, answer), at)
         return self._emit(at, moment.head(), [(kind, quads)], skipped=skipped, repeats=repeats)
+
+    def written(
+        self, moment: EvaluationInfo, changes: Sequence[tuple[EventKind, Sequence[Solution]]]
+    ) -> list[Event]:
+        """Return one event for each kind that has quads; the query's stream gets those of the last kind."""
+        signs = [(kind, self._quads(rows, moment.at)) for kind, rows in changes]
+        skipped, repeats = moment.skipped, moment.repeats
+        return self._emit(moment.at, moment.head(), signs, skipped=skipped, repeats=repeats)
 
     def changed(
         self, at: int, head: str, delta: Delta, *, skipped: bool = False, repeats: bool = False

@@ -410,10 +410,12 @@ def _report(registration: Registration, query: ContinuousQuery, profile: Profile
             raise InputError(message(request), hint=hint)
     non_empty = registration.non_empty or "non-empty-content" in request.words
     after = query.emission.after_ms if registration.after is None else registration.after
+    once = query.emission.once_per
+    repeats = once is not None and once.until_gone and once.every_ms is not None
     if isinstance(request.requested, int):
-        return Report("periodic", request.requested, t0 or 0, registration.strict, non_empty, after)
+        return Report("periodic", request.requested, t0 or 0, registration.strict, non_empty, after, repeats)
     kind: ReportKind = "on-window-close" if request.kind == "on-window-close" else "on-content-change"
-    return Report(kind, t0_ms=t0 or 0, non_empty=non_empty, after_ms=after)
+    return Report(kind, t0_ms=t0 or 0, non_empty=non_empty, after_ms=after, repeats=repeats)
 
 
 def _differ(one: str | int | None, other: str | int | None) -> bool:

@@ -15,7 +15,7 @@ from quadrill.store.quads.meters import Meter
 from quadrill.store.quads.views import View
 from quadrill.store.results import one_line
 
-from ..algebra.reports import Cause, EmptyReportRun, Evaluation, Step, UnchangedRun
+from ..algebra.reports import Cause, EmptyReportRun, Evaluation, Reminder, Step, UnchangedRun
 from ..durable.tasks import TaskQueue
 from ..errors import reason_of
 from ..evaluate.evaluator import Evaluator, Windows
@@ -29,6 +29,7 @@ from ..output.emission import (
     SelectEmission,
     raise_too_large,
 )
+from ..output.until_gone import UntilGoneEmission
 from ..plan.plan_state import PlanState
 from ..settings import EngineSettings
 from ..slices import RUN, pause
@@ -332,6 +333,8 @@ class RunningQuery:
         if self.view is not None:
             update_view(self.evaluator.construct, self.view, answer.deleted, answer.inserted, step.at)
         self.publish(step, version, events, answer, now_ms, step.at)
+        if isinstance(self.emission, UntilGoneEmission):
+            self.timeline.remind_at = self.emission.remind_at
 
     def publish(
         self,
@@ -418,10 +421,23 @@ def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -
         if isinstance(step, UnchangedRun):
             running.last.evaluations += step.number
             continue
+        if isinstance(step, Reminder):
+            _remind(running, step.end, now_ms)
+            continue
         running.evaluate(step, now_ms, windows.contents)
         # One push may contain many event times, so the memory limit is checked after each step.
         if memory is not None:
             check_size(running.name, memory, windows.size() + running.evaluator.inferred_triples)
+
+
+def _remind(running: RunningQuery, at: int, now_ms: int) -> None:
+    """Publish the rows of the last answer that ONCE PER … UNTIL GONE EVERY emits again at an instant."""
+    emission, last, sources = running.emission, running.last, running.prepared.sources
+    assert isinstance(emission, UntilGoneEmission) and emission.answer is not None and last.step
+    marks = None if sources is None else sources.marks()
+    moment = EvaluationInfo(at, last.version, None, None, marks, repeats=running.is_replaying)
+    running.publish(last.step, last.version, emission.reminded(moment), emission.answer, now_ms, at)
+    running.timeline.remind_at = emission.remind_at
 
 
 def _evaluate_run(

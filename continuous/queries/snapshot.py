@@ -13,6 +13,7 @@ from ..algebra.reports import Evaluation
 from ..errors import BudgetError
 from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
 from ..output.once import OnceEmission, OnceSnapshot
+from ..output.until_gone import UntilGoneEmission
 from ..rows import Solution
 from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
 from ..windows.query_streams import TimelineSnapshot
@@ -92,9 +93,9 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
     """
     running.bring_up_to_date()
     static, emission = running.static, running.emission
-    once = emission.snapshot() if isinstance(emission, OnceEmission) else None
-    if isinstance(emission, OnceEmission):
-        emission = emission.inner
+    once = None
+    if isinstance(emission, OnceEmission | UntilGoneEmission):
+        once, emission = emission.snapshot(), emission.inner
     if running.timeline not in timelines:
         timelines[running.timeline] = running.timeline.snapshot()
     taken, late, behind = running.counts()
@@ -140,7 +141,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int =
     static, emission, answer = running.static, running.emission, snapshot.answer
     running.timeline.restore(snapshot.timeline)
     running.state, running.error = snapshot.state, snapshot.error
-    if isinstance(emission, OnceEmission):
+    if isinstance(emission, OnceEmission | UntilGoneEmission):
         if answer.once is not None:
             emission.restore(answer.once)
         emission = emission.inner
@@ -177,4 +178,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int =
             update_view(running.evaluator.construct, running.view, (), last.rows, at)
         if isinstance(running.emission, ConstructEmission):
             running.emission.resume(last)
+        if isinstance(running.emission, UntilGoneEmission):
+            running.emission.resume(last)
+            running.timeline.remind_at = running.emission.remind_at
         running.set_answer(last)

@@ -25,7 +25,7 @@ class EventRow:
     Attributes:
         at: the instant of the event, in milliseconds.
         version: the version of the store that the event names.
-        deleted: True if the event says that the row left the answer.
+        deleted: True if the event says that the row, or its key under ONCE PER, left the answer.
         value: the terms of the columns of a SELECT, a quad of a CONSTRUCT, the boolean of an ASK.
     """
 
@@ -49,7 +49,7 @@ def event_row(event: StoredEvent, number: int, columns: Sequence[Var]) -> EventR
             code="unknown-row",
             hint="rows count from 0, in the order of the event",
         )
-    return EventRow(document["at"], document["version"], event.kind == "delete", found)
+    return EventRow(document["at"], document["version"], event.kind in ("delete", "resolved"), found)
 
 
 def _value(document: dict[str, Any], number: int, columns: Sequence[Var]) -> Solution | Quad | bool | None:

@@ -21,7 +21,7 @@ from copy import copy
 from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
-from ..algebra.reports import Cause, Evaluation, Interval, Report, Step, UnchangedRun
+from ..algebra.reports import Cause, Evaluation, Interval, Reminder, Report, Step, UnchangedRun
 from ..inputs import NEVER, Advance, Arrival, Element, StreamInput
 from .operator import EVENT_TIME, WindowOperator
 from .query_streams import (
@@ -51,6 +51,8 @@ class QueryTimeline:
         instant: the query's current instant; None before the first instant.
         origin: the first instant; None before it, and in a timeline that was restored.
         quiet_until: the instant until which AFTER suppresses events; `NEVER` afterwards, or without AFTER.
+        remind_at: the instant at which rows of the last answer are emitted again; None without one. The
+            caller sets ``remind_at`` after each evaluation and each reminder.
     """
 
     def __init__(
@@ -88,7 +90,8 @@ class QueryTimeline:
             tuple(windows), t0_ms, open_closed, strategy.at_closes, content_of, variable_streams
         )
         self.inputs = InputOrder()
-        self._slides = strategy.at_changes and self.windows.slide
+        self._slides = strategy.at_changes and self.windows.slide and not report.repeats
+        self.remind_at: int | None = None
         self._schedule = ReportSchedule(self.windows, report)
         self._last_at: int | None = None
         self._last_window: Interval | None = None
@@ -106,7 +109,7 @@ class QueryTimeline:
         Timelines of equal shape have equal window contents and evaluations under equal inputs.
         """
         windows = self.windows.shape if len(self.inputs.views) == 1 else None
-        if windows is None or self.report.after_ms is not None:
+        if windows is None or self.report.after_ms is not None or self.report.repeats:
             return None
         ((stream, view),) = self.inputs.views.items()
         return (stream, windows, self.report, self._max_empty, view.lateness)
@@ -304,6 +307,8 @@ class QueryTimeline:
             due.append((report, int(self.windows.closes_after)))
         if self.quiet_until > NEVER:
             due.append((self.quiet_until, 0))
+        if self.remind_at is not None:
+            due.append((self.remind_at, 0))
         return min(due, default=_NOT_DUE)
 
     def _process_time_event(self, at: int, phase: int, until: int, silent: AskSilent) -> Iterator[Step]:
@@ -311,15 +316,20 @@ class QueryTimeline:
 
         The argument ``until`` says that no element will be processed up to this instant.
         """
+        reminds = self._take_reminder(at)
         changed, interval, reported = yield from self._pass(at, phase)
         run, ends_quiet = None, at == self.quiet_until
-        if not ends_quiet and self.windows.empty and (reported or self._schedule.next_report is None):
+        # Rows that are emitted again may be due within a run of empty reports, so such a run has evaluations.
+        runs = not ends_quiet and not self.report.repeats
+        if runs and self.windows.empty and (reported or self._schedule.next_report is None):
             run = self._schedule.empty_run(at, until, self._max_empty)
         if run is None:
             quiet = at < self.quiet_until
             wanted = self._is_wanted(at, changed, interval, reported)
             steps = self._tell(at, "time", interval) if wanted else ()
             yield from steps
+            if reminds and not steps:
+                yield Reminder(max(at, self.instant or at))
             if wanted and (quiet or not steps):
                 # The query's AFTER clause suppresses the event, or non_empty suppresses the report of empty
                 # windows.
@@ -368,6 +378,7 @@ class QueryTimeline:
     def _take(self, at: int, *, time: bool) -> Iterator[Step]:
         """Process the first waiting transaction at ``at``, and the expiries and closes at that instant."""
         changed, interval, reported = False, None, False
+        reminds = self._take_reminder(at)
         if self.instant is None:
             self.start(at)
             changed = True
@@ -386,8 +397,19 @@ class QueryTimeline:
                 if self._strategy.at_closes:
                     yield from self._tell(at, "elements", interval)
                     interval = None
+        steps: Sequence[Step] = ()
         if self._is_wanted(at, changed, interval, reported):
-            yield from self._tell(at, "elements", interval)
+            steps = self._tell(at, "elements", interval)
+            yield from steps
+        if reminds and not steps:
+            yield Reminder(at)
+
+    def _take_reminder(self, at: int) -> bool:
+        """Return True, and forget the instant, if rows are to be emitted again at ``at``."""
+        due = self.remind_at is not None and self.remind_at <= at
+        if due:
+            self.remind_at = None
+        return due
 
     def _is_wanted(self, at: int, changed: bool, interval: Interval | None, reported: bool) -> bool:
         """Return True if the query's report policy evaluates the events at an instant."""
@@ -442,7 +464,7 @@ class QueryTimeline:
         ``silent`` returns False.
         """
         waiting, schedule = self.inputs.next_at, self._schedule
-        until = until if waiting is None else min(until, waiting - 1)
+        until = min([until, *(at - 1 for at in (waiting, self.remind_at) if at is not None)])
         unreported, before, number = schedule.unchanged_run(until)
         if unreported is not None:
             self._last_at = None

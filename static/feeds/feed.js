@@ -10,7 +10,7 @@ import { at } from "../base/root.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
-const KINDS = ["insert", "delete", "answer", "progress", "reset", "error"];
+const KINDS = ["insert", "delete", "answer", "resolved", "progress", "reset", "error"];
 
 /**
  * Opens a feed. `pathAfter(id)` gives its address behind an event, or from the beginning for null;

@@ -7,7 +7,7 @@ import { rowCells, showBindings } from "../base/table.js";
 import { quadsNode } from "./turtle.js";
 import { whyButton } from "./why.js";
 
-const SIGNS = { insert: "+ insert", delete: "− delete", answer: "= answer", progress: "… progress", reset: "↺ reset", error: "! error" };
+const SIGNS = { insert: "+ insert", delete: "− delete", answer: "= answer", resolved: "✓ resolved", progress: "… progress", reset: "↺ reset", error: "! error" };
 const MAX_EVENTS = 1000;
 const MAX_ROWS = 100;
 const MAX_ROWS_PER_EVENT = 100;
@@ -97,7 +97,7 @@ export class LiveTable {
       el("td", { class: "stamp", title: windowText(event.data.window) }, instant(event.data.at)),
     ];
     return this.cellsOf(event).map(({ cells, number }, i) => el("tr", { class: `kind-${event.kind}${i === 0 ? " first" : ""}` },
-      i === 0 ? first : [el("td", { class: "kind" }, event.kind === "insert" ? "+" : event.kind === "delete" ? "−" : ""), el("td")],
+      i === 0 ? first : [el("td", { class: "kind" }, event.kind === "insert" ? "+" : event.kind === "delete" ? "−" : event.kind === "resolved" ? "✓" : ""), el("td")],
       el("td", { class: "rownum" }, i === 0 && event.id !== null ? `${count(event.id)} ` : "", number === null || event.id === null ? null : whyButton(event.id, number)),
       cells));
   }

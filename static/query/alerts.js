@@ -9,9 +9,11 @@ import { termText } from "../base/terms.js";
 const MOST = 500;
 const MOST_SHOWN = 100;
 
-/** The alerts that insertions and deletions tell. */
+/** The alerts that events tell; `keys` are the variables of ONCE PER, whose event `resolved` ends all alerts of a key. */
 export class Alerts {
-  constructor() {
+  constructor(keys) {
+    this.keys = keys ?? [];
+    this.resolves = false;
     this.variables = [];
     this.all = [];
     this.open = new Map();
@@ -23,12 +25,13 @@ export class Alerts {
       this.all = [];
       this.open.clear();
     }
-    if (!data.results || !["insert", "delete", "answer"].includes(kind)) return;
+    if (!data.results || !["insert", "delete", "answer", "resolved"].includes(kind)) return;
     this.variables = data.head.vars;
     this.newest = Math.max(this.newest, data.at);
     for (const row of data.results.bindings) {
       const key = this.variables.map((name) => termText(row[name])).join(" ");
-      if (kind === "delete") this.end(key, data.at);
+      if (kind === "resolved") this.resolve(row, data.at);
+      else if (kind === "delete") this.end(key, data.at);
       else this.begin(key, row, data.at);
     }
   }
@@ -43,6 +46,12 @@ export class Alerts {
     const oldest = this.all.findIndex(({ until }) => until !== null);
     const [gone] = this.all.splice(Math.max(0, oldest), 1);
     if (gone.until === null) this.end(gone.key, at);
+  }
+
+  resolve(row, at) {
+    this.resolves = true;
+    const same = ({ until, row: other }) => until === null && this.keys.every((name) => termText(other[name]) === termText(row[name]));
+    for (const { key } of this.all.filter(same)) this.end(key, at);
   }
 
   end(key, at) {

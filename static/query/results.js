@@ -26,7 +26,7 @@ export function showResults(name, query, prefixes) {
     if (answer) showAnswer(byId("answer"), answer, prefixes, choice);
   });
   const live = new LiveTable(byId("live"), prefixes, choice);
-  const alerts = new Alerts();
+  const alerts = new Alerts(query.once_per);
   // Without deletions nothing says when an alert is over.
   const ends = query.output === "changes";
   const pictures = new Pictures(prefixes, choice);
@@ -41,7 +41,7 @@ export function showResults(name, query, prefixes) {
   const drawShown = () => {
     const from = new FeedRows(live.events, answer);
     pictures.fit(from);
-    if (shownTab === "tab-alerts") drawAlerts(byId("alerts"), alerts, prefixes, choice, ends);
+    if (shownTab === "tab-alerts") drawAlerts(byId("alerts"), alerts, prefixes, choice, ends || alerts.resolves);
     if (shownTab === "tab-chart") pictures.drawChart(from);
     if (shownTab === "tab-map") pictures.drawMap(from);
     drawnAt = performance.now();

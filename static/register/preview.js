@@ -8,7 +8,7 @@ import { prefixesOf } from "../base/terms.js";
 
 const EVENTS = 100;
 const ROWS = 300;
-const SIGNS = { insert: "+ insert", delete: "− delete", answer: "= answer", error: "! error" };
+const SIGNS = { insert: "+ insert", delete: "− delete", answer: "= answer", resolved: "✓ resolved", error: "! error" };
 
 /** Ask for the preview of a registration and show it in `place`. */
 export async function showPreview(place, registration, last) {

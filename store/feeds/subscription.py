@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 from typing import Literal as OneOf
 
-EventKind = OneOf["insert", "delete", "answer", "progress", "reset", "error"]
-NUMBERED: frozenset[EventKind] = frozenset({"insert", "delete", "answer", "error"})
+EventKind = OneOf["insert", "delete", "answer", "resolved", "progress", "reset", "error"]
+NUMBERED: frozenset[EventKind] = frozenset({"insert", "delete", "answer", "resolved", "error"})
 
 
 class StoredEvent(NamedTuple):

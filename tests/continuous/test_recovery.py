@@ -67,6 +67,11 @@ QUERIES = {
     "left": "CONSTRUCT { ?x :was ?v } { STREAM :s [RANGE 2s] { ?x :seen ?v } }",
     "oncequads": "CONSTRUCT { ?x :first ?n } { STREAM :s [RANGE 3s] { ?x :seen ?v } ?x :name ?n } "
     "ONCE PER ?x",
+    "gone": "SELECT ?x ?v { STREAM :s [RANGE 3s] { ?x :seen ?v } } ONCE PER ?x UNTIL GONE RESOLVED EVERY 5s",
+    "goneordered": "SELECT ?x ?v { STREAM :s [RANGE 9s] { ?x :seen ?v } } ORDER BY DESC(?v) "
+    "ONCE PER ?x UNTIL GONE EVERY 2s",
+    "gonequads": "CONSTRUCT { ?x :alarm ?n } { STREAM :s [LATEST 1 BY ?x WITHIN 4s] { ?x :seen ?v } "
+    "?x :name ?n } ONCE PER ?x UNTIL GONE RESOLVED EMIT EVERY 3s",
     "quiet": "SELECT ?x ?v { STREAM :s [RANGE 9s] { ?x :seen ?v } } AFTER 8s",
     "past": "SELECT ?x ?v { STREAM :s [RANGE 4s TO 1s] { ?x :seen ?v } }",
     "before": "SELECT ?x ?v { STREAM :s [RANGE 4s TO 2s SLIDE 1s] { ?x :seen ?v } }",

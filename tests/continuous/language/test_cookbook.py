@@ -24,7 +24,7 @@ RUN = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 MIDNIGHT = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
-SIGNS = {"insert": "+", "delete": "-", "answer": "="}
+SIGNS = {"insert": "+", "delete": "-", "answer": "=", "resolved": "~"}
 
 
 def recipes(page: Path) -> list[tuple[str, ...]]:
