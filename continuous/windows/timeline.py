@@ -316,7 +316,7 @@ class QueryTimeline:
 
         The argument ``until`` says that no element will be processed up to this instant.
         """
-        reminds = self._take_reminder(at)
+        reminds = _take_reminder(self, at)
         changed, interval, reported = yield from self._pass(at, phase)
         run, ends_quiet = None, at == self.quiet_until
         # Rows that are emitted again may be due within a run of empty reports, so such a run has evaluations.
@@ -378,7 +378,7 @@ class QueryTimeline:
     def _take(self, at: int, *, time: bool) -> Iterator[Step]:
         """Process the first waiting transaction at ``at``, and the expiries and closes at that instant."""
         changed, interval, reported = False, None, False
-        reminds = self._take_reminder(at)
+        reminds = _take_reminder(self, at)
         if self.instant is None:
             self.start(at)
             changed = True
@@ -403,13 +403,6 @@ class QueryTimeline:
             yield from steps
         if reminds and not steps:
             yield Reminder(at)
-
-    def _take_reminder(self, at: int) -> bool:
-        """Return True, and forget the instant, if rows are to be emitted again at ``at``."""
-        due = self.remind_at is not None and self.remind_at <= at
-        if due:
-            self.remind_at = None
-        return due
 
     def _is_wanted(self, at: int, changed: bool, interval: Interval | None, reported: bool) -> bool:
         """Return True if the query's report policy evaluates the events at an instant."""
@@ -479,3 +472,11 @@ class QueryTimeline:
         self._schedule.skip_to(end)
         assert self.instant is not None
         self.instant = max(self.instant, end)
+
+
+def _take_reminder(timeline: QueryTimeline, at: int) -> bool:
+    """Return True, and forget the instant, if a timeline is to emit rows again at ``at``."""
+    due = timeline.remind_at is not None and timeline.remind_at <= at
+    if due:
+        timeline.remind_at = None
+    return due
