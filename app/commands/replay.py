@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -17,13 +16,10 @@ from pyoxigraph import NamedNode
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language.registration import Registration
-from quadrill.continuous.streams.push_call import PushCall
-from quadrill.store.documents.statements import lines_of
-from quadrill.store.errors import ReportedError
+from quadrill.continuous.scale_out.recordings import RecordingError, recorded_files
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.formats import guess_rdf_format
-from quadrill.store.pushes.decode import DecodedElement, DecodeOptions, decode
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import MEMORY, Settings, load_settings
@@ -31,37 +27,36 @@ from ..describing.queries import describe
 from ..upkeep.garbage import CollectionSchedule
 from ..wiring import open_services
 from . import challenge, tables
+from .play import play, warn_of_unused
 
 NAME = "run"
-MEDIA_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
-
-
-class RecordingError(ReportedError):
-    """Error that a recorded file cannot be read or pushed."""
-
-    code = "recording"
 
 
 def run_recorded(
     text: str,
     *,
-    dialect: str | None,
-    streams: dict[str, Path],
+    streams: dict[str, str],
     static: list[str],
     until: int | None,
     form: str = "events",
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Register a query in an engine in memory, push the recorded files to its streams and print the results.
+    """Register a query in an engine in memory, evaluate it over recordings and print the results.
 
-    Elements of several streams are pushed in the order of their event times. As with a server, the results of
-    an instant are emitted when all streams have reached the instant. Without the time ``until``, to which
-    event time advances at the end, the last windows stay open. The output ``form`` is ``events`` for one feed
-    event per line, ``rows`` for one row per line, or ``debs`` for the output lines of the DEBS 2015
-    challenge.
+    The elements of all streams are processed in the order of their event times. All elements of one instant
+    are one transaction, which is evaluated when all streams have reached the instant. Without the time
+    ``until``, to which event time advances at the end, the last windows stay open.
+
+    Args:
+        text: the query text.
+        streams: for each stream, by name or IRI, a file or ``files:FOLDER``.
+        static: RDF files to load, each as ``FILE`` or ``GRAPH=FILE``.
+        until: an instant in milliseconds; None for none.
+        form: ``events`` for one feed event per line, ``rows`` for one row per line, or ``debs`` for the
+            output lines of the DEBS 2015 challenge.
+        options: further members of the registration.
     """
-    members: dict[str, Any] = {"query": text, "name": NAME}
-    if dialect is not None:
-        members["dialect"] = dialect
+    members: dict[str, Any] = {"query": text, "name": NAME, **options}
     if form == "debs":
         members |= challenge.OPTIONS
     with _registered(members, static) as engine:
@@ -69,12 +64,9 @@ def run_recorded(
         if form == "debs":
             _challenge(engine, streams)
         else:
+            warn_of_unused(describe(engine, NAME), static)
             printer = _EventPrinter(engine.queries.feed(NAME), form)
-            _play(engine, streams, printer)
-            if until is not None:
-                for stream in streams:
-                    engine.streams.heartbeat(stream, until, wait=True)
-                    printer.print_waiting()
+            play(engine, NAME, streams, until, printer.print_waiting)
             engine.sync()
             printer.print_waiting()
         state = describe(engine, NAME)
@@ -142,7 +134,7 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         services.close()
 
 
-def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
+def _check_streams(engine: Engine, streams: dict[str, str], form: str) -> None:
     """Raise RecordingError for a recording of a stream that the query does not read."""
     if form == "debs" and len(streams) != 1:
         raise RecordingError(
@@ -160,39 +152,9 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
             )
 
 
-def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> None:
-    """Push the recorded elements in the order of their event times.
-
-    In a replay of recorded files, a stream without elements delays no other stream. If recorded files were
-    pushed one after the other, the first stream would therefore run ahead of the second one in event time.
-    Elements of one stream with equal event times are one push. At equal event times, streams are pushed in
-    the order of the query text. A recorded file whose elements have no event times is one push after all
-    other files.
-    """
-    bodies = {stream: (file.read_bytes(), _media_type(file)) for stream, file in streams.items()}
-    if len(bodies) > 1:
-        order = [known for read in describe(engine, NAME)["streams"] for known in (read["iri"], read["name"])]
-        timed: list[tuple[int, int, str, DecodedElement]] = []
-        for stream, (body, media_type) in list(bodies.items()):
-            elements = decode(body, media_type, DecodeOptions()).elements
-            if all(each.at is not None for each in elements):
-                place = order.index(stream) if stream in order else len(order)
-                timed += [(each.at, place, stream, each) for each in elements if each.at is not None]
-                del bodies[stream]
-        timed.sort(key=lambda entry: entry[:3])
-        for (at, _, stream), group in groupby(timed, key=lambda entry: entry[:3]):
-            lines = [{"at": at, "data": lines_of(element.statements)} for _, _, _, element in group]
-            engine.streams.push(
-                PushCall(stream, MEDIA_TYPES[".ndjson"]), "\n".join(map(json.dumps, lines)).encode()
-            )
-            printer.print_waiting()
-    for stream, (body, media_type) in bodies.items():
-        engine.streams.push(PushCall(stream, media_type, wait=True), body)
-        printer.print_waiting()
-
-
-def _challenge(engine: Engine, streams: dict[str, Path]) -> None:
-    ((stream, file),) = streams.items()
+def _challenge(engine: Engine, streams: dict[str, str]) -> None:
+    ((stream, source),) = streams.items()
+    (file,) = recorded_files(source)
     listener = challenge.DelayRecorder(engine.queries.feed(NAME), sys.stdout)
     batch = challenge.batch_limit(describe(engine, NAME))
     begin = time.perf_counter()
@@ -204,19 +166,6 @@ def _challenge(engine: Engine, streams: dict[str, Path]) -> None:
         f"{number} reports in {seconds:.2f} s, {len(delays)} lines, mean delay {mean:.3f} ms",
         file=sys.stderr,
     )
-
-
-def _media_type(file: Path) -> str:
-    known = MEDIA_TYPES.get(file.suffix)
-    if known is not None:
-        return known
-    kind = guess_rdf_format(file.name)
-    if kind is None:
-        raise RecordingError(
-            f"the ending of {file} names no known format",
-            hint="Name it .ndjson, .nq, .nt, .ttl, .trig or .jsonld.",
-        )
-    return kind.media_type
 
 
 def _load(store: QuadStore, given: str) -> None:

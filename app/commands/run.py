@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ def add_commands(commands: Any) -> None:
         "--stream",
         action="append",
         default=[],
-        metavar="NAME=FILE",
-        help="a file with recorded elements of a stream",
+        metavar="NAME=SOURCE",
+        help="recorded elements of a stream: a file, or files:FOLDER for all files of a folder",
     )
     run.add_argument(
         "--static",
@@ -34,6 +35,13 @@ def add_commands(commands: Any) -> None:
         default=[],
         metavar="[GRAPH=]FILE",
         help="an RDF file to load into the store at the start",
+    )
+    run.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a member of the registration, such as lateness=5000 or output='\"changes\"'",
     )
     run.add_argument("--dialect", choices=DIALECTS, help="default: detected from the text")
     run.add_argument(
@@ -60,21 +68,48 @@ def _run(options: argparse.Namespace) -> int:
 
     return run_recorded(
         text,
-        dialect=options.dialect,
         streams=streams,
         static=options.static,
         until=until,
         form=options.format,
+        options=registration_options(options),
     )
 
 
-def _pairs(given: list[str]) -> dict[str, Path]:
+def registration_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the members of the registration that ``--option`` and ``--dialect`` give.
+
+    Raises UsageError for a value that is not JSON.
+    """
+    found: dict[str, Any] = {} if options.dialect is None else {"dialect": options.dialect}
+    for each in options.option:
+        name, equals, text = each.partition("=")
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise UsageError(
+                f"--option {each} is not NAME=JSON",
+                hint="Write texts in quotes: --option output='\"changes\"'",
+            ) from error
+        if not equals or not name or name in ("query", "name"):
+            raise UsageError(f"--option {each} is not NAME=JSON with a member of a registration")
+        found[name] = value
+    return found
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
     streams = {}
     for each in given:
-        name, equals, file = each.rpartition("=")
-        if not equals or not name:
-            raise UsageError(f"--stream {each} is not NAME=FILE")
-        if not Path(file).is_file():
-            raise OfflineError(f"there is no file {file} for the stream {name}")
-        streams[name] = Path(file)
+        name, source = split_pair(each)
+        if not source.startswith("files:") and not Path(source).is_file():
+            raise OfflineError(f"there is no file {source} for the stream {name}")
+        streams[name] = source
     return streams
+
+
+def split_pair(given: str) -> tuple[str, str]:
+    """Return the stream and the source of an option ``--stream NAME=SOURCE``; raises UsageError."""
+    name, equals, source = given.rpartition("=")
+    if not equals or not name or not source:
+        raise UsageError(f"--stream {given} is not NAME=FILE")
+    return name, source

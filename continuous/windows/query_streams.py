@@ -307,7 +307,9 @@ class InputOrder:
     ``late`` counts dropped late elements, ``behind`` counts elements that arrived in order after the query
     had passed their event time. ``missed`` has admitted late elements that no window could add and the router
     has not counted yet. The ``heap`` has the elements that wait for the query's watermark as (event time,
-    index of the stream, seq, push, element); a push is identified by the seq of its first element.
+    index of the stream, seq, push, element); a push is identified by the seq of its first element. With
+    ``takes_whole_instants``, all waiting elements of one instant are one transaction; the caller then
+    delivers an instant as a whole.
     """
 
     views: dict[str, StreamView] = field(default_factory=dict)
@@ -317,6 +319,7 @@ class InputOrder:
     first: FirstElements | None = None
     heap: list[tuple[int, int, int, int, Element]] = field(default_factory=list)
     missed: list[Element] = field(default_factory=list)
+    takes_whole_instants: bool = False
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -391,6 +394,14 @@ class InputOrder:
             elements.append(heapq.heappop(self.heap)[4])
         return next(islice(self.views.values(), order, None)), elements
 
+    def take_transaction(self) -> list[tuple[StreamView, list[Element]]]:
+        """Remove and return the elements of the next transaction by stream, in the order of the streams."""
+        at = self.heap[0][0]
+        taken = [self.take()]
+        while self.takes_whole_instants and self.heap and self.heap[0][0] == at:
+            taken.append(self.take())
+        return taken
+
     def in_order(self, event: Arrival, instant: int | None) -> bool:
         """Return True if the query's only stream is in order and no element must wait for the watermark."""
         if instant is None or self.heap or len(self.views) != 1:
@@ -413,6 +424,8 @@ class InputOrder:
         """
         given: list[Transaction] = []
         ends: list[int] = []
+        if self.takes_whole_instants and len(self.views) > 1:
+            return given, ends
         for event in events:
             view = self.views.get(event.stream)
             if view is None:

@@ -386,17 +386,17 @@ class QueryTimeline:
             changed, interval, reported = yield from self._pass(at, 0)
         else:
             self.instant = max(self.instant, at)
-        view, elements = self.inputs.take()
-        self.inputs.taken += len(elements)
-        for element in elements:
-            for operator in view.operators:
-                if operator.add(element):
+        for view, elements in self.inputs.take_transaction():
+            self.inputs.taken += len(elements)
+            for element in elements:
+                for operator in view.operators:
+                    if operator.add(element):
+                        changed, self._last_at = True, None
+                while self.windows.close_next():
                     changed, self._last_at = True, None
-            while self.windows.close_next():
-                changed, self._last_at = True, None
-                if self._strategy.at_closes:
-                    yield from self._tell(at, "elements", interval)
-                    interval = None
+                    if self._strategy.at_closes:
+                        yield from self._tell(at, "elements", interval)
+                        interval = None
         steps: Sequence[Step] = ()
         if self._is_wanted(at, changed, interval, reported):
             steps = self._tell(at, "elements", interval)
