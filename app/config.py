@@ -442,6 +442,9 @@ class Settings:
         3.0, "seconds", "Time that a stopping server waits for running requests before it cancels them."
     )
 
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Where each setting without its default was set, for instance "the environment"; no setting itself."""
+
     def __post_init__(self) -> None:
         for row in SETTINGS:
             object.__setattr__(self, row.name, convert(row, getattr(self, row.name), "in Settings"))
@@ -467,6 +470,8 @@ def _table() -> tuple[Setting, ...]:
     hints = get_type_hints(Settings)
     rows = []
     for each in dataclasses.fields(Settings):
+        if "unit" not in each.metadata:
+            continue
         default = () if each.default is dataclasses.MISSING else each.default
         kind = tuple if not isinstance(hints[each.name], type) else hints[each.name]
         rows.append(Setting(each.name, kind, default, each.metadata["unit"], each.metadata["help"]))
@@ -503,17 +508,21 @@ def load_settings(
             type.
     """
     values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     if file is not None:
         for name, value in _read_file(file).items():
             values[name] = convert(_known(name, f"in {file}"), value, f"in {file}")
+            origins[name] = f"the file {file}"
     for variable, text in environment.items():
         if variable.startswith(ENVIRONMENT_PREFIX) and not OTHER_VARIABLES.match(variable):
             name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
             place = f"in the environment ({variable})"
             values[name] = parse(_known(name, place), text, place)
+            origins[name] = f"the environment, {variable}"
     for name, value in (overrides or {}).items():
         values[name] = convert(_known(name, "given"), value, "given")
-    return Settings(**values)
+        origins[name] = "the command line"
+    return Settings(**values, origins=origins)
 
 
 def _read_file(file: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from quadrill.store.quads.rates import Rate
 from .describing.figures import QueryFigures, engine_figures, journal_state, query_figures
 from .evaluation.endpoint import SparqlEndpoint
 from .feeds.fanout import Fanout
+from .upkeep.disk import Disk
 from .upkeep.freed_memory import native_memory
 from .upkeep.huge_pages import HugePages
 
@@ -32,13 +33,20 @@ class ServiceFigures(Collector):
     """
 
     def __init__(
-        self, store: QuadStore, engine: Engine, endpoint: SparqlEndpoint, fanout: Fanout, pages: HugePages
+        self,
+        store: QuadStore,
+        engine: Engine,
+        endpoint: SparqlEndpoint,
+        fanout: Fanout,
+        pages: HugePages,
+        disk: Disk | None,
     ) -> None:
         self._store = store
         self._engine = engine
         self._endpoint = endpoint
         self._fanout = fanout
         self._pages = pages
+        self._disk = disk
         # prometheus_client reports memory, CPU time and open files of the process under Prometheus' standard
         # names.
         self._process = ProcessCollector(registry=None)
@@ -103,6 +111,8 @@ class ServiceFigures(Collector):
         yield _gauge(
             "quadrill_huge_pages_bytes", "Memory in pages of 2 MB at the last measurement.", self._pages.held
         )
+        if self._disk is not None:
+            yield from _of_disk(self._disk)
         native = native_memory()
         if native is not None:
             yield _gauge(
@@ -119,7 +129,7 @@ class ServiceFigures(Collector):
 
 
 def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
-    """Return the histogram of an input's stage durations: decode, log, queue, process, results, deliver."""
+    """Return the histogram of the stage durations: those of `Stages`, and deliver."""
     metric = HistogramMetricFamily(
         "quadrill_stage_seconds", "Time that inputs and results spend in a stage.", labels=("stage",)
     )
@@ -127,6 +137,13 @@ def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
         buckets, total = histogram.buckets()
         metric.add_metric((name,), buckets, total)
     return metric
+
+
+def _of_disk(disk: Disk) -> Iterable[Metric]:
+    figures = disk.figures()
+    yield _gauge("quadrill_data_bytes", "Size of the files in the data folder.", figures.data)
+    yield _gauge("quadrill_disk_free_bytes", "Free space on the disk of the data folder.", figures.free)
+    yield _gauge("quadrill_disk_bytes", "Size of the disk of the data folder.", figures.size)
 
 
 def _of_graphs(rates: Mapping[str, Rate]) -> Iterable[Metric]:

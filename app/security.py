@@ -43,6 +43,8 @@ SESSION_SECONDS = 12 * 3600
 REFRESH_SECONDS = 2.0
 """Seconds between two reads of the registry's tokens, which other processes may add and remove."""
 MIN_TOKEN_LENGTH = 16
+SHOWN_DIGITS = 12
+"""Number of digits of a token's hash by which lists name the token."""
 _MOST_MISSED = 10_000
 
 

@@ -47,11 +47,13 @@ from .prefixes import PrefixTable
 from .security import REFRESH_SECONDS, Security
 from .setting_values import SettingsError
 from .upkeep.backup import remove_outgoing
+from .upkeep.disk import Disk
 from .upkeep.freed_memory import FreedMemory
 from .upkeep.history import History
 from .upkeep.huge_pages import HugePages
 from .upkeep.jobs import JobQueue
 from .upkeep.periodic import Periodic
+from .upkeep.server_history import ServerHistory
 
 log = logging.getLogger("quadrill.app")
 
@@ -77,6 +79,7 @@ class Services:
     connectors: ConnectorService
     pushes: PushLoop
     history: History
+    server: ServerHistory
     pages: HugePages
     freed: FreedMemory
     tokens: Periodic
@@ -197,7 +200,10 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         endpoint = SparqlEndpoint(store, settings, prefixes, workers, rules.graph_of)
         metrics = RequestMetrics()
         pages = HugePages(wanted=settings.huge_pages)
-        metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout, pages))
+        folder = settings.data_folder
+        disk = None if folder is None else Disk(folder)
+        metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout, pages, disk))
+        server = ServerHistory(engine.parts.tasks.stages.total, metrics, disk)
         services = Services(
             settings,
             store,
@@ -215,7 +221,8 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             metrics,
             ConnectorService(engine, registry, settings, clock.now_ms),
             PushLoop(engine.parts.tasks),
-            History(engine, clock.now_ms),
+            History(engine, clock.now_ms, server=server),
+            server,
             pages,
             FreedMemory(),
             Periodic("quadrill-tokens", security.refresh, lambda: REFRESH_SECONDS),

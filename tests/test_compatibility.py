@@ -12,7 +12,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pytest
 
 import quadrill.client
 from quadrill.app.cli import build_parser
-from quadrill.app.config import Settings
+from quadrill.app.config import SETTINGS
 from quadrill.app.connectors.catalogue import described_kinds
 from quadrill.app.front.openapi import document
 from quadrill.app.routes import all_routes
@@ -40,7 +39,7 @@ def interfaces() -> dict[str, Any]:
     return {
         "operations": dict(operations(described["paths"])),
         "registration": described["components"]["schemas"]["Registration"]["properties"],
-        "settings": [each.name for each in fields(Settings)],
+        "settings": [each.name for each in SETTINGS],
         "commands": dict(commands(build_parser(""))),
         "client": dict(client_methods()),
         "sources": kinds("source"),

@@ -33,7 +33,7 @@ def show(options: argparse.Namespace) -> int:
     """Execute ``quadrill token list``: print hash prefix, role and label of each bearer token."""
     with _registry(options) as registry:
         for record in registry.tokens.all():
-            print(f"{record.hash[:12]}  {record.role:5}  {record.label}")
+            print(f"{record.hash[: security.SHOWN_DIGITS]}  {record.role:5}  {record.label}")
     return 0
 
 

@@ -72,6 +72,12 @@ class RequestMetrics(Collector):
         yield requests
         yield took
 
+    def answered(self) -> int:
+        """Return the number of requests that the server has answered."""
+        with self._lock:
+            self._count()
+            return self._requests.total()
+
     def text(self) -> bytes:
         """Return all metrics of the registry in Prometheus' text format."""
         return generate_latest(self.registry)

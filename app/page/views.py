@@ -1,6 +1,6 @@
 """Views of the web page: HTML with initial data, whose scripts use only the public HTTP interface.
 
-``GET /`` returns the list of queries to browsers, and the SPARQL service description to clients that ask for
+``GET /`` returns the overview to browsers, and the SPARQL service description to clients that ask for
 RDF. ``GET /login`` returns the login form; all other views of the web page are below ``/ui/``. The web page's
 Content-Security-Policy allows only scripts and styles from this server: no inline code, no code of other
 servers, no frames.
@@ -32,6 +32,7 @@ from ..front.finish import packed_well
 from ..http import negotiation
 from ..http.callers import NOBODY
 from ..http.errors import HttpError
+from ..resources.overview import overview
 from ..resources.shapes import described
 from ..resources.sparql import service_description
 from ..security import COOKIE
@@ -67,18 +68,22 @@ blueprint = Blueprint("admin", __name__, template_folder="templates")
 
 @blueprint.get("/")
 def index() -> AnyResponse:
-    """Return the list of queries to browsers, or the service description to RDF clients."""
+    """Return the overview of the server to browsers, or the service description to RDF clients."""
     chosen = negotiation.choose(request.headers.get("Accept"), (HTML, *negotiation.GRAPH_OFFERS))
     if chosen is not HTML:
         services().security.require("read", received())
         described = service_description(services(), received())
         return _vary(Response(described.body, status=described.status, headers=described.headers))
-    return _vary(
-        _page(
-            "queries",
-            "queries.html",
-            lambda: list_part(services().engine, QuerySelection(limit=SHOWN_QUERIES)),
-        )
+    return _vary(_page("overview", "overview.html", lambda: {"overview": overview(services())}))
+
+
+@blueprint.get("/ui/queries")
+def queries() -> AnyResponse:
+    """Return the list of continuous queries with their rates and last results."""
+    return _page(
+        "queries",
+        "queries.html",
+        lambda: list_part(services().engine, QuerySelection(limit=SHOWN_QUERIES)),
     )
 
 
@@ -205,6 +210,13 @@ def processes() -> AnyResponse:
     return _page("processes", "processes.html")
 
 
+@blueprint.get("/ui/settings")
+def settings() -> AnyResponse:
+    """Return the view of settings and tokens; the data needs the role admin."""
+    role = (received().caller or NOBODY).role
+    return _page("settings", "settings.html", role=role)
+
+
 @blueprint.get("/ui/docs")
 def documents() -> AnyResponse:
     """Return the view with the table of contents of the documentation."""
@@ -326,7 +338,8 @@ def _message(status: int, title: str, detail: str, hint: str | None) -> Response
 def _pages() -> list[dict[str, str]]:
     """Return the entries of the web page's navigation bar."""
     listed = [
-        ("queries", "Queries", "/"),
+        ("overview", "Overview", "/"),
+        ("queries", "Queries", "/ui/queries"),
         ("streams", "Streams", "/ui/streams"),
         ("connectors", "Sources & sinks", "/ui/connectors"),
         ("sparql", "SPARQL", "/ui/sparql"),
@@ -335,6 +348,7 @@ def _pages() -> list[dict[str, str]]:
         ("shapes", "Shapes", "/ui/shapes"),
         ("jobs", "Jobs", "/ui/jobs"),
         ("processes", "Running", "/ui/processes"),
+        ("settings", "Settings", "/ui/settings"),
         ("documents", "Docs", "/ui/docs"),
     ]
     if current_app.config[DEMO]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..front.route import Route
 from ..front.vocabulary import EVENTS, JSON
-from ..resources import health, jobs, processes, upkeep
+from ..resources import configuration, health, jobs, overview, processes, upkeep
 
 LIVE, FIGURES = "live", "figures"
 """Names of separate thread pools that answer requests while every worker is busy."""
@@ -104,6 +104,42 @@ OPERATING: tuple[Route, ...] = (
         (204,),
         role="admin",
         pool=FIGURES,
+    ),
+    Route(
+        "GET",
+        "/overview",
+        overview.get_overview,
+        "figures of the server now, and what fails or waits",
+        (200,),
+        answers=JSON,
+        pool=FIGURES,
+    ),
+    Route(
+        "GET",
+        "/overview/history",
+        overview.get_history,
+        "figures of the server in the last hour, in columns",
+        (200,),
+        answers=JSON,
+        pool=FIGURES,
+    ),
+    Route(
+        "GET",
+        "/settings",
+        configuration.get_settings,
+        "the settings with their values and origins, without secrets",
+        (200,),
+        answers=JSON,
+        role="admin",
+    ),
+    Route(
+        "GET",
+        "/tokens",
+        configuration.get_tokens,
+        "the bearer tokens with their roles, without the tokens themselves",
+        (200,),
+        answers=JSON,
+        role="admin",
     ),
     Route(
         "GET",

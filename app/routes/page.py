@@ -18,6 +18,7 @@ _PAGES = (
     "shapes",
     "jobs",
     "processes",
+    "settings",
 )
 
 
@@ -50,6 +51,7 @@ def page_routes(page: Handler) -> tuple[Route, ...]:
         ),
         Route("GET", "/login", page, role="public", while_starting=True),
         *(Route("GET", f"/ui/{each}", page, role="public") for each in _PAGES),
+        Route("GET", "/ui/queries", page, role="public", while_starting=True),
         Route(
             "GET",
             "/ui/queries/{query}",

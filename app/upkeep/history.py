@@ -16,6 +16,7 @@ from ..describing.streams import describe_stream
 from .load import QueryLoad, loads_of
 from .periodic import Periodic
 from .rings import EXACT, POINTS, UNKNOWN, Rings, code_of
+from .server_history import ServerHistory
 
 EVERY_MS = 10_000
 MOST_RINGS = 23_000
@@ -54,12 +55,22 @@ class History:
         engine: Engine,
         now_ms: Callable[[], int],
         *,
+        server: ServerHistory | None = None,
         every_ms: int = EVERY_MS,
         most_rings: int = MOST_RINGS,
     ) -> None:
-        """Create an empty history; ``now_ms`` returns the time of day, ``every_ms`` is the points' period."""
+        """Create an empty history.
+
+        Args:
+            engine: the engine with the queries and streams.
+            now_ms: returns the time of day in milliseconds since 1970.
+            server: gets a point of the whole server at the end of each period.
+            every_ms: the period of the points.
+            most_rings: the maximum number of ring buffers.
+        """
         self.every_ms = every_ms
         self._engine = engine
+        self._server = server
         self._now_ms = now_ms
         self._room = most_rings
         # Number of the newest point of the history; the point ends at this multiple of ``every_ms``.
@@ -94,12 +105,15 @@ class History:
         # counts.
         missed = range(point if self._newest is None else max(self._newest + 1, point - POINTS), point)
         with self._lock:
-            self._take_queries(loads, point, missed)
-            self._take_streams(streams, point, missed)
+            events = self._take_queries(loads, point, missed)
+            elements = self._take_streams(streams, point, missed)
+            if self._server is not None:
+                self._server.take(point, elements, events)
             self._newest = point
 
-    def _take_queries(self, loads: Iterable[tuple[str, QueryLoad]], point: int, missed: range) -> None:
-        before, self._queries = self._queries, {}
+    def _take_queries(self, loads: Iterable[tuple[str, QueryLoad]], point: int, missed: range) -> int:
+        """Record a point of each query; return the number of events that all queries emitted in it."""
+        before, self._queries, events = self._queries, {}, 0
         for name, load in loads:
             kept = before.pop(name, None)
             if kept is None:
@@ -112,12 +126,15 @@ class History:
             if made or load.state_size or load != kept.last:
                 kept.put(point, _codes(load, kept.last), self._room)
                 self._room -= kept.made - made
+            events += _growth(load.events, kept.last.events)
             kept.last = load
             self._queries[name] = kept
         self._room += sum(kept.made for kept in before.values())
+        return events
 
-    def _take_streams(self, streams: Iterable[StreamState], point: int, missed: range) -> None:
-        before, self._streams = self._streams, {}
+    def _take_streams(self, streams: Iterable[StreamState], point: int, missed: range) -> int:
+        """Record a point of each stream; return the number of elements that all streams accepted in it."""
+        before, self._streams, elements = self._streams, {}, 0
         for stream in streams:
             kept = before.pop(stream.iri, None)
             if kept is None:
@@ -128,8 +145,10 @@ class History:
             for each in missed:
                 kept.miss(each)
                 kept.watermarks[each % POINTS] = _NEVER
+            accepted = _growth(stream.counts.accepted, kept.accepted)
+            elements += accepted
             codes = (
-                code_of(_growth(stream.counts.accepted, kept.accepted)),
+                code_of(accepted),
                 code_of(_growth(stream.counts.lost, kept.dropped)),
             )
             made = kept.made
@@ -140,6 +159,7 @@ class History:
             kept.accepted, kept.dropped = stream.counts.accepted, stream.counts.lost
             self._streams[stream.iri] = kept
         self._room += sum(kept.made for kept in before.values())
+        return elements
 
     # --- methods that read the history ------------------------------------------------------------------
 
@@ -176,6 +196,13 @@ class History:
             None if mark is None else at - mark for at, mark in zip(times, marks, strict=True)
         ]
         return document
+
+    def server(self) -> dict[str, Any]:
+        """Return the history of the whole server, a list for each of its figures, oldest value first."""
+        if self._server is None:
+            return {"every_ms": self.every_ms, "from": None}
+        with self._lock:
+            return self._server.to_json(self.every_ms, self._newest)
 
     def _points(self, rings: Rings | None) -> tuple[range, dict[str, Any]]:
         """Return the numbers of a history's stored points, and a JSON object with its period and start."""

@@ -329,12 +329,15 @@ class Sequencer:
             log.warning("The results of executed tasks could not be flushed: %s", error)
         if self._unfinished:
             done, self._unfinished = [*self._unfinished, *done], []
+        written, durations = time.perf_counter(), self.tasks.stages.total.noted
         for task in done:
             if task.remaining_work is not None and task.remaining_work.jobs_left and failure is None:
                 self._unfinished.append(task)
                 continue
             task.error = task.error or failure
             task.done = True
+            if type(task) is InputTask and task.since and failure is None:
+                durations.append(written - task.since)
             if task.waiter is not None:
                 task.waiter.set()
 

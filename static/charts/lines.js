@@ -66,9 +66,10 @@ export class Rates {
   }
 }
 
-/** Draw rates with a scale and a legend; `labels` names each line. */
-export function drawChart(place, rates, labels) {
-  const { samples } = rates;
+/** Draw rates with a scale and a legend; `labels` names each line, `rangeMs` says how much of the hour is shown. */
+export function drawChart(place, rates, labels, rangeMs = Infinity) {
+  const end = rates.samples.at(-1)?.atMs ?? 0;
+  const samples = rates.samples.filter(({ atMs }) => atMs >= end - rangeMs);
   const width = widthOf(place);
   const top = niceTop(Math.max(0, ...samples.flatMap(({ values }) => values.filter(Number.isFinite))));
   const newest = samples.length > 0 ? samples[samples.length - 1].atMs : 0;
@@ -88,7 +89,7 @@ export function drawChart(place, rates, labels) {
       labels.map((_, i) => svg("path", { class: `line line-${i}`, d: path(samples, i, x, y) }))),
     el("p", { class: "legend" }, labels.map((label, i) =>
       el("span", {}, el("span", { class: `swatch swatch-${i}`, "aria-hidden": "true" }), `${label} `, el("strong", {}, rate(latest[i])), " /s"))));
-  drawnAgain(place, () => drawChart(place, rates, labels));
+  drawnAgain(place, () => drawChart(place, rates, labels, rangeMs));
 }
 
 function path(samples, index, x, y) {

@@ -3,7 +3,7 @@
 //   drawSeries(place, [{ label, points: [[atMs, value], ...], key? }], { caption, unit?, height?, from?, to?, most?, onPick? })
 //
 // Points come in the order of time; a value that is no finite number breaks the line. `from` and `to` fix the axis of time (milliseconds, UTC),
-// else it spans the points. The `most` (8) lines with the newest points are drawn, the rest are counted. `onPick(series)` makes each name of the
+// where earlier points are left out, else it spans the points. The `most` (8) lines with the newest points are drawn, the rest are counted. `onPick(series)` makes each name of the
 // legend a button. Pointing at the picture, or the arrow keys on it, shows the exact values at an instant. Call it again with new data.
 
 import { el, put, setText, svg } from "../base/dom.js";
@@ -17,8 +17,8 @@ const drawn = new WeakMap();
 
 /** Draw lines in `place`. */
 export function drawSeries(place, data, options = {}) {
-  const { caption = "", unit = "", height = 220, most = 8, onPick = null } = options;
-  const filled = data.filter(({ points }) => points.length > 0);
+  const { caption = "", unit = "", height = 220, most = 8, onPick = null, from = -Infinity } = options;
+  const filled = data.map((line) => ({ ...line, points: line.points.filter(([atMs]) => atMs >= from) })).filter(({ points }) => points.length > 0);
   const lines = filled.length <= most ? filled
     : [...filled].sort((a, b) => b.points.at(-1)[0] - a.points.at(-1)[0]).slice(0, most).sort((a, b) => filled.indexOf(a) - filled.indexOf(b));
   const chart = chartIn(place);

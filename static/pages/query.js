@@ -3,6 +3,7 @@
 import { call, Problem, queryPath } from "../base/api.js";
 import { fitActions, listenForActions } from "../query/actions.js";
 import { drawChart, Rates } from "../charts/lines.js";
+import { chooseRange } from "../charts/range.js";
 import { codeBlock } from "../editor/coloured.js";
 import { announce, byId, el, poll, put, serverState, setText } from "../base/dom.js";
 import { growing } from "../query/names.js";
@@ -21,6 +22,7 @@ const text = first.query || "";
 const prefixes = prefixesOf(text);
 const rates = new Rates(["in", "out"]);
 const RATES = ["Elements in", "Events out"];
+const range = chooseRange(byId("range"), drawRates);
 const reasons = new Reasons(byId("reasons"), mend);
 
 function show(query) {
@@ -31,11 +33,15 @@ function show(query) {
   put(byId("chips"), chips.filter(Boolean).map((chip) => el("span", { class: "chip" }, chip)));
   reasons.show(query);
   rates.add(growing(query));
-  drawChart(byId("chart"), rates, RATES);
+  drawRates();
   put(byId("counters"), countersList(query));
   put(byId("windows"), windowsList(query));
   put(byId("static"), staticList(query));
   setText(byId("raw"), JSON.stringify(query, null, 2));
+}
+
+function drawRates() {
+  drawChart(byId("chart"), rates, RATES, range());
 }
 
 function reportText(report) {
@@ -55,7 +61,7 @@ async function update() {
 async function beginCharts() {
   try {
     rates.begin((await call("GET", queryPath(name, "/history"))).data, ["elements", "events"]);
-    drawChart(byId("chart"), rates, RATES);
+    drawRates();
   } catch {
     // The query may be gone; the page tells that elsewhere.
   }
@@ -80,7 +86,7 @@ poll(askAnswer, 2000);
 const showWhereRowsEnd = showPlan(name, prefixes, (problem) => showProblem(byId("problem"), problem));
 byId("reasons").addEventListener("click", (event) => event.target.closest('a[href="#plan-title"]') && showWhereRowsEnd());
 listenForActions(document.querySelector(".head"), () => name, byId("problem"), async (action) => {
-  if (action === "drop") go("/");
+  if (action === "drop") go("/ui/queries");
   else await update();
 });
 offerUndo(name);

@@ -9,6 +9,7 @@ import { go } from "../base/root.js";
 import { prefixesOf } from "../base/terms.js";
 import { BegunRates } from "../charts/begun.js";
 import { drawChart } from "../charts/lines.js";
+import { chooseRange } from "../charts/range.js";
 import { drop, heartbeat } from "../streams/actions.js";
 import { Declaration } from "../streams/declaration.js";
 import { lagText, lateText, timeText } from "../streams/figures.js";
@@ -21,6 +22,7 @@ const LABELS = ["Elements", "Late"];
 let stream = serverState().stream;
 const prefixes = prefixesOf("");
 const rates = new BegunRates(["elements", "late"], (iri) => streamPath(iri, "/history"));
+const range = chooseRange(byId("range"), show);
 const letters = new Letters(stream, prefixes, update);
 const tail = new Tail(stream.name, prefixes);
 
@@ -38,7 +40,7 @@ function show() {
     figure("Late", lateText(stream)),
     figure("Time", timeText(stream)));
   const rate = rates.of(stream.iri, { elements: stream.elements, late: stream.late_count });
-  drawChart(byId("chart"), rate, LABELS);
+  drawChart(byId("chart"), rate, LABELS, range());
   redraw(byId("readers"), stream.readers.length === 0 ? "No query reads it." : ["Read by ", stream.readers.map((reader, i) => [i > 0 ? ", " : null,
     el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])]);
   byId("drop").disabled = stream.readers.length > 0 || stream.derived_from !== null;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import repeat
@@ -79,6 +80,12 @@ class Histogram:
             for place, number in Counter(map(bisect_left, repeat(self.BOUNDS_S), seconds)).items():
                 self._counts[place] += number
 
+    def counts(self) -> tuple[int, ...]:
+        """Return the number of durations in each bucket; the last bucket has those above all bounds."""
+        self.count_noted()
+        with self._lock:
+            return tuple(self._counts)
+
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
         """Return the histogram's (upper bound, count) pairs, cumulative as in Prometheus, and its sum."""
         self.count_noted()
@@ -91,6 +98,23 @@ class Histogram:
         return buckets, total
 
 
+def quantile_s(counts: Sequence[int], share: float) -> float | None:
+    """Return the duration in seconds below which ``share`` of a histogram's durations are; None without any.
+
+    The result is that of Prometheus' histogram_quantile: the durations of a bucket count as evenly spread,
+    and durations above the last bound count as that bound.
+    """
+    wanted, below = share * sum(counts), 0
+    if not wanted:
+        return None
+    lower = 0.0
+    for bound, count in zip(Histogram.BOUNDS_S, counts, strict=False):
+        if below + count >= wanted:
+            return lower + (bound - lower) * (wanted - below) / count
+        below, lower = below + count, bound
+    return lower
+
+
 @dataclass(slots=True)
 class Stages:
     """Durations of the stages that an input passes in the server.
@@ -101,6 +125,7 @@ class Stages:
         queue: wait of a task between acceptance and execution.
         process: execution of a task: windows, evaluation and derived streams.
         results: writing of results, with the wait until their inputs are durable.
+        total: time from the acceptance of a stream input until its results are written to the feeds.
     """
 
     decode: Histogram = field(default_factory=Histogram)
@@ -108,6 +133,7 @@ class Stages:
     queue: Histogram = field(default_factory=Histogram)
     process: Histogram = field(default_factory=Histogram)
     results: Histogram = field(default_factory=Histogram)
+    total: Histogram = field(default_factory=Histogram)
 
     def count_noted(self) -> None:
         """Add the noted durations of all stages to their histograms, so that the lists stay short."""

@@ -19,6 +19,7 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,imag
 TOKEN = "a-token-of-this-test-only"
 PAGES = (
     "/",
+    "/ui/queries",
     "/ui/register",
     "/ui/streams",
     "/ui/sparql",
@@ -30,6 +31,7 @@ PAGES = (
     "/ui/jobs",
     "/ui/processes",
     "/ui/connectors",
+    "/ui/settings",
 )
 FOLDER = Path(quadrill.static.__file__).parent
 ASSETS = sorted(
@@ -131,7 +133,7 @@ def test_hostile_texts_stay_inside_the_state_block(client: Client) -> None:
     )
     assert created.status_code == 201, created.text
     try:
-        for path in ("/", "/ui/queries/hostile"):
+        for path in ("/ui/queries", "/ui/queries/hostile"):
             shown = client.get(path, headers={"Accept": BROWSER}).text
             assert "<script>alert" not in shown
             scripts = [each for tag, each in _Reader(shown).elements if tag == "script"]

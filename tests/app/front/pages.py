@@ -43,7 +43,7 @@ def scenarios() -> Iterator[Scenario]:
 
 
 _ADDRESSES = """
-/ /ui/queries/q /ui/queries/none /ui/register /ui/streams /ui/streams/one?iri=http://localhost/s
+/ /ui/queries /ui/settings /ui/queries/q /ui/queries/none /ui/register /ui/streams /ui/streams/one?iri=http://localhost/s
 /ui/streams/one /ui/connectors /ui/sparql /ui/store /ui/store?iri=urn:g /ui/why /ui/rules /ui/rules/none
 /ui/shapes /ui/shapes/none /ui/jobs /ui/processes /ui/demo /login /login?next=/ui/jobs
 /ui/static/quadrill.css /ui/ /ui

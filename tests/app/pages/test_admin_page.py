@@ -112,7 +112,7 @@ def test_a_script_in_the_data_is_text_on_every_page(page: Page, client: httpx.Cl
 
 def test_a_query_is_paused_resumed_and_dropped_from_the_list(page: Page, client: httpx.Client) -> None:
     register(client, "listed", LIVE)
-    page.open("/")
+    page.open("/ui/queries")
     row = 'tr[data-name="listed"]'
     page.until_text(f'{row} [data-field="state"]', "running")
     assert "Waiting:" in page.text("tr.message")
@@ -341,7 +341,7 @@ def test_with_a_token_the_page_asks_for_it_and_then_works(driver: object) -> Non
 def test_the_list_of_queries_is_shown_in_parts_and_searched(page: Page, client: httpx.Client) -> None:
     for number in range(53):
         register(client, f"q{number:02}", LIVE.replace("readings", f"readings{number % 3}"))
-    page.open("/")
+    page.open("/ui/queries")
     page.until(lambda: page.text("#range") == "1 to 50 of 53", "the first part")
     assert len(page.all("#queries tr[data-name]")) == 50
     assert page.text("#summary") == "53 running"
@@ -362,7 +362,7 @@ def test_the_list_of_queries_is_shown_in_parts_and_searched(page: Page, client: 
 
 
 def test_without_queries_the_list_teaches_how_to_begin(page: Page, client: httpx.Client) -> None:
-    page.open("/")
+    page.open("/ui/queries")
     commands = page.text("#first-query pre").split("curl ")[1:]
     assert len(commands) == 2
     for command in commands:

@@ -114,6 +114,6 @@ def test_dots_stand_still_where_motion_is_unwanted(picture: Page) -> None:
 
 
 def test_a_server_without_the_demo_has_neither_the_picture_nor_its_link(page: Page, base: str) -> None:
-    page.open("/")
+    page.open("/ui/queries")
     assert "Demo" not in page.text("nav")
     assert httpx.get(f"{base}/ui/demo").status_code == 404

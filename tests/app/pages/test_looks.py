@@ -17,7 +17,8 @@ INFERRED = (
     " <http://example.org/inferred> ."
 )
 VIEWS = {
-    "queries": "/",
+    "overview": "/",
+    "queries": "/ui/queries",
     "query": "/ui/queries/in-rooms",
     "register": "/ui/register",
     "streams": "/ui/streams",
@@ -33,11 +34,14 @@ VIEWS = {
     "shape-set": "/ui/shapes/sensors",
     "jobs": "/ui/jobs",
     "running": "/ui/processes",
+    "settings": "/ui/settings",
     "contents": "/ui/docs",
     "document": "/ui/docs/tutorial.md",
 }
 # What a view shows last, where that comes after the title.
 FULL = {
+    "overview": "Half of the inputs",
+    "settings": "max_wrong_tokens",
     "browse": "inferred: why?",
     "why": "From",
     "rule-set": "cax-dw",

@@ -21,7 +21,7 @@ def base() -> Iterator[str]:
 
 def redrawn(page: Page, steps: str) -> object:
     """What a script gives that has ``el``, ``redraw`` and a new ``list`` in the page."""
-    page.open("/")
+    page.open("/ui/queries")
     return page.driver.execute_async_script(
         "const done = arguments[arguments.length - 1];"
         "const base = '/ui/static/base';"

@@ -277,7 +277,7 @@ def test_inconsistencies_are_searched_once_per_version(client: httpx.Client, pag
 def test_counts_of_a_minute_are_those_of_its_commits(page: Page) -> None:
     rng = random.Random(7)
     commits = [(rng.randrange(1_000_000, 1_200_000), rng.randrange(5), rng.randrange(5)) for _ in range(500)]
-    page.open("/")
+    page.open("/ui/queries")
     end_s = max(at for at, _, _ in commits) // 1000 + 3
     found = page.driver.execute_async_script(
         """const [commits, endMs, done] = arguments;

@@ -205,7 +205,7 @@ def test_turtle_of_the_server_is_read_as_its_n_triples_are(client: httpx.Client,
     headers = {"Content-Type": "text/turtle"}
     body = PREFIX + "\n".join(texts)
     client.put("/store", params={"graph": graph}, content=body, headers=headers).raise_for_status()
-    page.open("/")
+    page.open("/ui/queries")
     read = page.driver.execute_async_script(
         """const done = arguments[arguments.length - 1];
         const path = '/store?graph=http://example.org/texts';
@@ -240,7 +240,7 @@ _:l {first} _:l ; {rest} {end} .
 ex:Doubled ex:p _:d0 .
 ex:Chain ex:p _:c0 .
 {doubled}{chain}"""
-    page.open("/")
+    page.open("/ui/queries")
     texts = page.driver.execute_async_script(
         """const [turtle, done] = arguments;
         (async () => {

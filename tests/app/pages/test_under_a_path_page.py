@@ -80,7 +80,7 @@ def test_all_addresses_of_a_view_begin_with_the_path(name: str, page: Page) -> N
 
 
 def test_a_person_registers_follows_and_drops_a_query_below_the_path(page: Page, outer: str) -> None:
-    page.open("/")
+    page.open("/ui/queries")
     page.until_text("main", "in-rooms")
     page.click("a[href$='/ui/register']")
     page.write("#name", "mine")
@@ -95,7 +95,7 @@ def test_a_person_registers_follows_and_drops_a_query_below_the_path(page: Page,
     page.until_text("#live", "cellar")
     page.driver.execute_script("window.confirm = () => true")
     page.click("[data-action=drop]")
-    page.until(lambda: urlsplit(page.driver.current_url).path == "/kg/", "the list of queries")
+    page.until(lambda: urlsplit(page.driver.current_url).path == "/kg/ui/queries", "the list of queries")
 
 
 @pytest.mark.parametrize(
