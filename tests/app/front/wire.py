@@ -74,7 +74,7 @@ class Connection:
         found = Answer(version, int(status), headers)
         if until is not None and found.status in (101, 200) and method != "HEAD":
             found.endless = True
-            found.body = self._until(until) + until if until else b""
+            found.body = self._read_until(until, found) if until else b""
         elif method != "HEAD" and found.header("content-type").startswith("text/event-stream"):
             found.endless = True
         elif method != "HEAD" and found.status not in (204, 304) and found.status >= 200:
@@ -93,6 +93,15 @@ class Connection:
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
+
+    def _read_until(self, mark: bytes, found: Answer) -> bytes:
+        """Read an endless body as far as the mark; how the body is cut into chunks makes no difference."""
+        if found.header("transfer-encoding").lower() != "chunked":
+            return self._until(mark) + mark
+        body = b""
+        while mark not in body:
+            body += self._exactly(int(self._until(b"\r\n"), 16) + 2)[:-2]
+        return body[: body.index(mark) + len(mark)]
 
     def _read_body(self, found: Answer) -> None:
         if found.header("transfer-encoding").lower() == "chunked":
