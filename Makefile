@@ -53,10 +53,10 @@ changelog: ## move the fragments of changelog.d into CHANGELOG.md as the section
 docs: ## the site of the documents, into build/site, with every link looked at
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
-client: ## write app/client/sync.py from app/client/asynchronous.py
+client: ## write app/client/sync.py and sender.py from asynchronous.py and async_sender.py
 	$(BIN)/python -m tests.client.unasync
-	$(BIN)/ruff check -q --fix app/client/sync.py
-	$(BIN)/ruff format -q app/client/sync.py
+	$(BIN)/ruff check -q --fix app/client/sync.py app/client/sender.py
+	$(BIN)/ruff format -q app/client/sync.py app/client/sender.py
 
 record-requests: ## record again how the front answers some 3,400 requests: only with a change of the HTTP contract
 	$(BIN)/python -m tests.app.front.recording $(SCENARIO)

@@ -7,7 +7,7 @@
         for event in server.feed("seen", resume=0):
             print(event.id, event.answer.rows())
 
-The client imports rdflib, pandas, polars and pyarrow only in the methods that return their types.
+The client imports rdflib, pandas, polars, pyarrow and anywidget only in the methods that return their types.
 The public names of `quadrill.client` are imported on first access, because importing asyncio is slow.
 """
 
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from .answers import Answer, FeedEvent
     from .asynchronous import AsyncClient
     from .errors import QuadrillError
+    from .live import LiveFrame
     from .sync import Client
 
-__all__ = ["Answer", "AsyncClient", "Client", "FeedEvent", "QuadrillError"]
+__all__ = ["Answer", "AsyncClient", "Client", "FeedEvent", "LiveFrame", "QuadrillError"]
 
 _MODULES = {
     "Answer": "answers",
     "AsyncClient": "asynchronous",
     "Client": "sync",
     "FeedEvent": "answers",
+    "LiveFrame": "live",
     "QuadrillError": "errors",
 }
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import httpx
 
 from . import calls
 from .answers import Answer, FeedEvent
-from .calls import TURTLE, HttpCall, Instant, lost, refused
-from .errors import QuadrillError
-from .event_stream import events_of_async
-from .resuming import SILENCE_S, FeedPlace
+from .async_sender import AsyncSender
+from .calls import TURTLE, ConnectionOptions, HttpCall, Instant
+
+if TYPE_CHECKING:
+    from .live import LiveFrame
 
 Role: TypeAlias = Literal["sources", "sinks"]
 
@@ -152,33 +152,6 @@ class AsyncShapes:
         await self._send(calls.shapes("DELETE", name))
 
 
-class _Sender:
-    """Sender of HTTP requests to one server."""
-
-    def __init__(self, url: str, http: httpx.AsyncClient) -> None:
-        self._url = url
-        self.http = http
-
-    async def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send an HTTP request; ``options`` are those of httpx."""
-        try:
-            answer = await self.http.request(method, self._url + path, **options)
-        except httpx.HTTPError as error:
-            raise lost(self._url, error) from error
-        if answer.is_error:
-            raise refused(answer)
-        return answer
-
-    async def send(self, call: HttpCall) -> httpx.Response:
-        """Send a prepared HTTP request to the server and return the response."""
-        return await self.request(call.method, call.path, **call.options())
-
-    async def json(self, call: HttpCall) -> dict[str, Any]:
-        """Send a prepared HTTP request; return the JSON object of the response, or {} for an empty body."""
-        answer = await self.send(call)
-        return dict(answer.json()) if answer.content else {}
-
-
 class AsyncClient:
     """Client of one server; used from one event loop.
 
@@ -211,8 +184,8 @@ class AsyncClient:
             trust_env: use the proxies of environment variables such as HTTPS_PROXY.
         """
         self.url = calls.base_of(url)
-        http = httpx.AsyncClient(headers=calls.headers_of(token), timeout=timeout, trust_env=trust_env)
-        self._sender = _Sender(self.url, http)
+        self._options = ConnectionOptions(token, timeout, trust_env)
+        self._sender = AsyncSender(self.url, self._options)
         self.request = self._sender.request
         self.sources = AsyncConnectors("sources", self._sender.json)
         self.sinks = AsyncConnectors("sinks", self._sender.json)
@@ -229,7 +202,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close all connections to the server."""
-        await self._sender.http.aclose()
+        await self._sender.close()
 
     # --- the store ------------------------------------------------------------------------------
 
@@ -384,8 +357,13 @@ class AsyncClient:
         found = calls.one_query("GET", name, f"/results/{event}/why", params={"row": str(row)})
         return await self._sender.json(found)
 
-    async def feed(
-        self, name: str, *, resume: int | None = None, snapshot: bool = False, progress: bool = False
+    def feed(
+        self,
+        name: str,
+        *,
+        resume: int | None = None,
+        snapshot: bool | Literal["always"] = False,
+        progress: bool = False,
     ) -> AsyncIterator[FeedEvent]:
         """Yield the events of a query's feed until the query is dropped.
 
@@ -394,43 +372,23 @@ class AsyncClient:
         Args:
             name: name of the continuous query.
             resume: id after which the feed begins, 0 for the oldest stored event; None for new events only.
-            snapshot: begin with an event that contains the current answer.
+            snapshot: begin with an event that contains the current answer; ``always`` begins each connection
+                in this way, in place of the events that were missed between two connections.
             progress: yield ``progress`` events, too.
         """
-        snapshot = snapshot and resume is None
-        if resume is None:
-            # The feed's position is read before the first connection, so that a connection lost early can
-            # resume.
-            described = await self.describe(name)
-            resume = described.get("feed", {}).get("last_id")
-        place = FeedPlace(resume)
-        timeout = httpx.Timeout(SILENCE_S)
-        first = True
-        while True:
-            call = calls.feed(name, None if snapshot else place.last, snapshot)
-            try:
-                async with self._sender.http.stream(
-                    call.method, self.url + call.path, timeout=timeout, **call.options()
-                ) as answer:
-                    if answer.status_code == 204:
-                        return
-                    if answer.is_error:
-                        await answer.aread()
-                        raise refused(answer)
-                    first = False
-                    place.connected()
-                    async for events in events_of_async(answer.aiter_bytes()):
-                        for event in events:
-                            found = place.take(event)
-                            # The server sends the snapshot, the current answer, before all other events of
-                            # the feed.
-                            snapshot = False
-                            if progress or found.kind != "progress":
-                                yield found
-            except httpx.HTTPError as error:
-                if first:
-                    raise lost(self.url, error) from error
-            except QuadrillError as error:
-                if first or error.status not in (429, 502, 503, 504):
-                    raise
-            await asyncio.sleep(place.wait_s())
+        return self._sender.feed(name, resume=resume, snapshot=snapshot, progress=progress)
+
+    def live(self, name: str, *, max_rows: int = 100_000) -> LiveFrame:
+        """Return the current answer of a continuous query as a data frame that a thread keeps up to date.
+
+        The thread has a connection of its own; the call waits for the first answer.
+
+        Args:
+            name: name of a SELECT query whose output is ``changes`` or ``rstream``.
+            max_rows: maximum number of rows of the answer; a larger answer ends the data frame with an error.
+
+        Raises: ValueError for a query whose feed does not give the current answer.
+        """
+        from .live import LiveFrame
+
+        return LiveFrame(self.url, self._options, name, max_rows)

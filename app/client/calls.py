@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from .answers import Answer
@@ -21,6 +21,14 @@ Instant: TypeAlias = int | str | datetime
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
 TURTLE = "text/turtle"
 RESULTS = "application/sparql-results+json, application/n-quads;q=0.9"
+
+
+class ConnectionOptions(NamedTuple):
+    """Options of a client's connections: bearer token, seconds that a request may wait, use of proxies."""
+
+    token: str | None
+    timeout: float
+    trust_env: bool
 
 
 @dataclass(frozen=True, slots=True)

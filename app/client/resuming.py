@@ -7,6 +7,8 @@ import json
 from .answers import Answer, FeedEvent
 from .event_stream import ServerEvent
 
+PASSING = (429, 502, 503, 504)
+"""HTTP statuses of a busy or starting server, or of a proxy before such a server: a client tries again."""
 SILENCE_S = 60.0
 """Seconds without data after which a client reconnects; the server sends a heartbeat every 15 seconds."""
 

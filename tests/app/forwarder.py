@@ -22,6 +22,7 @@ class Forwarder:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._server: tuple[str, int] | None = None
+        self._clients: set[socket.socket] = set()
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.refused = 0
 
@@ -38,6 +39,12 @@ class Forwarder:
                 return
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
+    def cut(self) -> None:
+        """Cut all connections; further ones are passed on."""
+        for each in list(self._clients):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Accept no further connections."""
         with contextlib.suppress(OSError):
@@ -45,6 +52,7 @@ class Forwarder:
         self._listener.close()
 
     def _serve(self, client: socket.socket) -> None:
+        self._clients.add(client)
         with client, contextlib.suppress(OSError):
             try:
                 server = socket.create_connection(self._server or ("127.0.0.1", 1), 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -36,20 +37,33 @@ def test_the_programs_run_and_print_what_the_page_says(
             assert printed == text
 
 
-def test_the_notebook_of_the_examples_runs(start_server: Start) -> None:
-    pytest.importorskip("pandas", reason="its last cells make a data frame")
+def test_the_notebook_of_the_examples_runs(start_server: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas", reason="it makes data frames")
+    pytest.importorskip("anywidget", reason="it shows widgets")
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
     server = start_server()
     cells = json.loads((PAGE.parents[2] / "examples" / "client.ipynb").read_text("utf-8"))["cells"]
     programs = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     names: dict[str, Any] = {}
-    for program in programs[:-2]:
-        exec(program.replace("http://127.0.0.1:7878", server.url), names)
-    frame = eval(programs[-2], names)
-    assert sorted(map(tuple, frame.values.tolist())) == [
+    shown = [shown_by(text.replace("http://127.0.0.1:7878", server.url), names) for text in programs]
+    names["server"].close()
+    assert shown[1:4] == ["readings", "running", 3]
+    assert sorted(map(tuple, shown[4].values.tolist())) == [
         ("http://example.org/cellar", 14),
         ("http://example.org/kitchen", 22),
     ]
-    *imports, last = programs[-1].splitlines()
-    exec("\n".join(imports), names)
-    events = eval(last, names)
-    assert [(number, kind) for number, kind, _ in events] == [(1, "insert"), (2, "insert")]
+    chart, table, live = (each for each in shown if type(each).__module__.startswith("quadrill."))
+    assert [line["name"][19:] for line in chart.content["lines"]] == ["cellar", "kitchen"]
+    assert table.content["columns"] == ["room", "mean"]
+    assert live.ended and len(live.frame) == 2 and "warmth, 2 rows" in live._repr_html_()
+    assert [(number, kind) for number, kind, _ in shown[-2]] == [(1, "insert"), (2, "insert")]
+
+
+def shown_by(program: str, names: dict[str, Any]) -> Any:
+    """The value of the last line of a cell, which a notebook shows; None if it is no expression."""
+    *statements, last = ast.parse(program).body
+    exec(compile(ast.Module([*statements], []), "cell", "exec"), names)
+    if isinstance(last, ast.Expr):
+        return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    exec(compile(ast.Module([last], []), "cell", "exec"), names)
+    return None

@@ -66,7 +66,7 @@ def test_the_wheel_works_in_an_environment_with_httpx_alone(start_server: Start,
     (wheel,) = source.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     modules = {
-        f"quadrill/client/{path.name}" for path in FOLDER.iterdir() if path.suffix in (".py", ".typed")
+        f"quadrill/client/{path.name}" for path in FOLDER.iterdir() if path.suffix in (".py", ".typed", ".js")
     }
     assert {name for name in names if ".dist-info/" not in name} == modules
 
