@@ -23,6 +23,13 @@ REFUSED = {
 NO_TEST_SEES = {
     "`SKOLEM`, SWRL": "features of RDFox's rule language, which no rule text of this server resembles",
     "OWL Horst, OWL Max, OWL 2 QL": "names of rule sets; test_comparison.py compares the built-in sets",
+    "`/ds/patch`": "no route reads RDF Patch; a route that does would be described in docs/http-api.md",
+    "`/$/datasets`": "a server has one dataset",
+    "rights for each graph": "roles are for the whole server, tested in tests/app/test_security.py",
+    "`text:query`": "no extra installs a full-text index",
+    "`/repositories/r/transactions`": "no route begins a transaction",
+    "plugins, connectors for Lucene and Elasticsearch": "connectors are listed in docs/http-api.md",
+    "a cluster": "a data folder belongs to one server, tested in tests/store/test_folder.py",
     "`makeTemp`, `remove`, `drop`, backward rules": "builtins of Jena's rule language",
 }
 
