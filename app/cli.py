@@ -1,6 +1,6 @@
 """The command ``quadrill``: its sub-commands, each in a module of :mod:`quadrill.app.commands`.
 
-Exit codes: 0 done, 1 failed (one sentence on standard error), 2 wrong usage.
+Exit codes: 0 done, 1 failed (one sentence on standard error), 2 wrong usage, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from quadrill.store.errors import ReportedError
 
 from .commands.arguments import UsageError
+from .commands.hints import did_you_mean, with_commands
+from .commands.parser import USAGE, CommandParser, command_first, complain
 
-OK, FAILED, USAGE = 0, 1, 2
+OK, FAILED, INTERRUPTED = 0, 1, 130
 COMMANDS = {
     "A server": {"serve": "serve", "demo": "serve", "top": "top", "jobs": "jobs"},
     "Data": {
@@ -63,6 +65,8 @@ COMMANDS = {
 }
 """Commands by heading, in the order of the help text; each value is the command's module in ``commands``."""
 _MODULES = {command: module for group in COMMANDS.values() for command, module in group.items()}
+_ALONE = ("-h", "--help", "-V", "--version")
+"""Options that need no command."""
 _COMPLETING = "_ARGCOMPLETE"
 """Environment variable that a shell sets when it requests completions of a command line."""
 
@@ -76,22 +80,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .commands.completing import complete
 
         complete(build_parser(""))
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
+    if arguments and arguments[0].startswith("-") and arguments[0] not in _ALONE:
+        arguments = command_first(arguments, build_parser("").actions())
     asked = arguments[0] if arguments else ""
     parser = build_parser(asked)
     if not asked.startswith("-") and asked not in _MODULES:
         _refuse(parser, asked)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        options.parser.refuse(unknown)
     try:
         code: int = options.run(options)
     except ReportedError as error:
         return _fail(error, options)
     except KeyboardInterrupt:
-        return OK
+        return INTERRUPTED
     except BrokenPipeError:
         # Standard output is replaced, because the reader of the pipe, such as `head`, has exited, and Python
         # would fail to flush at exit.
@@ -99,24 +105,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return OK
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"quadrill: {where}{error.strerror or error}", file=sys.stderr)
+        complain(f"{where}{error.strerror or error}", _similar_file(error))
         return _failed(options)
     return code
 
 
-def build_parser(asked: str) -> argparse.ArgumentParser:
+def build_parser(asked: str) -> CommandParser:
     """Build a parser with the commands of one module: the module of the command ``asked``.
 
     If ``asked`` names no command, the parser has all commands. A command imports its dependencies when it
     runs, because a client command needs neither store nor engine, whose import takes longer than its request.
     """
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="quadrill",
         usage="quadrill COMMAND [OPTION ...]",
         description="A SPARQL triple store whose queries can stay open.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_Version, help="show the version and exit")
+    parser.add_argument("--version", "-V", action=_Version, help="show the version and exit")
     commands = parser.add_subparsers(
         prog="quadrill", dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS
     )
@@ -157,14 +163,27 @@ def _overview(commands: Any) -> str:
 
 def _refuse(parser: argparse.ArgumentParser, asked: str) -> NoReturn:
     """Report an unknown command, suggest commands of similar spelling, and exit with code 2."""
-    near = get_close_matches(asked, _MODULES, n=2, cutoff=0.5)
-    meant = f"Did you mean {' or '.join(near)}? " if near else ""
-    print(
-        f"quadrill: {f'there is no command {asked}' if asked else 'no command is given'}",
-        file=sys.stderr,
+    meant = did_you_mean(asked, _MODULES)
+    complain(
+        f"there is no command {asked}" if asked else "no command is given",
+        f"{meant} quadrill --help lists all.".lstrip(),
     )
-    print(f"Hint: {meant}quadrill --help lists all.", file=sys.stderr)
     parser.exit(USAGE)
+
+
+def _hint(text: str | None) -> str | None:
+    return None if text is None else with_commands(text)
+
+
+def _similar_file(error: OSError) -> str | None:
+    """Return a question that names files with names similar to that of a missing file; None without any."""
+    if not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str | os.PathLike):
+        return None
+    path = Path(error.filename)
+    if not path.parent.is_dir():
+        return None
+    meant = did_you_mean(path.name, (each.name for each in path.parent.iterdir()))
+    return meant or None
 
 
 def _failed(options: argparse.Namespace) -> int:
@@ -183,11 +202,8 @@ def _fail(error: ReportedError, options: argparse.Namespace) -> int:
         line, column, message = fault["line"], fault["column"], fault["message"]
         place = f"line {line}: " if column is None else f"line {line}, column {column}: "
         has_place = line is None or place.removesuffix(": ") in message
-        print(f"quadrill: {'' if has_place else place}{message}", file=sys.stderr)
-        if fault["excerpt"]:
-            print(fault["excerpt"], file=sys.stderr)
-        if fault["hint"]:
-            print(f"Hint: {fault['hint']}", file=sys.stderr)
+        excerpt = f"\n{fault['excerpt']}" if fault["excerpt"] else ""
+        complain(f"{'' if has_place else place}{with_commands(message)}{excerpt}", _hint(fault["hint"]))
     return USAGE if isinstance(error, UsageError) else _failed(options)
 
 

@@ -41,12 +41,19 @@ class _Help(argparse.HelpFormatter):
 
 
 def add_command(
-    commands: Any, name: str, run: Run | None, summary: str, *examples: str, further: str = ""
+    commands: Any,
+    name: str,
+    run: Run | None,
+    summary: str,
+    *examples: str,
+    further: str = "",
+    json_help: str = "print JSON on standard output: one object, or one object per line for a list",
+    is_action: bool = False,
 ) -> argparse.ArgumentParser:
-    """Add a command to a group of sub-parsers and return the command's parser.
+    """Add a command with the option ``--json`` to a group of sub-parsers and return the command's parser.
 
     ``run`` executes the command and returns its exit code. The help text consists of the summary, the text
-    ``further`` and the examples.
+    ``further`` and the examples. The options of an action are also accepted before the action's name.
     """
     shown = "\n".join(f"  quadrill {each}" for each in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -59,13 +66,19 @@ def add_command(
     parser.set_defaults(summary=summary)
     if run is not None:
         parser.set_defaults(run=run)
+    parser.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS if is_action else False, help=json_help
+    )
+    if is_action:
+        # Errors in the arguments of an action are reported by the parser of the action.
+        parser.set_defaults(parser=parser)
     return parser
 
 
 def add_client_command(
     commands: Any, name: str, run: Run | None, summary: str, *examples: str, further: str = ""
 ) -> argparse.ArgumentParser:
-    """Add a command with the options ``--server``, ``--token`` and ``--json``, and return its parser."""
+    """Add a command with the options ``--server`` and ``--token``, and return its parser."""
     parser = add_command(commands, name, run, summary, *examples, further=further)
     add_server_options(parser)
     return parser
@@ -79,14 +92,13 @@ def add_actions(parser: argparse.ArgumentParser, run: Run) -> Any:
 
 def add_action(actions: Any, name: str, run: Run, summary: str, *examples: str) -> argparse.ArgumentParser:
     """Add an action that calls a server, with server options before or after its name."""
-    parser = add_command(actions, name, run, summary, *examples)
+    parser = add_command(actions, name, run, summary, *examples, is_action=True)
     add_server_options(parser, argparse.SUPPRESS)
-    parser.set_defaults(parser=parser)
     return parser
 
 
 def add_server_options(parser: argparse.ArgumentParser, default: Any = None) -> None:
-    """Add the options ``--server``, ``--token`` and ``--json`` to a command's parser."""
+    """Add the options ``--server`` and ``--token`` to a command's parser."""
     parser.add_argument(
         "--server",
         metavar="URL",
@@ -95,12 +107,6 @@ def add_server_options(parser: argparse.ArgumentParser, default: Any = None) -> 
     )
     parser.add_argument(
         "--token", default=default, help="bearer token (default: the variable QUADRILL_TOKEN)"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        default=False if default is None else default,
-        help="print JSON on standard output: one object, or one object per line for a list",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from . import output
 from .arguments import add_command
 
 SHELLS = ("bash", "zsh", "fish")
@@ -23,11 +24,15 @@ def add_commands(commands: Any) -> None:
         further="It completes commands and options. If a server responds within half a second, it also "
         "completes the names of queries, streams, sources and sinks, and the ids of jobs",
     )
-    parser.add_argument("shell", choices=SHELLS)
+    parser.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
 
 
 def _completion(options: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
-    print(shellcode(["quadrill"], shell=options.shell))
+    script = shellcode(["quadrill"], shell=options.shell)
+    if options.json:
+        output.print_json({"shell": options.shell, "script": script})
+    else:
+        print(script)
     return 0

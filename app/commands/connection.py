@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from http.client import HTTPResponse, IncompleteRead
 from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_of
 from quadrill.store.errors import ReportedError
 
 from ..setting_values import SERVER_VARIABLE
 from .arguments import DEFAULT_SERVER
-from .plain_http import CutError, HttpAnswer, HttpConnection, HttpError, headers_of, pieces_of, read_whole
+from .hints import did_you_mean
+from .plain_http import (
+    CutError,
+    HttpAnswer,
+    HttpConnection,
+    HttpError,
+    Parameters,
+    headers_of,
+    pieces_of,
+    read_whole,
+)
 
 _ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."
 _TOKEN = "Give one by --token or the variable QUADRILL_TOKEN; `quadrill token add` makes one."
+_LISTS = ("queries", "streams", "sources", "sinks", "rules", "shapes", "jobs")
+"""Resources of a server that list named objects."""
+_LIST_SECONDS = 1.0
+"""Seconds without a byte after which the request for names similar to a misspelt one is given up."""
 FEED_SILENCE_SECONDS = 60.0
 """Seconds without a byte of a feed, not even a heartbeat, after which the connection counts as lost."""
 
@@ -84,8 +99,16 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         except HttpError as error:
             raise self._unreachable(error) from error
         if answer.status >= 300:
-            raise _problem(answer)
+            raise self._problem(answer, path, options.get("params"))
         return answer
+
+    def prefixes(self) -> dict[str, str]:
+        """Return the server's namespaces by prefix; empty if the server does not list them."""
+        try:
+            listed = self.call("GET", "prefixes").json()
+            return {each["prefix"]: each["uri"] for each in listed}
+        except (ServerError, ValueError, LookupError, TypeError):
+            return {}
 
     def replay(self) -> dict[str, Any] | None:
         """Return the progress of a starting server's journal replay; None if the server reports none."""
@@ -107,7 +130,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         try:
             answer = self._http.ask(method, path, **options)
             if answer.status >= 300:
-                raise _problem(read_whole(answer))
+                raise self._problem(read_whole(answer), path, options.get("params"))
             if answered is not None:
                 answered.update(headers_of(answer))
             yield from pieces_of(answer)
@@ -131,7 +154,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
                 whole = read_whole(answer)
                 if whole.status == 204:
                     return None
-                raise _problem(whole)
+                raise self._problem(whole, path, parameters)
         except HttpError as error:
             raise self._unreachable(error) from error
         return (event for events in events_of(self._following(answer)) for event in events)
@@ -142,6 +165,22 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
             yield from pieces_of(answer)
         finally:
             self.close()
+
+    def _problem(self, answer: HttpAnswer, path: str, parameters: Parameters | None) -> ServerError:
+        """Return the error of an error response; for an unknown name, the hint suggests similar names."""
+        error = _problem(answer)
+        resource, *rest = re.split("[/:]", path)
+        given = (parameters or {}).get("iri") or (unquote(rest[0]) if rest else "")
+        if answer.status != 404 or resource not in _LISTS or not given:
+            return error
+        try:
+            listed = read_whole(self._http.ask("GET", resource, silence=_LIST_SECONDS)).json()[resource]
+        except (*HttpError, ValueError, LookupError, TypeError):
+            return error
+        names = [each[key] for each in listed for key in ("id", "name", "iri") if each.get(key)]
+        meant = "" if given in names else did_you_mean(str(given), names)
+        error.hint = " ".join(filter(None, (meant, error.hint))) or None
+        return error
 
     def _unreachable(self, error: BaseException) -> UnreachableError:
         if isinstance(error, IncompleteRead):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from quadrill.store.folder import looked_at
 
@@ -12,6 +13,7 @@ from ..config import load_settings
 from ..upkeep.check import Findings
 from ..upkeep.check import check as checked
 from ..upkeep.repair import repair as repaired
+from . import output
 from .arguments import OfflineError
 
 DAMAGED = 1
@@ -24,8 +26,7 @@ def check(options: argparse.Namespace) -> int:
     with looked_at(folder):
         found = checked(folder, registry_url)
     if options.json:
-        files = [each.to_json() for each in found.findings]
-        print(json.dumps({"data": str(folder), "whole": found.whole, "files": files}, indent=2))
+        print(json.dumps(_document(folder, found), indent=2))
     else:
         _print(found)
     return 0 if found.whole else DAMAGED
@@ -36,10 +37,21 @@ def repair(options: argparse.Namespace) -> int:
     folder, registry_url = _data(options)
     with looked_at(folder):
         found, lost = repaired(folder, registry_url)
-    for sentence in lost:
-        print(sentence)
-    _print(found)
+    if options.json:
+        output.print_json({**_document(folder, found), "report": lost})
+    else:
+        for sentence in lost:
+            print(sentence)
+        _print(found)
     return 0 if found.whole else DAMAGED
+
+
+def _document(folder: Path, found: Findings) -> dict[str, Any]:
+    return {
+        "data": str(folder),
+        "whole": found.whole,
+        "files": [each.to_json() for each in found.findings],
+    }
 
 
 def _data(options: argparse.Namespace) -> tuple[Path, str]:

@@ -65,7 +65,6 @@ def add_commands(commands: Any) -> None:
         "report which files of a data folder are damaged, without changing them",
         "check --data ./quadrill",
     )
-    checking.add_argument("--json", action="store_true", help="write a JSON document")
     repairing = add_command(
         commands,
         "repair",
@@ -102,13 +101,21 @@ def _add_tokens(commands: Any) -> None:
         _add_token,
         "create a token and print it; it is never shown again",
         "token add read --label page",
+        is_action=True,
     )
     add.add_argument("role", choices=ROLES, help="the token's role, which limits its requests")
     add.add_argument("--label", default="", help="a text that names the token's owner or purpose")
     listing = add_command(
-        actions, "list", _list_tokens, "list tokens with the first digits of their hashes", "token list"
+        actions,
+        "list",
+        _list_tokens,
+        "list tokens with the first digits of their hashes",
+        "token list",
+        is_action=True,
     )
-    remove = add_command(actions, "remove", _remove_token, "remove a token", "token remove 5f0c2a")
+    remove = add_command(
+        actions, "remove", _remove_token, "remove a token", "token remove 5f0c2a", is_action=True
+    )
     remove.add_argument("hash", help="the first digits of the token's hash, as token list prints them")
     for action in (add, listing, remove):
         # The options --data and --config of a command with actions are accepted before and after the action's

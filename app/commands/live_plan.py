@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import output, tables
+from .hints import with_commands
 
 _Operator = Mapping[str, Any]
 _BARS = " ▏▎▍▌▋▊▉█"
@@ -24,7 +25,7 @@ def show(document: Mapping[str, Any]) -> None:
         f"{output.counted(counters.get('late', 0), 'late element')}"
     )
     for each in document["waiting_for"] or ():
-        print(f"waiting: {each['text']}")
+        print(f"waiting: {with_commands(each['text'])}")
     operators: Sequence[_Operator] = document["operators"] or ()
     if operators:
         print()

@@ -56,7 +56,11 @@ def migrate(options: argparse.Namespace) -> int:
     settings = _settings(options)
     open_store(settings).close()
     with open_registry(settings) as registry:
-        print(f"the registry is at revision {registry.revision()}")
+        revision = registry.revision()
+    if options.json:
+        output.print_json({"revision": revision})
+    else:
+        print(f"the registry is at revision {revision}")
     return 0
 
 
@@ -104,7 +108,10 @@ def restore(options: argparse.Namespace) -> int:
     if folder is None:
         raise OfflineError("a backup cannot be restored into memory", hint="Name a data folder with --data.")
     backups.restore(options.folder, folder)
-    print(f"{folder} is restored from {options.folder}")
+    if options.json:
+        output.print_json({"data": str(folder), "backup": str(options.folder)})
+    else:
+        print(f"{folder} is restored from {options.folder}")
     return 0
 
 

@@ -200,9 +200,9 @@ class _Push:
             return
         sums = self.answer | {name: self.sums[name] for name in _SUMS if name in self.answer}
         print(json.dumps(sums | {"first_seq": self.first_seq}, ensure_ascii=False), flush=True)
-        listed = "streams/{name}" if self.path == "streams" else self.path
+        listing = f"quadrill streams dead-letters {self.options.stream}"
         for number, what in (
-            (self.sums["dropped"], f"late and dropped; GET /{listed}/late lists them"),
+            (self.sums["dropped"], f"late and dropped; {listing} lists them"),
             (self.bad, "bad and did not enter"),
         ):
             if number:

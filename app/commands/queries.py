@@ -8,6 +8,7 @@ from typing import Any
 from . import output
 from .arguments import UsageError, add_client_command, add_data_options, query_path
 from .connection import connect
+from .hints import with_commands
 
 
 def add_commands(commands: Any) -> None:
@@ -61,7 +62,7 @@ def _queries(options: argparse.Namespace) -> int:
 
 
 def _row(document: dict[str, Any]) -> list[str]:
-    waiting = [each["text"] for each in document["waiting_for"]]
+    waiting = [with_commands(each["text"]) for each in document["waiting_for"]]
     return [document["name"], document["state"], document["dialect"] or "", "; ".join(waiting)]
 
 

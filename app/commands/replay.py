@@ -26,7 +26,8 @@ from ..config import MEMORY, Settings, load_settings
 from ..describing.queries import describe
 from ..upkeep.garbage import CollectionSchedule
 from ..wiring import open_services
-from . import challenge, tables
+from . import challenge
+from .event_lines import EventLines, prefixes_of
 from .play import play, warn_of_unused
 
 NAME = "run"
@@ -52,8 +53,8 @@ def run_recorded(
         streams: for each stream, by name or IRI, a file or ``files:FOLDER``.
         static: RDF files to load, each as ``FILE`` or ``GRAPH=FILE``.
         until: an instant in milliseconds; None for none.
-        form: ``events`` for one feed event per line, ``rows`` for one row per line, or ``debs`` for the
-            output lines of the DEBS 2015 challenge.
+        form: ``events`` for one feed event per line, ``rows`` for one row per line, ``json`` for one
+            JSON object per event, or ``debs`` for the output lines of the DEBS 2015 challenge.
         options: further members of the registration.
     """
     members: dict[str, Any] = {"query": text, "name": NAME, **options}
@@ -65,7 +66,7 @@ def run_recorded(
             _challenge(engine, streams)
         else:
             warn_of_unused(describe(engine, NAME), static)
-            printer = _EventPrinter(engine.queries.feed(NAME), form)
+            printer = _EventPrinter(engine.queries.feed(NAME), EventLines(form, prefixes_of(text)))
             play(engine, NAME, streams, until, printer.print_waiting)
             engine.sync()
             printer.print_waiting()
@@ -80,7 +81,7 @@ class _EventPrinter:
 
     members = 1
 
-    def __init__(self, feed: Feed, form: str) -> None:
+    def __init__(self, feed: Feed, form: EventLines) -> None:
         self._form = form
         self._events: deque[StoredEvent] = deque()
         feed.join(self, None, 0)
@@ -88,8 +89,8 @@ class _EventPrinter:
     def print_waiting(self) -> None:
         """Print the events that the feed has delivered since the last call."""
         while self._events:
-            event = self._events.popleft()
-            print(tables.event_text(event.kind, event.data, self._form))
+            for line in self._form.lines(*self._events.popleft()):
+                print(line)
 
     def welcome(self, _: Any, first: Sequence[StoredEvent], __: bool) -> bool:
         """Accept the events that the feed has stored, as a new subscriber."""

@@ -20,6 +20,7 @@ def add_commands(commands: Any) -> None:
         _run,
         "evaluate a continuous query over recorded files, without a server",
         "run delays.rspql --stream departures=departures.ndjson --static airports.ttl --format rows",
+        json_help="print one JSON object per event: id, event and data",
     )
     run.add_argument("query", type=Path, help="the query text")
     run.add_argument(
@@ -47,9 +48,8 @@ def add_commands(commands: Any) -> None:
     run.add_argument(
         "--format",
         choices=("events", "rows", "debs"),
-        default="events",
         help="events: one event of the feed per line; rows: one row per line, for people; debs: the output "
-        "lines of the DEBS 2015 challenge",
+        "lines of the DEBS 2015 challenge (default: events)",
     )
     run.add_argument(
         "--until", metavar="TIME", help="at the end, advance every stream to this time by a heartbeat"
@@ -57,6 +57,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.json and options.format is not None:
+        raise UsageError("--json and --format are two formats")
     text, streams = read_text(options.query), _pairs(options.stream)
     until = None if options.until is None else parse_instant(options.until.strip())
     if options.until is not None and until is None:
@@ -71,7 +73,7 @@ def _run(options: argparse.Namespace) -> int:
         streams=streams,
         static=options.static,
         until=until,
-        form=options.format,
+        form="json" if options.json else options.format or "events",
         options=registration_options(options),
     )
 

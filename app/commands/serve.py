@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import logging
 import signal
 import sys
@@ -11,8 +12,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quadrill.store.documents.release import release_of
+from quadrill.store.documents.times import format_instant
+
 from ..demo import arguments as demo
 from .arguments import add_command
+from .output import print_json
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -31,6 +36,7 @@ def add_commands(commands: Any) -> None:
         "serve --data :memory: --port 8080",
         further="It runs until SIGINT or SIGTERM. Every setting can be given in the TOML file, or in an "
         "environment variable whose name is QUADRILL_ and the setting's name",
+        json_help="print one JSON object per line: the start on standard output, the log on standard error",
     )
     parser.add_argument(
         "--data",
@@ -65,6 +71,7 @@ def add_commands(commands: Any) -> None:
         "demo --speed 600 --port 8080",
         further="Five continuous queries evaluate the flights in repeated rounds; the command prints the "
         "address of the page to open",
+        json_help="print one JSON object per line for the start, the page, and the counts of all queries",
     )
     demo.add_arguments(commands.choices["demo"])
 
@@ -103,6 +110,21 @@ def _warn_unknown(paused: tuple[str, ...], queries: list[str]) -> None:
             log.warning("no query %s to pause; there are: %s", name, ", ".join(queries) or "none")
 
 
+class _JsonLines(logging.Formatter):
+    """Formatter that writes each log record as one JSON object on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document = {
+            "at": format_instant(round(record.created * 1000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            document["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(document, ensure_ascii=False)
+
+
 def quiet_libraries() -> None:
     """Set the log level of libraries to WARNING, because HTTP clients log URLs that contain tokens."""
     for each in ("alembic", "apscheduler", "httpx", "httpcore", "paho", "urllib3", "websockets"):
@@ -113,6 +135,9 @@ def _serve(options: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    if options.json:
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(_JsonLines())
     quiet_libraries()
     settings = settings_of(options)
     stop = threading.Event()
@@ -135,7 +160,10 @@ def _serve(options: argparse.Namespace) -> int:
         with running.serve(settings, is_cancelled=stop.is_set) as server:
             if settings.paused:
                 _warn_unknown(settings.paused, server.services.engine.queries.names())
-            print(f"Quadrill is ready at {server.url}", flush=True)
+            if options.json:
+                print_json({"event": "ready", "url": server.url, "version": release_of()})
+            else:
+                print(f"Quadrill is ready at {server.url}", flush=True)
             stop.wait()
     except EngineStoppedError as error:
         if not stop.is_set():

@@ -1,13 +1,11 @@
-"""Functions that format query answers as aligned tables, and events of feeds as lines."""
+"""Functions that format query answers as aligned tables, and terms as texts."""
 
 from __future__ import annotations
 
-import json
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-from quadrill.store.documents.times import format_instant
 
 if TYPE_CHECKING:
     from .terminal import Wrapped
@@ -16,8 +14,8 @@ MOST_PADDED = 80
 """Maximum width in characters to which cells are padded in output that does not go to a terminal."""
 MOST_FITTED = 2_000
 """Maximum rows of a table that is fitted to the terminal's width, which is slow for large tables."""
-SIGNS = {"insert": "+", "delete": "-", "answer": "=", "resolved": "~"}
-"""Sign at the start of a printed row, by the kind of the row's event."""
+_LOCAL_NAME = re.compile(r"(?:[\w-]+(?:\.[\w-]+)*)?\Z")
+"""Expression of the local names with which an IRI is shortened."""
 
 
 def print_results(document: Mapping[str, Any]) -> None:
@@ -28,33 +26,13 @@ def print_results(document: Mapping[str, Any]) -> None:
     print_table(document["head"]["vars"], _rows(document), "all")
 
 
-def event_lines(kind: str, document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one text line per row of a feed's event: sign, time and terms; an empty event is one line."""
-    if kind not in SIGNS:
-        yield "  ".join([kind, *(f"{name} {value}" for name, value in document.items())])
-        return
-    if "quads" in document:
-        rows = [[line] for line in document["quads"].splitlines()]
-    elif "boolean" in document:
-        rows = [["true" if document["boolean"] else "false"]]
-    else:
-        rows = _rows(document)
-    for row in rows or [[]]:
-        yield "  ".join([SIGNS[kind], format_instant(document["at"]), *map(_printable, row)])
-
-
-def event_text(kind: str, data: str, form: str) -> str:
-    """Format a feed's event as one line per row, or for the form ``events`` as kind and unchanged data."""
-    return f"{kind} {data}" if form == "events" else "\n".join(event_lines(kind, json.loads(data)))
-
-
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped = "last") -> None:
     """Print a table with column names; on a terminal, the table is fitted to the terminal's width.
 
     If standard output is no terminal, every cell is printed whole. A column is then as wide as its longest
     cell, at most ``MOST_PADDED`` characters, so one very long cell does not pad all other rows to its length.
     """
-    shown = [[_printable(value) for value in row] for row in rows]
+    shown = [[printable(value) for value in row] for row in rows]
     if sys.stdout.isatty() and len(rows) <= MOST_FITTED:
         # The library rich is imported here, because its import is slow and only a terminal needs the library.
         from .terminal import show_table
@@ -71,23 +49,35 @@ def print_members(rows: Sequence[tuple[str, str]]) -> None:
     """Print pairs of name and value in aligned columns, one pair per line."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        print(f"{name:{width}}  {_printable(value)}")
+        print(f"{name:{width}}  {printable(value)}")
 
 
-def term_text(term: Mapping[str, Any]) -> str:
-    """Format a term of SPARQL Results JSON similar to Turtle; literals have no quotes or datatype."""
+def term_text(term: Mapping[str, Any], prefixes: Mapping[str, str] | None = None) -> str:
+    """Format a term of SPARQL Results JSON similar to Turtle; literals have no quotes or datatype.
+
+    An IRI in one of the namespaces of ``prefixes`` is shortened by the prefix of the longest such namespace.
+    """
     value = term["value"]
     match term["type"]:
         case "uri":
-            return f"<{value}>"
+            return _shortened(value, prefixes) if prefixes else f"<{value}>"
         case "bnode":
             return f"_:{value}"
         case "triple":
-            parts = (term_text(value[place]) for place in ("subject", "predicate", "object"))
+            parts = (term_text(value[place], prefixes) for place in ("subject", "predicate", "object"))
             return f"<<( {' '.join(parts)} )>>"
     if "xml:lang" in term:
         return f'"{value}"@{term["xml:lang"]}'
     return str(value)
+
+
+def _shortened(iri: str, prefixes: Mapping[str, str]) -> str:
+    spaces = sorted((space for space in prefixes.values() if iri.startswith(space)), key=len, reverse=True)
+    for space in spaces:
+        if _LOCAL_NAME.match(iri, len(space)):
+            prefix = next(name for name, each in prefixes.items() if each == space)
+            return f"{prefix}:{iri[len(space) :]}"
+    return f"<{iri}>"
 
 
 def _rows(document: Mapping[str, Any]) -> list[list[str]]:
@@ -98,6 +88,6 @@ def _rows(document: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def _printable(text: str) -> str:
-    # Control characters in the data could send commands to the terminal.
+def printable(text: str) -> str:
+    """Replace control characters, because those in data could send commands to the terminal."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

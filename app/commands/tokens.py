@@ -11,6 +11,7 @@ from quadrill.store.registry import TokenRecord
 from .. import security
 from ..config import load_settings
 from ..data_folder import open_registry
+from . import output
 
 
 def _registry(options: argparse.Namespace) -> Any:
@@ -21,11 +22,13 @@ def _registry(options: argparse.Namespace) -> Any:
 def add(options: argparse.Namespace) -> int:
     """Execute ``quadrill token add``: create a bearer token, store its hash in the registry, and print it."""
     token = security.new_token()
+    record = TokenRecord(security.hash_token(token), options.role, options.label, time.time_ns() // 1_000_000)
     with _registry(options) as registry:
-        registry.tokens.add(
-            TokenRecord(security.hash_token(token), options.role, options.label, time.time_ns() // 1_000_000)
-        )
-    print(token)
+        registry.tokens.add(record)
+    if options.json:
+        output.print_json({"token": token, **_document(record)})
+    else:
+        print(token)
     return 0
 
 
@@ -33,8 +36,15 @@ def show(options: argparse.Namespace) -> int:
     """Execute ``quadrill token list``: print hash prefix, role and label of each bearer token."""
     with _registry(options) as registry:
         for record in registry.tokens.all():
-            print(f"{record.hash[: security.SHOWN_DIGITS]}  {record.role:5}  {record.label}")
+            if options.json:
+                output.print_json(_document(record))
+            else:
+                print(f"{record.hash[: security.SHOWN_DIGITS]}  {record.role:5}  {record.label}")
     return 0
+
+
+def _document(record: TokenRecord) -> dict[str, Any]:
+    return {"hash": record.hash[: security.SHOWN_DIGITS], "role": record.role, "label": record.label}
 
 
 def remove(options: argparse.Namespace) -> int:
@@ -48,4 +58,6 @@ def remove(options: argparse.Namespace) -> int:
                 hint="`quadrill token list` shows them.",
             )
         registry.tokens.remove(found[0].hash)
+    if options.json:
+        output.print_json({"removed": found[0].hash[: security.SHOWN_DIGITS]})
     return 0

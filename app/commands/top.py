@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import output, tables
 from .arguments import UsageError, add_client_command
 from .connection import ServerConnection, UnreachableError, connect
+from .hints import with_commands
 from .overview import Overview, ShownQuery, StreamFigures, overview, take_sample
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _query_row(each: ShownQuery) -> list[str]:
         output.duration(each.lag_ms),
         f"{each.window_quads:,}",
         f"{each.static_rows:,}",
-        each.note,
+        with_commands(each.note),
     ]
 
 

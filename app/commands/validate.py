@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import output
-from .arguments import OfflineError, add_command
+from .arguments import OfflineError, UsageError, add_command
 
 if TYPE_CHECKING:
     from pyoxigraph import Quad
@@ -51,7 +51,6 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--format",
         choices=("text", "json", *_RDF),
-        default="text",
         help="text: a report for people, as pySHACL prints it; json: one result per line; the others: an "
         "sh:ValidationReport in that RDF format (default: text)",
     )
@@ -64,6 +63,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _validate(options: argparse.Namespace) -> int:
+    form: str = options.format or ("json" if options.json else "text")
+    if options.json and form != "json":
+        raise UsageError(f"--json and --format {form} are two formats")
     # The import of the engine is slow, so usage is checked before.
     from quadrill.continuous.rules.terms import RuleTerms
     from quadrill.continuous.shapes.data_graph import DataGraph
@@ -81,7 +83,7 @@ def _validate(options: argparse.Namespace) -> int:
     results = sorted(
         validate(read, DataGraph(facts_of(data, terms), terms)), key=lambda each: str(result_row(each))
     )
-    report = _report(options.format, results, shapes, {**prefixes, **more})
+    report = _report(form, results, shapes, {**prefixes, **more})
     if options.output is not None:
         options.output.write_bytes(report)
     else:

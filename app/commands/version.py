@@ -15,7 +15,7 @@ from .arguments import add_command
 
 def add_commands(commands: Any) -> None:
     """Add the command ``version`` to the command line parser."""
-    parser = add_command(
+    add_command(
         commands,
         "version",
         _version,
@@ -24,7 +24,6 @@ def add_commands(commands: Any) -> None:
         "version --json",
         further="For bug reports, --json adds the versions of Python, Oxigraph and SQLite, and the platform",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _version(options: argparse.Namespace) -> int:

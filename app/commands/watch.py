@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
-from . import output, tables
+from quadrill.client.event_stream import ServerEvent
+
 from .arguments import UsageError, add_client_command, query_path
 from .connection import ServerConnection, ServerError, connect, events
+from .event_lines import EventLines, prefixes_of
 
 
 def add_commands(commands: Any) -> None:
@@ -35,30 +37,39 @@ def add_commands(commands: Any) -> None:
     )
     watch.add_argument("--snapshot", action="store_true", help="begin with the current answer")
     watch.add_argument("--ids", action="store_true", help="begin each line with the id of its event")
-    watch.add_argument("--count", type=int, metavar="N", help="end after N events")
+    watch.add_argument(
+        "--count", type=int, metavar="N", help="end after N printed lines, which are rows or events"
+    )
     watch.add_argument(
         "--format",
         choices=("rows", "events"),
-        help="rows: one row per line, for people, with the sign + (inserted), - (deleted) or = (answer); "
-        "events: one event per line, kind and data (default: rows on a terminal, else events)",
+        help="rows: one row per line, for people, with the sign + (inserted), - (deleted) or = (answer), "
+        "IRIs shortened by the prefixes of the query and the server, UNDEF for no value, the column names on "
+        "standard error; events: one event per line, kind and data (default: rows on a terminal, else "
+        "events)",
     )
 
 
 def _watch(options: argparse.Namespace) -> int:
     if options.json and options.format is not None:
         raise UsageError("--json and --format are two formats")
-    form = options.format or ("rows" if sys.stdout.isatty() else "events")
+    form = "json" if options.json else options.format or ("rows" if sys.stdout.isatty() else "events")
     number = 0
     with connect(options) as server:
-        for number, event in enumerate(_feed(server, options), start=1):
-            if options.json:
-                output.print_json({"id": _id(event.id), "event": event.kind, "data": json.loads(event.data)})
-            else:
-                before = f"{event.id or '-'} " if options.ids else ""
-                for line in tables.event_text(event.kind, event.data, form).split("\n"):
-                    print(before + line, flush=True)
-            if options.count is not None and number >= options.count:
-                return 0
+        has_place = options.after is not None or options.snapshot
+        described = {} if has_place and form != "rows" else _described(server, options.name)
+        prefixes = _prefixes(server, described) if form == "rows" else {}
+        written = EventLines(form, prefixes, with_ids=options.ids)
+        lines = (
+            line
+            for event in _feed(server, options, described)
+            for line in written.lines(_id(event.id), event.kind, event.data)
+        )
+        for line in islice(lines, options.count):
+            print(line, flush=True)
+            number += 1
+    if number == options.count:
+        return 0
     print(f"# the feed of {options.name} has ended: the query was dropped", file=sys.stderr, flush=True)
     return 0 if options.count is None else 1
 
@@ -67,26 +78,32 @@ def _id(given: str | None) -> int | None:
     return int(given) if given else None
 
 
-def _feed(server: ServerConnection, options: argparse.Namespace) -> Iterator[Any]:
+def _feed(
+    server: ServerConnection, options: argparse.Namespace, described: Mapping[str, Any]
+) -> Iterator[ServerEvent]:
     parameters: dict[str, str] = {}
     if options.after is not None:
         parameters["from"] = str(options.after)
     if options.snapshot:
         parameters["snapshot"] = "true"
-    if not parameters:
+    newest = (described.get("feed") or {}).get("last_id")
+    if not parameters and newest is not None:
         # With an explicit start position in the feed, no event is lost if the connection breaks before the
         # first event.
-        place = _newest(server, options.name)
-        parameters = {} if place is None else {"from": str(place)}
+        parameters["from"] = str(newest)
     return events(server, query_path(options.name, "/results"), parameters)
 
 
-def _newest(server: ServerConnection, name: str) -> int | None:
-    """Return the id of the newest event of a query's feed; None if the server has no such query or event."""
+def _described(server: ServerConnection, name: str) -> Mapping[str, Any]:
+    """Return the description of a query; empty if the server has no such query."""
     try:
-        feed = server.call("GET", query_path(name)).json().get("feed") or {}
+        return dict(server.call("GET", query_path(name)).json())
     except ServerError as error:
         if error.status == 404:
-            return None
+            return {}
         raise
-    return int(feed["last_id"]) if feed.get("last_id") is not None else None
+
+
+def _prefixes(server: ServerConnection, described: Mapping[str, Any]) -> dict[str, str]:
+    """Return namespaces by prefix: those of the server, and those of the query's text, which win."""
+    return server.prefixes() | prefixes_of(described.get("query") or "")

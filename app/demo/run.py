@@ -55,13 +55,15 @@ def run(options: argparse.Namespace) -> int:
         from .. import running
 
         with running.serve(settings, demo=True) as server, contextlib.suppress(_DemoStoppedError):
-            screen = TallyPrinter()
+            screen = TallyPrinter(as_json=options.json)
             with DemoClient(server.url, settings.token or None) as client:
                 client.set_up()
                 with _feeder(client, options) as api:
-                    screen.say(f"Quadrill is ready at {server.url}")
+                    screen.say("ready", f"Quadrill is ready at {server.url}", url=server.url)
                     screen.say(
-                        f"Open {server.url}{PICTURE} to see the queries at work; Ctrl-C ends the demo.\n"
+                        "page",
+                        f"Open {server.url}{PICTURE} to see the queries at work; Ctrl-C ends the demo.\n",
+                        url=f"{server.url}{PICTURE}",
                     )
                     tallies = play(
                         chain((first,), plans), api, server.url, headers,
@@ -108,17 +110,18 @@ def play(
         for number, plan in enumerate(plans):
             if number > 0:
                 begin_again(plan, api)
-                screen.say(
-                    f"\nRound {number + 1}: the same departures, now from {instant(plan.start_ms)} on.\n"
-                )
+                begin = instant(plan.start_ms)
+                sentence = f"\nRound {number + 1}: the same departures, now from {begin} on.\n"
+                screen.say("round", sentence, number=number + 1, start=begin)
             replay(
                 plan, api, speed=speed, pause=pause, progress=show,
-                changed=lambda _at_ms: screen.say(CHANGED),
+                changed=lambda at_ms: screen.say("changed", CHANGED, at=instant(at_ms)),
             )  # fmt: skip
         wanted = last_ids()
         if wanted is None or not _await(tallies, wanted, stop):
             screen.say(
-                f"\nThe engine needs more than {CATCH_UP_SECONDS:.0f} s to catch up; the counts so far:"
+                "behind",
+                f"\nThe engine needs more than {CATCH_UP_SECONDS:.0f} s to catch up; the counts so far:",
             )
     finally:
         screen.show(reached_ms, tallies.values(), time.monotonic(), final=True)

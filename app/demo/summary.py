@@ -47,6 +47,11 @@ class FeedTally:
         elif kind == "error":
             self.error = str(document.get("detail") or document)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the query's name, the row counts, and the newest row in the form of SPARQL Results JSON."""
+        found = {"name": self.name, "added": self.added, "removed": self.removed, "newest": self.last}
+        return found if self.error is None else {**found, "error": self.error}
+
     def line(self) -> str:
         """Return one text line with the query's name, the row counts and the newest row or error."""
         counts = f"{self.added:5} rows" if not self.removed else f"{self.added:5} in, {self.removed} out"
@@ -109,11 +114,15 @@ def events(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
 
 
 class TallyPrinter:
-    """Printer of the tallies of all feeds, in place on a terminal, elsewhere as lines every five seconds."""
+    """Printer of the tallies of all feeds, in place on a terminal, elsewhere as lines every five seconds.
 
-    def __init__(self, output: TextIO = sys.stdout, *, every_s: float = 5.0) -> None:
+    With ``as_json``, each output is one JSON object on one line, with the member ``event``.
+    """
+
+    def __init__(self, output: TextIO = sys.stdout, *, every_s: float = 5.0, as_json: bool = False) -> None:
         self._output = output
-        self._in_place = output.isatty()
+        self._as_json = as_json
+        self._in_place = output.isatty() and not as_json
         self._every_s = every_s
         self._lines_shown = 0
         self._shown_at_s = float("-inf")
@@ -121,6 +130,11 @@ class TallyPrinter:
     def show(self, at_ms: int, tallies: Iterable[FeedTally], now_s: float, *, final: bool = False) -> None:
         """Print the reached event time and all tallies; skip calls that follow the last output too soon."""
         if not final and not self._in_place and now_s - self._shown_at_s < self._every_s:
+            return
+        if self._as_json:
+            queries = [tally.to_json() for tally in tallies]
+            self.say("counts", "", at=instant(at_ms), queries=queries)
+            self._shown_at_s = now_s
             return
         lines = [instant(at_ms), *(tally.line() for tally in tallies)]
         if self._in_place:
@@ -133,9 +147,10 @@ class TallyPrinter:
         self._output.flush()
         self._shown_at_s = now_s
 
-    def say(self, sentence: str) -> None:
-        """Print a sentence that later tallies on a terminal do not overwrite."""
-        self._output.write(sentence + "\n")
+    def say(self, event: str, sentence: str, **members: Any) -> None:
+        """Print a sentence that later tallies on a terminal do not overwrite, or an event with members."""
+        line = json.dumps({"event": event, **members}, ensure_ascii=False) if self._as_json else sentence
+        self._output.write(line + "\n")
         self._output.flush()
         self._lines_shown = 0
 

@@ -231,7 +231,7 @@ def test_on_a_terminal_the_summary_is_written_over_itself_and_fits_its_width(
     first, second = terminal.getvalue().split("\x1b[2F\x1b[J")
     assert first == second
     assert [len(line) for line in first.splitlines()] == [20, 39]
-    screen.say("news")
+    screen.say("message", "news")
     screen.show(JAN_6_10H, [tally], 0.2)
     assert terminal.getvalue().count("\x1b[2F") == 1
 

@@ -144,6 +144,38 @@ def test_a_feed_is_shown_as_rows_as_recordings_are(
     assert (event["id"], event["event"], event["data"]["at"]) == (1, "insert", 1000)
 
 
+def test_watched_rows_have_columns_short_iris_and_unbound_cells_and_are_counted(
+    server: LiveServer, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "q.cqels").write_text(
+        "PREFIX ex: <http://e/> SELECT ?s ?o ?n { STREAM <http://localhost/r> [NOW] { ?s ex:v ?o } "
+        "OPTIONAL { ?s ex:name ?n } }"
+    )
+    statements = '<http://e/a.b> <http://e/v> "" .\n<http://e/c/d> <http://e/v> <http://other/x> .'
+    (tmp_path / "r.ndjson").write_text(json.dumps({"at": 1000, "data": statements}) + "\n")
+    server.client.post("/prefixes?prefix=other&uri=http://other/")
+    server.client.post("/prefixes?prefix=longer&uri=http://e/c/")
+    assert main(["update", 'INSERT DATA { <http://e/a.b> <http://e/name> "Ada" }']) == 0
+    assert main(["register", "q.cqels"]) == 0 and main(["push", "r", "r.ndjson", "--wait"]) == 0
+    capsys.readouterr()
+    assert main(["watch", "q", "--from", "0", "--count", "2", "--format", "rows", "--ids"]) == 0
+    told = capsys.readouterr()
+    time = "1970-01-01T00:00:01Z"
+    assert sorted(told.out.splitlines()) == [
+        f'1 +  {time}  ex:a.b  ""  Ada',
+        f"1 +  {time}  longer:d  other:x  UNDEF",
+    ]
+    assert told.err == "#  id  time  ?s  ?o  ?n\n"
+    assert main(["watch", "q", "--from", "0", "--count", "1", "--format", "rows"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert main(["watch", "q", "--from", "0", "--count", "1", "--format", "events"]) == 0
+    (event,) = capsys.readouterr().out.splitlines()
+    assert len(json.loads(event.partition(" ")[2])["results"]["bindings"]) == 2
+    arguments = ["run", "q.cqels", "--stream", "r=r.ndjson", "--format", "rows"]
+    assert main(arguments) == 0
+    assert f'+  {time}  ex:a.b  ""  UNDEF' in capsys.readouterr().out.splitlines()
+
+
 @pytest.mark.parametrize(
     ("line", "plain"), [("queries", False), ("streams", False), ("watch q --from 0 --count 1", True)]
 )
