@@ -23,6 +23,7 @@ from ..shapes.errors import ShapesFailedError
 from ..shapes.report import COLUMNS, result_row
 from ..shapes.result import Result
 from ..shapes.shape_set import ShapeSet
+from ..shapes.snapshot import Snapshot
 from .shape_consequences import ShapeConsequences
 from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
@@ -154,7 +155,7 @@ class ShapeReports:
     def validate(self, name: str, triples: Iterable[Quad]) -> list[Result]:
         """Return the results of a graph alone, which is not stored; see `ShapeSet.complete_snapshot`."""
         shapes = self.get(name)
-        return list(shapes.complete_snapshot([triples], shapes.budget(timed=True)).results())
+        return list(shapes.complete_snapshot(Snapshot(quads=[triples]), shapes.budget(timed=True)).results())
 
     def added_by(self, name: str, triples: Iterable[Quad], *, most_ms: int | None = None) -> list[Result]:
         """Return the results that an insertion of triples would add; see `Conformance.added_by`.

@@ -12,11 +12,13 @@ from ..algebra import nodes as n
 from ..rules.facts import Fact
 from ..rules.paths import PathSteps
 from ..rules.terms import RuleTerms
-from .data_graph import DataGraph
+from .copied_facts import CopiedFacts
+from .data_graph import DataGraph, ShapesBudget
 from .kept_results import KeptResults, ResultChange, ResultKey, same_results
 from .path_uses import uses_of
 from .result import Result
 from .shape import Shape
+from .value_sets import ValueSets
 
 
 @dataclass(slots=True)
@@ -124,21 +126,29 @@ class IncrementalValidation:
         """Return the id of a term in the dictionary of the shapes."""
         return self._terms.id_of(term)
 
-    def complete(self, data: DataGraph) -> dict[ResultKey, tuple[Result, ...]]:
+    def complete(self, facts: CopiedFacts, budget: ShapesBudget) -> dict[ResultKey, tuple[Result, ...]]:
         """Return all results, by shape and focus node.
 
+        Most constraints are checked for all focus nodes at once; only the nodes that may have results are
+        validated alone.
+
         Raises:
-            ShapesBudgetError: the validation exceeds the budget of ``data``.
+            ShapesBudgetError: the validation exceeds the budget.
         """
+        data = DataGraph(facts, self._terms, budget)
         found: dict[ResultKey, tuple[Result, ...]] = {}
         count = 0
         for number, shape in enumerate(self.shapes):
-            for focus in shape.focus_nodes(data):
-                results = tuple(shape.results(focus, data))
+            budget.check_time()
+            nodes = shape.focus_terms(facts)
+            candidates, unchecked = shape.candidates(ValueSets(facts, nodes))
+            for node in nodes if unchecked else candidates:
+                constraints = None if node in candidates else unchecked
+                results = tuple(shape.results(data.terms.id_of(node), data, constraints))
                 if results:
-                    found[number, data.term(focus)] = results
+                    found[number, node] = results
                     count += len(results)
-                    data.budget.check_results(count)
+                    budget.check_results(count)
         return found
 
     def update(

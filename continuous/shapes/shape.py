@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pyoxigraph import Literal, NamedNode
 
 from ..algebra.nodes import PathExpr, Term
 from ..rules.paths import PathSteps
+from .copied_facts import CopiedFacts
 from .data_graph import DataGraph
 from .dependencies import NONE, Dependencies, merged, reading
 from .result import Result
 from .targets import Target
+from .value_sets import ValueSets
 from .vocabulary import VIOLATION
 
 
@@ -28,6 +30,13 @@ class Constraint(Protocol):
         """Return the triples that the results depend on, except those that lead to the value nodes.
 
         ``path`` leads from the focus node to the value nodes; None if the focus node is its own value node.
+        """
+        ...
+
+    def candidates(self, values: ValueSets) -> Set[Term] | None:
+        """Return at least the focus nodes at which the constraint has results.
+
+        The answer is None if the constraint can only be checked at each focus node.
         """
         ...
 
@@ -69,6 +78,12 @@ class Shape:
             return set()
         return {node for target in self.targets for node in target.nodes(data)}
 
+    def focus_terms(self, facts: CopiedFacts) -> set[Term]:
+        """Return the focus nodes that the targets select; none for a deactivated shape."""
+        if self.deactivated:
+            return set()
+        return {node for target in self.targets for node in target.terms(facts)}
+
     def is_focus_node(self, node: int, data: DataGraph) -> bool:
         """Return True if a target selects a node and the shape is not deactivated."""
         return not self.deactivated and any(target.selects(node, data) for target in self.targets)
@@ -79,13 +94,42 @@ class Shape:
             return data.objects(focus, self.predicate)
         return (focus,) if self.steps is None else data.reached(self.steps, focus)
 
-    def results(self, focus: int, data: DataGraph) -> Iterator[Result]:
-        """Yield the results of validating one node, whether or not a target selects it."""
+    def results(
+        self, focus: int, data: DataGraph, constraints: Sequence[Constraint] | None = None
+    ) -> Iterator[Result]:
+        """Yield the results of validating one node, whether or not a target selects it.
+
+        With ``constraints``, only these constraints of the shape are checked.
+        """
         if self.deactivated:
             return
         values = self.values(focus, data)
-        for constraint in self.constraints:
+        for constraint in self.constraints if constraints is None else constraints:
             yield from constraint.check(self, focus, values, data)
+
+    def candidates(self, values: ValueSets) -> tuple[set[Term], Sequence[Constraint]]:
+        """Return nodes that may have results, and the constraints that must be checked at the other nodes.
+
+        Args:
+            values: the nodes, each its own value node.
+        """
+        if self.deactivated:
+            return set(), ()
+        found = set[Term]()
+        if self.path is not None:
+            column = values.facts.along(self.path)
+            if column is None:
+                return found, self.constraints
+            values = replace(values, column=column)
+        unchecked = []
+        for constraint in self.constraints:
+            values.checks.left -= 1
+            nodes = constraint.candidates(values) if values.checks.left >= 0 else None
+            if nodes is None:
+                unchecked.append(constraint)
+            else:
+                found |= nodes
+        return found, unchecked
 
     def conforms(self, node: int, data: DataGraph) -> bool:
         """Return True if the validation of the node has no results of any severity."""

@@ -13,15 +13,16 @@ from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
 
-from ..rules.facts import Facts, MemoryFacts
 from ..rules.store_facts import InputGraphs, StoreFacts
 from ..rules.terms import RuleTerms
+from .copied_facts import CopiedFacts
 from .data_graph import DataGraph, ShapesBudget
 from .definition import ShapesDefinition
 from .incremental import FactChange, IncrementalValidation, ResultsOf
 from .kept_results import KeptResults, ResultChange, difference
 from .reading.reader import read_shapes
 from .result import Result
+from .snapshot import Snapshot, snapshot
 
 _MOST_TERMS = 200_000
 """Number of terms in a dictionary above which the shapes are compiled again with an empty dictionary."""
@@ -41,11 +42,6 @@ class _PreparedShapes:
 
     terms: RuleTerms
     validation: IncrementalValidation
-
-    def complete(self, facts: Facts, budget: ShapesBudget) -> KeptResults:
-        kept = KeptResults()
-        kept.apply(self.validation.complete(DataGraph(facts, self.terms, budget)))
-        return kept
 
 
 @dataclass(eq=False)
@@ -112,38 +108,29 @@ class ShapeSet:
         Raises:
             ShapesBudgetError: the validation exceeds the budget.
         """
-        prepared = self._prepare()
-        facts = StoreFacts(view, prepared.terms, inputs, _NO_GRAPH, own=False)
-        return prepared.complete(facts, budget)
+        return self.complete_snapshot(self.snapshot(view, inputs), budget)
 
-    def snapshot(self, view: StoreView, inputs: InputGraphs) -> list[Iterator[Quad]]:
-        """Return iterators over the quads that the shapes read, at the version of ``view``.
+    def snapshot(self, view: StoreView | PendingChanges, inputs: InputGraphs) -> Snapshot:
+        """Return iterators over the triples that the shapes read, at the version of ``view``."""
+        return snapshot(view, inputs, self._prepared.validation.predicates)
 
-        Only the calling thread may use the iterators.
-        """
-        read = self._prepared.validation.predicates
-        predicates: Iterable[NamedNode | None] = (None,) if read is None else read
-        if inputs.listed is not None:
-            return [view.quads_with(each, graph) for each in predicates for graph in inputs.listed]
-        return [
-            filter(lambda quad: quad.graph_name in inputs, view.quads_with(each, None)) for each in predicates
-        ]
-
-    def complete_snapshot(self, graphs: Iterable[Iterable[Quad]], budget: ShapesBudget) -> KeptResults:
+    def complete_snapshot(self, data: Snapshot, budget: ShapesBudget) -> KeptResults:
         """Return all results of a data graph, after copying the triples that the shapes read into memory.
 
         Raises:
             ShapesBudgetError: the validation exceeds the budget.
         """
-        facts = MemoryFacts()
         with self._borrowed() as prepared:
-            read, ids = prepared.validation.predicates, prepared.terms.dictionary.ids
-            for quads in graphs:
-                for quad in quads:
-                    if read is None or quad.predicate in read:
-                        facts.add((ids[quad.subject], ids[quad.predicate], ids[quad.object]))
+            facts = CopiedFacts(prepared.terms)
+            for predicate, pairs in data.by_predicate:
+                facts.extend(predicate, pairs)
                 budget.check_time()
-            return prepared.complete(facts, budget)
+            for quads in data.quads:
+                facts.add_quads(quads, prepared.validation.predicates)
+                budget.check_time()
+            kept = KeptResults()
+            kept.apply(prepared.validation.complete(facts, budget))
+            return kept
 
     def sees(self, change: NetChange) -> bool:
         """Return False if no changed quad has a predicate that results depend on."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..algebra.nodes import Inverse, Link
+from ..algebra.nodes import Inverse, Link, Term
+from .copied_facts import CopiedFacts
 from .data_graph import DataGraph
 from .dependencies import INSTANCE_OF, NONE, Dependencies, reading
 
@@ -16,6 +17,10 @@ class Target(Protocol):
 
     def nodes(self, data: DataGraph) -> Iterable[int]:
         """Return the ids of the focus nodes; a node may repeat."""
+        ...
+
+    def terms(self, facts: CopiedFacts) -> Iterable[Term]:
+        """Return the focus nodes as terms; a node may repeat."""
         ...
 
     def selects(self, node: int, data: DataGraph) -> bool:
@@ -37,6 +42,10 @@ class TargetNode:
         """Return the id of the target node."""
         return (self.node,)
 
+    def terms(self, facts: CopiedFacts) -> Iterable[Term]:
+        """Return the target node."""
+        return (facts.terms.term(self.node),)
+
     def selects(self, node: int, data: DataGraph) -> bool:
         """Return True if the node is the target node."""
         return node == self.node
@@ -55,6 +64,10 @@ class TargetClass:
     def nodes(self, data: DataGraph) -> Iterable[int]:
         """Return the SHACL instances of the class."""
         return data.instances(self.class_id)
+
+    def terms(self, facts: CopiedFacts) -> Iterable[Term]:
+        """Return the SHACL instances of the class as terms."""
+        return facts.instances(facts.terms.term(self.class_id))
 
     def selects(self, node: int, data: DataGraph) -> bool:
         """Return True for a SHACL instance of the class."""
@@ -76,6 +89,10 @@ class TargetSubjectsOf:
         """Return the ids of the subjects; a node may repeat."""
         return [s for s, _, _ in data.facts.match(None, self.predicate, None)]
 
+    def terms(self, facts: CopiedFacts) -> Iterable[Term]:
+        """Return the subjects as terms."""
+        return facts.column(self.link.iri).subjects
+
     def selects(self, node: int, data: DataGraph) -> bool:
         """Return True if the node is the subject of a triple with the predicate."""
         return bool(data.facts.match(node, self.predicate, None))
@@ -95,6 +112,10 @@ class TargetObjectsOf:
     def nodes(self, data: DataGraph) -> Iterable[int]:
         """Return the ids of the objects; a node may repeat."""
         return [o for _, _, o in data.facts.match(None, self.predicate, None)]
+
+    def terms(self, facts: CopiedFacts) -> Iterable[Term]:
+        """Return the objects as terms."""
+        return facts.column(self.link.iri).distinct_objects()
 
     def selects(self, node: int, data: DataGraph) -> bool:
         """Return True if the node is the object of a triple with the predicate."""

@@ -9,8 +9,9 @@ that is deleted and inserted again is therefore no change, whatever the number o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
@@ -55,6 +56,22 @@ class StoreView:
     def quads_with(self, predicate: NamedNode | None, graph: GraphName | None) -> Iterator[Quad]:
         """Iterate over the quads with a predicate in a graph; None is a wildcard. See `quads_of`."""
         return iter(self._store.quads_for_pattern(None, predicate, None, graph))
+
+    def subjects_and_objects(
+        self, predicate: NamedNode, graphs: Sequence[GraphName] | None
+    ) -> Iterable[Sequence[Term]]:
+        """Iterate over the subjects and objects of the triples with a predicate; see `quads_with`.
+
+        Args:
+            predicate: the predicate.
+            graphs: the graphs with the triples; None for all graphs. A triple in several graphs may repeat.
+        """
+        if graphs is None:
+            options: dict[str, Any] = {"use_default_graph_as_union": True}
+        else:
+            options = {"default_graph": list(graphs)}
+        # A query does not decode the predicate and the graph of each quad.
+        return self._store.query(f"SELECT ?s ?o {{ ?s {predicate} ?o }}", **options)  # type: ignore[return-value]
 
     def match(
         self,
@@ -115,6 +132,31 @@ class PendingChanges:
         for quad in self._added:
             if quad.graph_name == name:
                 yield quad
+
+    def quads_with(self, predicate: NamedNode | None, graph: GraphName | None) -> Iterator[Quad]:
+        """Iterate over quads with a predicate in a graph after this layer's changes; None is a wildcard."""
+        for quad in self._below.quads_with(predicate, graph):
+            if quad not in self._removed:
+                yield quad
+        for quad in self._candidates(None, predicate, None):
+            if (predicate is None or quad.predicate == predicate) and (
+                graph is None or quad.graph_name == graph
+            ):
+                yield quad
+
+    def subjects_and_objects(
+        self, predicate: NamedNode, graphs: Sequence[GraphName] | None
+    ) -> Iterable[Sequence[Term]]:
+        """Iterate over the subjects and objects of triples; see `StoreView.subjects_and_objects`."""
+        if any(quad.predicate == predicate for quad in self._removed):
+            every = (quad for each in graphs or (None,) for quad in self.quads_with(predicate, each))
+            return ((quad.subject, quad.object) for quad in every)
+        added = (
+            (quad.subject, quad.object)
+            for quad in self._candidates(None, predicate, None)
+            if quad.predicate == predicate and (graphs is None or quad.graph_name in graphs)
+        )
+        return chain(self._below.subjects_and_objects(predicate, graphs), added)
 
     def match(
         self,

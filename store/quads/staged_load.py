@@ -9,7 +9,7 @@ changes nothing.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -68,6 +68,13 @@ class LoadedView(StoreView):
         """Iterate over the quads with a predicate in a graph after the load; None is a wildcard."""
         loaded = self._loaded.quads_with(predicate, graph)
         return chain(super().quads_with(predicate, graph), filter(self._is_new, loaded))
+
+    def subjects_and_objects(
+        self, predicate: NamedNode, graphs: Sequence[GraphName] | None
+    ) -> Iterable[Sequence[Term]]:
+        """Iterate over the subjects and objects of triples; see `StoreView.subjects_and_objects`."""
+        loaded = self._loaded.subjects_and_objects(predicate, graphs)
+        return chain(super().subjects_and_objects(predicate, graphs), loaded)
 
     def about(self, subject: NamedNode | BlankNode, most: int) -> list[Quad] | None:
         """Return the quads with a subject after the load; None if there are more than ``most``."""

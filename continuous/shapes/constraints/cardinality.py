@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from ...algebra.nodes import PathExpr
+from ...algebra.nodes import PathExpr, Term
 from ..data_graph import DataGraph
 from ..dependencies import NONE, Dependencies
 from ..result import Result
 from ..shape import Shape
+from ..value_sets import ValueSets
 from ..vocabulary import component
 from .common import of_path, shown
 
@@ -33,6 +34,13 @@ class MinCount:
         """Return no dependencies."""
         return NONE
 
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with too few value nodes."""
+        assert values.column is not None  # only property shapes have the constraint
+        if self.count <= 1:
+            return values.nodes - values.column.subjects if self.count else set()
+        return {node for node in values.nodes if len(values.of(node)) < self.count}
+
 
 @dataclass(frozen=True, slots=True)
 class MaxCount:
@@ -50,6 +58,15 @@ class MaxCount:
     def reads(self, path: PathExpr | None) -> Dependencies:
         """Return no dependencies."""
         return NONE
+
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with too many value nodes."""
+        assert values.column is not None  # only property shapes have the constraint
+        column = values.column
+        found = values.nodes & (column.subjects_of_many if self.count else column.subjects)
+        return (
+            found if self.count <= 1 else {node for node in found if len(column.objects(node)) > self.count}
+        )
 
 
 def counted(number: int) -> str:

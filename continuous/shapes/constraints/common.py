@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.terms import term_text
 
-from ...algebra.nodes import PathExpr
+from ...algebra.nodes import PathExpr, Term
 from ..data_graph import DataGraph
 from ..dependencies import NONE, Dependencies
 from ..paths_in_rdf import path_text
 from ..result import Result
 from ..shape import Shape
+from ..value_sets import ValueSets
 from ..vocabulary import component
 
 
@@ -58,7 +59,28 @@ class OnValues:
         """Return no dependencies: the constraint looks at the terms of the value nodes only."""
         return NONE
 
+    def candidates(self, values: ValueSets) -> Set[Term] | None:
+        """Return None: the constraint is checked at each focus node, unless a subclass can do more."""
+        return None
+
     @property
     def component(self) -> NamedNode:
         """The IRI of the constraint component."""
         return component(type(self).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OnTerms(OnValues):
+    """A constraint that each value node fulfils or not, whatever triples it has."""
+
+    def fits(self, term: Term) -> bool:
+        """Return True if a value node fulfils the constraint."""
+        raise NotImplementedError
+
+    def accepts(self, value: int, data: DataGraph) -> bool:
+        """Return True if a value node fulfils the constraint."""
+        return self.fits(data.term(value))
+
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with a value node that does not fulfil the constraint."""
+        return values.failing(self.fits)

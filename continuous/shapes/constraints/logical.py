@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from quadrill.store.terms import term_text
 
-from ...algebra.nodes import PathExpr
+from ...algebra.nodes import PathExpr, Term
 from ..data_graph import DataGraph
 from ..dependencies import Dependencies, merged
 from ..shape import Shape
+from ..value_sets import ValueSets
 from .common import OnValues
 
 
@@ -52,6 +54,16 @@ class And(_Listed):
         """Return True for a node that conforms to all shapes."""
         return all(shape.conforms(value, data) for shape in self.shapes)
 
+    def candidates(self, values: ValueSets) -> Set[Term] | None:
+        """Return the focus nodes with a value node that may not conform to one of the shapes."""
+        found = set[Term]()
+        for shape in self.shapes:
+            nodes = values.failing_shape(shape)
+            if nodes is None:
+                return None
+            found |= nodes
+        return found
+
     def asked(self, data: DataGraph) -> str:
         """Return the rest of a message that lists the shapes."""
         return f"does not conform to all of the shapes {_names(self.shapes)}"
@@ -65,6 +77,11 @@ class Or(_Listed):
     def accepts(self, value: int, data: DataGraph) -> bool:
         """Return True for a node that conforms to at least one of the shapes."""
         return any(shape.conforms(value, data) for shape in self.shapes)
+
+    def candidates(self, values: ValueSets) -> Set[Term] | None:
+        """Return the focus nodes with a value node that may conform to none of the shapes."""
+        found = [nodes for shape in self.shapes if (nodes := values.failing_shape(shape)) is not None]
+        return set.intersection(*found) if found else None
 
     def asked(self, data: DataGraph) -> str:
         """Return the rest of a message that lists the shapes."""

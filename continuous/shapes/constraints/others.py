@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.terms import term_text
 
-from ...algebra.nodes import Link, PathExpr
+from ...algebra.nodes import Link, PathExpr, Term
 from ..data_graph import DataGraph
 from ..dependencies import ANY_PROPERTY, NONE, Dependencies, reading
 from ..result import Result
 from ..shape import Shape
+from ..value_sets import ValueSets
 from ..vocabulary import component, short
 from .common import OnValues, of_path, shown
 
@@ -42,6 +43,13 @@ class Closed:
         """Return the dependency on all triples whose subject is a value node."""
         return reading(ANY_PROPERTY).after(path)
 
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with a value node that has another property."""
+        nodes = values.values()
+        allowed = values.terms(self.allowed)
+        columns = [column for iri, column in values.facts.columns.items() if iri not in allowed]
+        return values.having({node for column in columns for node in nodes & column.subjects})
+
 
 @dataclass(frozen=True, slots=True)
 class HasValue:
@@ -59,6 +67,10 @@ class HasValue:
         """Return no dependencies."""
         return NONE
 
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes without the value."""
+        return values.nodes - values.having({values.term(self.value)})
+
 
 @dataclass(frozen=True, slots=True)
 class In(OnValues):
@@ -70,6 +82,10 @@ class In(OnValues):
     def accepts(self, value: int, data: DataGraph) -> bool:
         """Return True for a member of the list."""
         return value in self.members
+
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with a value node that the list does not have."""
+        return values.having(values.values() - values.terms(self.members))
 
     def asked(self, data: DataGraph) -> str:
         """Return the rest of a message that lists the members."""

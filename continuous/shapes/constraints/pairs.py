@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from ...algebra.nodes import Link, PathExpr
+from ...algebra.nodes import Link, PathExpr, Term
 from ...expressions.numeric import less, less_or_equal
 from ..data_graph import DataGraph
 from ..datatypes import is_well_formed
 from ..dependencies import Dependencies, reading
 from ..result import Result
 from ..shape import Shape
+from ..value_sets import ValueSets
 from ..vocabulary import component, short
 from .common import shown
 
@@ -29,6 +30,11 @@ class _PropertyPair:
     def reads(self, path: PathExpr | None) -> Dependencies:
         """Return the dependency on the other property of the focus node."""
         return reading(self.link)
+
+    def _with_both(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes that have value nodes and values of the other property."""
+        both = values.nodes & values.facts.column(self.link.iri).subjects
+        return both if values.column is None else both & values.column.subjects
 
 
 class Equals(_PropertyPair):
@@ -49,6 +55,11 @@ class Equals(_PropertyPair):
                 message = f"{shown(value, data)} is a value of {name} only, which must have the same values"
                 yield shape.result(data, _EQUALS, focus, value, message)
 
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with other value nodes than values of the other property."""
+        others = values.along(self.link.iri)
+        return {node for node in values.nodes if set(values.of(node)) != set(others.of(node))}
+
 
 class Disjoint(_PropertyPair):
     """``sh:disjoint``: no value node is a value of the other property."""
@@ -63,6 +74,13 @@ class Disjoint(_PropertyPair):
             if value in others:
                 message = f"{shown(value, data)} is also a value of {name}, but must not be"
                 yield shape.result(data, _DISJOINT, focus, value, message)
+
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with a value node that is a value of the other property."""
+        others = values.along(self.link.iri)
+        return {
+            node for node in self._with_both(values) if not set(values.of(node)).isdisjoint(others.of(node))
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +108,7 @@ class LessThan(_PropertyPair):
                     what = f"{shown(other, data)}, the value of {short(self.link.iri)}"
                     message = f"{shown(value, data)} is not {words} {what}"
                     yield shape.result(data, kind, focus, value, message)
+
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes that have value nodes and values of the other property."""
+        return self._with_both(values)

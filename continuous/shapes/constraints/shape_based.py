@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from quadrill.store.terms import term_text
 
-from ...algebra.nodes import PathExpr
+from ...algebra.nodes import PathExpr, Term
 from ..data_graph import DataGraph
 from ..dependencies import Dependencies, merged
 from ..result import Result
 from ..shape import Shape
+from ..value_sets import ValueSets
 from ..vocabulary import component
 from .cardinality import counted
 from .common import OnValues, of_path, shown
@@ -37,6 +38,10 @@ class Node(OnValues):
         """Return the dependencies of the shape."""
         return self.shape.reads().after(path)
 
+    def candidates(self, values: ValueSets) -> Set[Term] | None:
+        """Return the focus nodes with a value node that may not conform to the shape."""
+        return values.failing_shape(self.shape)
+
 
 @dataclass(frozen=True, slots=True)
 class PropertyConstraint:
@@ -52,6 +57,10 @@ class PropertyConstraint:
     def reads(self, path: PathExpr | None) -> Dependencies:
         """Return the dependencies of the property shape."""
         return self.shape.reads().after(path)
+
+    def candidates(self, values: ValueSets) -> Set[Term] | None:
+        """Return the focus nodes with a value node at which the property shape may have results."""
+        return values.failing_shape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,10 @@ class Qualified:
     def reads(self, path: PathExpr | None) -> Dependencies:
         """Return the dependencies of the shape and of its siblings."""
         return merged(shape.reads() for shape in (self.shape, *self.siblings)).after(path)
+
+    def candidates(self, values: ValueSets) -> Set[Term] | None:
+        """Return None: value nodes that conform are counted at each focus node."""
+        return None
 
     def _found(self, shape: Shape, focus: int, count: int, data: DataGraph) -> str:
         found = f"{shown(focus, data)} has {counted(count)}{of_path(shape)}"

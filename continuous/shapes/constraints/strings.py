@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from pyoxigraph import Literal, NamedNode
 
-from ...algebra.nodes import PathExpr
+from ...algebra.nodes import PathExpr, Term
 from ...expressions.functions import regex
 from ..data_graph import DataGraph
 from ..dependencies import NONE, Dependencies
 from ..result import Result
 from ..shape import Shape
+from ..value_sets import ValueSets
 from ..vocabulary import component
-from .common import OnValues
+from .common import OnTerms
 
 _UNIQUE_LANG = component("UniqueLang")
 
 
-def string_of(value: int, data: DataGraph) -> str | None:
+def string_of(term: Term) -> str | None:
     """Return the text that SPARQL's STR gives for a node; None for a blank node or a triple term."""
-    term = data.term(value)
     return term.value if isinstance(term, Literal | NamedNode) else None
 
 
 @dataclass(frozen=True, slots=True)
-class MinLength(OnValues):
+class MinLength(OnTerms):
     """``sh:minLength``: the text of each value node has at least ``length`` characters."""
 
     length: int
 
-    def accepts(self, value: int, data: DataGraph) -> bool:
+    def fits(self, term: Term) -> bool:
         """Return True if the node has a text that is long enough."""
-        text = string_of(value, data)
+        text = string_of(term)
         return text is not None and len(text) >= self.length
 
     def asked(self, data: DataGraph) -> str:
@@ -43,14 +43,14 @@ class MinLength(OnValues):
 
 
 @dataclass(frozen=True, slots=True)
-class MaxLength(OnValues):
+class MaxLength(OnTerms):
     """``sh:maxLength``: the text of each value node has at most ``length`` characters."""
 
     length: int
 
-    def accepts(self, value: int, data: DataGraph) -> bool:
+    def fits(self, term: Term) -> bool:
         """Return True if the node has a text that is short enough."""
-        text = string_of(value, data)
+        text = string_of(term)
         return text is not None and len(text) <= self.length
 
     def asked(self, data: DataGraph) -> str:
@@ -59,15 +59,15 @@ class MaxLength(OnValues):
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern(OnValues):
+class Pattern(OnTerms):
     """``sh:pattern`` and ``sh:flags``: SPARQL's REGEX matches the text of each value node."""
 
     pattern: str
     flags: str = ""
 
-    def accepts(self, value: int, data: DataGraph) -> bool:
+    def fits(self, term: Term) -> bool:
         """Return True if the node has a text that the pattern matches."""
-        text = string_of(value, data)
+        text = string_of(term)
         return text is not None and regex(text, self.pattern, self.flags) is True
 
     def asked(self, data: DataGraph) -> str:
@@ -78,15 +78,14 @@ class Pattern(OnValues):
 
 
 @dataclass(frozen=True, slots=True)
-class LanguageIn(OnValues):
+class LanguageIn(OnTerms):
     """``sh:languageIn``: each value node is a string with a language tag that one of the ranges matches."""
 
     ranges: tuple[str, ...]
 
-    def accepts(self, value: int, data: DataGraph) -> bool:
+    def fits(self, term: Term) -> bool:
         """Return True for a string whose language tag matches."""
-        literal = data.literal(value)
-        tag = "" if literal is None else (literal.language or "").lower()
+        tag = (term.language or "").lower() if isinstance(term, Literal) else ""
         return any(_matches(tag, each.lower()) for each in self.ranges)
 
     def asked(self, data: DataGraph) -> str:
@@ -110,6 +109,11 @@ class UniqueLang:
     def reads(self, path: PathExpr | None) -> Dependencies:
         """Return no dependencies."""
         return NONE
+
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with several value nodes."""
+        assert values.column is not None  # only property shapes have the constraint
+        return values.nodes & values.column.subjects_of_many
 
 
 def _matches(tag: str, wanted: str) -> bool:

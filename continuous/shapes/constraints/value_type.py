@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from quadrill.store.terms import term_text
 
-from ...algebra.nodes import PathExpr
+from ...algebra.nodes import PathExpr, Term
 from ..data_graph import DataGraph
 from ..datatypes import has_datatype
 from ..dependencies import INSTANCE_OF, Dependencies, reading
+from ..value_sets import ValueSets
 from ..vocabulary import short
-from .common import OnValues
+from .common import OnTerms, OnValues
 
 NODE_KINDS: dict[str, tuple[type, ...]] = {
     "BlankNode": (BlankNode,),
@@ -44,9 +46,13 @@ class Class(OnValues):
         """Return the dependency on the path from a value node to its classes."""
         return reading(INSTANCE_OF).after(path)
 
+    def candidates(self, values: ValueSets) -> Set[Term]:
+        """Return the focus nodes with a value node that is no instance."""
+        return values.having(values.values() - values.facts.instances(values.term(self.class_id)))
+
 
 @dataclass(frozen=True, slots=True)
-class Datatype(OnValues):
+class Datatype(OnTerms):
     """``sh:datatype``: each value node is a well-formed literal of a datatype.
 
     ``stored`` is True if the literals of the data graph have the form in which the store keeps them; see
@@ -56,10 +62,9 @@ class Datatype(OnValues):
     datatype: NamedNode
     stored: bool
 
-    def accepts(self, value: int, data: DataGraph) -> bool:
+    def fits(self, term: Term) -> bool:
         """Return True for a well-formed literal of the datatype."""
-        literal = data.literal(value)
-        return literal is not None and has_datatype(literal, self.datatype, stored=self.stored)
+        return isinstance(term, Literal) and has_datatype(term, self.datatype, stored=self.stored)
 
     def asked(self, data: DataGraph) -> str:
         """Return the rest of a message that names the datatype."""
@@ -67,14 +72,14 @@ class Datatype(OnValues):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeKind(OnValues):
+class NodeKind(OnTerms):
     """``sh:nodeKind``: each value node is an IRI, a blank node or a literal; ``kind`` is a local name."""
 
     kind: str
 
-    def accepts(self, value: int, data: DataGraph) -> bool:
+    def fits(self, term: Term) -> bool:
         """Return True for a term of the kind."""
-        return isinstance(data.term(value), NODE_KINDS[self.kind])
+        return isinstance(term, NODE_KINDS[self.kind])
 
     def asked(self, data: DataGraph) -> str:
         """Return the rest of a message that names the kind."""

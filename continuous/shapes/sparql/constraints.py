@@ -17,6 +17,7 @@ from ..dependencies import Dependencies
 from ..errors import ShapesFailureError
 from ..result import Result
 from ..shape import Shape
+from ..value_sets import ValueSets
 from ..vocabulary import BOOLEAN, STRING
 from .bound_query import BoundQuery
 from .dependencies import query_dependencies
@@ -49,6 +50,10 @@ class Validator:
     def reads(self, path: PathExpr | None) -> Dependencies:
         """Return the triples that the answer of the query depends on."""
         return query_dependencies(self.query, path)
+
+    def candidates(self, values: ValueSets) -> None:
+        """Return None: the query is evaluated at each focus node."""
+        return
 
     def facts(self, data: DataGraph) -> Facts:
         """Return the facts that the query reads: the data, and the shapes graph if the query names it."""

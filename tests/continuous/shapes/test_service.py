@@ -15,6 +15,7 @@ from quadrill.continuous.lifecycle.shape_service import ShapeService
 from quadrill.continuous.shapes.definition import read_parameters, shapes_text
 from quadrill.continuous.shapes.errors import ValidationStoppedError
 from quadrill.continuous.shapes.report_graph import report_quads
+from quadrill.continuous.shapes.snapshot import Snapshot
 from quadrill.continuous.shapes.violations import ViolationError
 from quadrill.store.errors import ConflictError
 from quadrill.store.quads.options import StoreOptions
@@ -58,7 +59,7 @@ class Served:
         with self.store.reader.snapshot_read() as snapshot:
             inputs = self.shapes.consequences.inputs(shapes, self.store.queue.owned)
             quads = [quad for quad in snapshot.quads_for_pattern() if quad.graph_name in inputs]
-        complete = shapes.complete_snapshot([quads], shapes.budget(timed=False))
+        complete = shapes.complete_snapshot(Snapshot(quads=[quads]), shapes.budget(timed=False))
         assert set(self.store.reader.quads_for_pattern(graph=into)) == report_quads(complete, into)
 
 

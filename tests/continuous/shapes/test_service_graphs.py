@@ -102,6 +102,7 @@ def test_a_put_follows_graphs_that_lose_their_owner_while_it_computes(
         complete = ShapeSet.complete_snapshot
 
         def losing(shapes: ShapeSet, *arguments: Any) -> KeptResults:
+            monkeypatch.setattr(ShapeSet, "complete_snapshot", complete)
             found = complete(shapes, *arguments)
             server.store.queue.disown(graph, view)
             server.update("INSERT DATA { :c :q :d }")

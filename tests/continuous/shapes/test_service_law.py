@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, parse
@@ -25,7 +26,7 @@ from quadrill.store.errors import ConflictError, ReportedError
 from quadrill.store.quads.write_queue import WriteRequest
 from quadrill.store.terms import in_store_form
 
-from ...examples import examples
+from ...examples import ALL, examples
 from .naive_model import INFERRED, RULE, RefusedError, State, with_messages
 from .random_graphs import graphs, triples
 from .running import PREFIXES, turtle
@@ -236,6 +237,7 @@ def _making(removed: list[Quad], added: list[Quad]) -> Callable[[PendingChanges]
     return derive
 
 
+@pytest.mark.timeout(3_600 if ALL else 900)
 @settings(
     max_examples=examples(300),
     deadline=None,
