@@ -186,10 +186,27 @@ class StoreFacts:
         graphs = [quad.graph_name for quad in view.match(*pattern, None)]
         return into in graphs, any(graph != into and graph in inputs for graph in graphs)
 
+    def few(self, s: Pattern, o: Pattern, most: int) -> list[Fact] | None:
+        """Return the facts with a subject or an object, one of them None; None if they have many quads."""
+        pattern = self._terms.pattern(s, None, o)
+        if pattern is None:
+            return []
+        quads = self.view.few(pattern[0], pattern[2], most)
+        if quads is None:
+            return None
+        ids, inputs, into, own = self._terms.dictionary.ids, self._inputs, self._into, self._own
+        return list(
+            dict.fromkeys(
+                (ids[quad.subject], ids[quad.predicate], ids[quad.object])
+                for quad in quads
+                if (own if quad.graph_name == into else quad.graph_name in inputs)
+            )
+        )
+
     def found_about(self, s: int, found: dict[tuple[int, int], tuple[bool, bool]]) -> bool:
         """Add the answers of `found` for all triples with a subject; return False if they are too many."""
         pattern = self._terms.pattern(s, None, None)
-        quads = None if pattern is None or pattern[0] is None else self.view.about(pattern[0], _FEW_QUADS)
+        quads = None if pattern is None or pattern[0] is None else self.view.few(pattern[0], None, _FEW_QUADS)
         if quads is None:
             return False
         ids, into = self._terms.dictionary.ids, self._into

@@ -13,6 +13,7 @@ from ..rules.facts import Fact, Facts, Pattern, Row
 from ..rules.paths import DistinctReader, PathSteps
 from ..rules.terms import RuleTerms
 from .errors import ShapesBudgetError
+from .node_facts import Neighbours, NodeFacts
 from .vocabulary import SUB_CLASS_OF, TYPE
 
 _CHECK_EVERY = 256
@@ -113,6 +114,7 @@ class DataGraph:
         self.terms = terms
         self.budget = budget
         self.conforming: dict[tuple[object, int], bool] = {}
+        self._around = facts.around if isinstance(facts, NodeFacts) else _unknown
         self.read = DistinctReader(self.facts, None)
         self._type, self._sub_class_of = terms.id_of(TYPE), terms.id_of(SUB_CLASS_OF)
         self._superclasses: dict[int, set[int]] = {}
@@ -130,6 +132,10 @@ class DataGraph:
     def reached(self, steps: PathSteps, start: int) -> list[int]:
         """Return the nodes that a path reaches from ``start``, each once."""
         return list(dict.fromkeys(steps.forward(self.read, start)))
+
+    def around(self, place: int, node: int) -> Neighbours | None:
+        """Return the triples of a node, or None if no single look-up gives them; see `NodeFacts.around`."""
+        return self._around(place, node)
 
     def objects(self, subject: int, predicate: int) -> list[int]:
         """Return the objects of the triples with a subject and a predicate."""
@@ -178,3 +184,7 @@ class DataGraph:
                     found.add(fact[far])
                     waiting.append(fact[far])
         return found
+
+
+def _unknown(place: int, node: int) -> None:
+    """Return None: the facts do not read all triples of a node at once."""

@@ -13,13 +13,16 @@ from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.owners import Owner
 from quadrill.store.changes.pending import PendingChanges, StoreView
 
+from ..rules.facts import Fact
 from ..rules.store_facts import InputGraphs, StoreFacts
 from ..rules.terms import RuleTerms
 from .copied_facts import CopiedFacts
 from .data_graph import DataGraph, ShapesBudget
 from .definition import ShapesDefinition
-from .incremental import FactChange, IncrementalValidation, ResultsOf
+from .fact_change import FactChange
+from .incremental import IncrementalValidation, ResultsOf
 from .kept_results import KeptResults, ResultChange, difference
+from .node_facts import NodeFacts
 from .reading.reader import read_shapes
 from .result import Result
 from .snapshot import Snapshot, snapshot
@@ -171,14 +174,11 @@ class ShapeSet:
             return kept.replacing(self.complete(pending, inputs, budget).by_focus())
         prepared = self._prepared
         terms = prepared.terms
-        before = StoreFacts(below, terms, inputs, _NO_GRAPH, own=False)
-        now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)
-        changed = _changed_facts(change, inputs, terms, before, now)
-        if not changed:
+        states = _States.of(below, pending, change, inputs, terms)
+        if not states.changed:
             return {}
-        result = prepared.validation.update(
-            kept, DataGraph(before, terms, budget), DataGraph(now, terms, budget), changed
-        )
+        before, now = (DataGraph(facts, terms, budget) for facts in (states.before, states.now))
+        result = prepared.validation.update(kept, before, now, states.changed)
         if len(terms.dictionary) > _MOST_TERMS:
             self._prepared = self._prepare()
         return result
@@ -199,14 +199,12 @@ class ShapeSet:
             pending.add(Quad(each.subject, each.predicate, each.object, graph))
         with self._borrowed() as prepared:
             terms = prepared.terms
-            before = StoreFacts(view, terms, inputs, _NO_GRAPH, own=False)
-            now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)
-            changed = _changed_facts(pending.net(), inputs, terms, before, now)
-            if not changed:
+            states = _States.of(view, pending, pending.net(), inputs, terms)
+            if not states.changed:
                 return []
-            data = DataGraph(before, terms, budget)
-            kept = ResultsOf(prepared.validation, data)
-            change = prepared.validation.update(kept, data, DataGraph(now, terms, budget), changed)
+            before, now = (DataGraph(facts, terms, budget) for facts in (states.before, states.now))
+            kept = ResultsOf(prepared.validation, before)
+            change = prepared.validation.update(kept, before, now, states.changed)
             return list(difference(kept, change)[0].elements())
 
     @contextmanager
@@ -221,16 +219,37 @@ class ShapeSet:
             self._unused.append(prepared)
 
 
-def _changed_facts(
-    change: NetChange, inputs: InputGraphs, terms: RuleTerms, before: StoreFacts, now: StoreFacts
-) -> FactChange:
-    """Return the triples that the union of the input graphs has only before, or only after, a change."""
-    found = FactChange()
-    ids = terms.dictionary.ids
-    for quads, other, facts in ((change.added, before, found.added), (change.removed, now, found.removed)):
-        for quad in quads:
-            if quad.graph_name in inputs:
-                fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
-                if not other.match(*fact):
-                    facts.append(fact)
-    return found
+@dataclass(frozen=True, slots=True)
+class _States:
+    """The data before and after a change, and the triples that only one of the two states has."""
+
+    before: NodeFacts
+    now: NodeFacts
+    changed: FactChange
+
+    @classmethod
+    def of(
+        cls,
+        below: StoreView | PendingChanges,
+        pending: PendingChanges,
+        change: NetChange,
+        inputs: InputGraphs,
+        terms: RuleTerms,
+    ) -> _States:
+        """Return the states of the union of the input graphs below and with pending changes."""
+        changed = FactChange()
+        before = NodeFacts(StoreFacts(below, terms, inputs, _NO_GRAPH, own=False))
+        now = StoreFacts(pending, terms, inputs, _NO_GRAPH, own=False)
+        ids = terms.dictionary.ids
+        for quads, other, facts in (
+            (change.added, before, changed.added),
+            (change.removed, now, changed.removed),
+        ):
+            found = set[Fact]()
+            for quad in quads:
+                if quad.graph_name in inputs:
+                    fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
+                    if fact not in found and not other.match(*fact):
+                        found.add(fact)
+                        facts.append(fact)
+        return cls(before, NodeFacts(now, before, changed), changed)

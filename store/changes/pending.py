@@ -83,9 +83,9 @@ class StoreView:
         """Return the quads that match a pattern; None is a wildcard, also for the graph."""
         return list(self._store.quads_for_pattern(subject, predicate, object, graph))
 
-    def about(self, subject: NamedNode | BlankNode, most: int) -> list[Quad] | None:
-        """Return the quads with a subject; None if there are more than ``most``."""
-        found = list(islice(self._store.quads_for_pattern(subject, None, None, None), most + 1))
+    def few(self, subject: NamedNode | BlankNode | None, object: Term | None, most: int) -> list[Quad] | None:
+        """Return the quads with a subject or an object (the other is None); None if more than ``most``."""
+        found = list(islice(self._store.quads_for_pattern(subject, None, object, None), most + 1))
         return found if len(found) <= most else None
 
 
@@ -180,15 +180,19 @@ class PendingChanges:
             ]
         return found
 
-    def about(self, subject: NamedNode | BlankNode, most: int) -> list[Quad] | None:
-        """Return the quads with a subject after this layer's changes; None if there may be too many."""
-        found = self._below.about(subject, most)
+    def few(self, subject: NamedNode | BlankNode | None, object: Term | None, most: int) -> list[Quad] | None:
+        """Return quads after this layer's changes; None if they may be too many. See `StoreView.few`."""
+        found = self._below.few(subject, object, most)
         if found is None:
             return None
         if self._removed and found:
             found = [quad for quad in found if quad not in self._removed]
         if self._added:
-            found += [quad for quad in self._candidates(subject, None, None) if quad.subject == subject]
+            found += [
+                quad
+                for quad in self._candidates(subject, None, object)
+                if (subject is None or quad.subject == subject) and (object is None or quad.object == object)
+            ]
         return found
 
     def _candidates(

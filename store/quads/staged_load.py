@@ -76,9 +76,9 @@ class LoadedView(StoreView):
         loaded = self._loaded.subjects_and_objects(predicate, graphs)
         return chain(super().subjects_and_objects(predicate, graphs), loaded)
 
-    def about(self, subject: NamedNode | BlankNode, most: int) -> list[Quad] | None:
-        """Return the quads with a subject after the load; None if there are more than ``most``."""
-        found = self.match(subject, None, None, None)
+    def few(self, subject: NamedNode | BlankNode | None, object: Term | None, most: int) -> list[Quad] | None:
+        """Return the quads with a subject or an object after the load; None if more than ``most``."""
+        found = self.match(subject, None, object, None)
         return found if len(found) <= most else None
 
     def _is_new(self, quad: Quad) -> bool:
