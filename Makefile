@@ -68,7 +68,7 @@ kafka: ## the jars of a real Kafka broker for its tests, into ~/.cache/quadrill/
 	mvn -q -B -f .ci/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
 	  -DoutputDirectory=$(or $(TEST_QUADRILL_KAFKA),$(HOME)/.cache/quadrill/kafka)
 
-clients: ## YASGUI and Comunica for their tests, into ~/.cache/quadrill/clients; needs npm
+clients: ## YASGUI, Comunica and TypeScript for their tests, into ~/.cache/quadrill/clients; needs npm
 	mkdir -p $(CLIENTS) && cp .ci/clients/package*.json $(CLIENTS)
 	cd $(CLIENTS) && npm ci --no-audit --no-fund --ignore-scripts
 
