@@ -28,7 +28,9 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 RELEASE = PROJECT["version"]
 SOURCES = ("app", "continuous", "store", "migrations", "static", "docs")
-NOT_SHIPPED = re.compile(r"app/client/(pyproject\.toml|LICENSE)|app/client_js/.*|docs/site/.*|docs/concepts/pictures/.*\.py")
+NOT_SHIPPED = re.compile(
+    r"app/client/(pyproject\.toml|LICENSE)|app/client_js/.*|docs/site/.*|docs/concepts/pictures/.*\.py"
+)
 """Files of the source folders that the wheel does not hold."""
 
 pytestmark = [
