@@ -18,6 +18,7 @@ from .front.pipeline import Front
 from .http.observer import RequestObserver
 from .page.application import create_page
 from .page.handler import Page
+from .page.pace import Pace
 from .routes import all_routes
 from .server.connection import Timeouts
 from .server.connection_loop import ConnectionLimits
@@ -51,12 +52,12 @@ class RunningServer:
 
 @contextmanager
 def serve(
-    settings: Settings, *, demo: bool = False, is_cancelled: Callable[[], bool] = lambda: False
+    settings: Settings, *, demo: Pace | None = None, is_cancelled: Callable[[], bool] = lambda: False
 ) -> Iterator[RunningServer]:
     """Run a server until the block ends, then finish running requests and close the store.
 
-    If ``demo`` is True, the web page shows the demo. The start of the server polls the function
-    ``is_cancelled`` and ends early if the function returns True.
+    With ``demo``, the pace of its replay, the web page shows the demo. The start of the server polls the
+    function ``is_cancelled`` and ends early if the function returns True.
 
     Raises:
         EngineStoppedError: the start of the server was cancelled.

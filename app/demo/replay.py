@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 from quadrill.store.errors import ReportedError
 
+from ..page.pace import Pace
 from .data import Departure, WeatherReport, departures, rdf, text_of, weather
 
 TICK_SECONDS = 0.2
@@ -146,29 +147,33 @@ def replay(
     plan: ReplayPlan,
     api: DemoApi,
     *,
-    speed: float,
+    pace: Pace,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], object] = time.sleep,
     progress: Callable[[int], None] = lambda _at_ms: None,
     changed: Callable[[int], None] = lambda _at_ms: None,
 ) -> None:
-    """Push a plan's flights and weather at ``speed`` times real time; change the watch list meanwhile.
+    """Push a plan's flights and weather at a pace that may change; change the watch list meanwhile.
 
     Args:
         plan: the rows of flights and weather to push.
         api: the server that receives the rows.
-        speed: event seconds per wall second, positive.
+        pace: the pace of the replay, read before each batch of pushes.
         clock: returns monotonic seconds.
         pause: called to wait for a number of seconds between pushes; an exception of it ends the replay.
         progress: called with the reached event time after each batch of pushes.
         changed: called with the event time at which the watch list was changed.
     """
-    began = clock()
-    position = plan.start_ms
+    position = base_ms = plan.start_ms
+    began, speed = clock(), pace.present
     _heartbeats(api, position)
     change_sent = False
     while position < plan.end_ms:
-        target = min(plan.end_ms, plan.start_ms + int((clock() - began) * speed * 1000))
+        now = clock()
+        if speed != pace.present:
+            base_ms += int((now - began) * speed * 1000)
+            began, speed = now, pace.present
+        target = min(plan.end_ms, base_ms + int((now - began) * speed * 1000))
         if not change_sent:
             target = min(target, plan.change_ms)
         if target > position:

@@ -24,6 +24,8 @@ from .summary import FeedFollower, FeedTally, TallyPrinter
 if TYPE_CHECKING:
     from quadrill.continuous.engine import Engine
 
+    from ..page.pace import Pace
+
 CATCH_UP_SECONDS = 60.0
 """Maximum seconds that the end of the demo waits for the engine, and then for the feeds."""
 SYNC_SECONDS = 0.5
@@ -53,8 +55,10 @@ def run(options: argparse.Namespace) -> int:
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         # Errors in the options are reported before store and engine are imported.
         from .. import running
+        from ..page.pace import Pace
 
-        with running.serve(settings, demo=True) as server, contextlib.suppress(_DemoStoppedError):
+        pace = Pace(options.speed)
+        with running.serve(settings, demo=pace) as server, contextlib.suppress(_DemoStoppedError):
             screen = TallyPrinter(as_json=options.json)
             with DemoClient(server.url, settings.token or None) as client:
                 client.set_up()
@@ -67,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
                     )
                     tallies = play(
                         chain((first,), plans), api, server.url, headers,
-                        speed=options.speed, screen=screen, stop=stop,
+                        pace=pace, screen=screen, stop=stop,
                         last_ids=lambda: last_ids(server.services.engine, stop),
                     )  # fmt: skip
             if any(tally.error for tally in tallies.values()):
@@ -81,7 +85,7 @@ def play(
     url: str,
     headers: Mapping[str, str],
     *,
-    speed: float,
+    pace: Pace,
     screen: TallyPrinter,
     stop: threading.Event,
     last_ids: Callable[[], Mapping[str, int] | None],
@@ -114,7 +118,7 @@ def play(
                 sentence = f"\nRound {number + 1}: the same departures, now from {begin} on.\n"
                 screen.say("round", sentence, number=number + 1, start=begin)
             replay(
-                plan, api, speed=speed, pause=pause, progress=show,
+                plan, api, pace=pace, pause=pause, progress=show,
                 changed=lambda at_ms: screen.say("changed", CHANGED, at=instant(at_ms)),
             )  # fmt: skip
         wanted = last_ids()

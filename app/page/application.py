@@ -11,10 +11,11 @@ from ..http.errors import HttpError
 from ..http.problems import problem_answer
 from ..wiring import Services
 from . import login, views
+from .pace import Pace
 
 
-def create_page(services: Services, *, demo: bool = False) -> Flask:
-    """Make the Flask application; with ``demo``, the web page includes the view of the demo."""
+def create_page(services: Services, *, demo: Pace | None = None) -> Flask:
+    """Make the Flask application; with ``demo``, the web page includes the view of the demo and its pace."""
     app = Flask(
         __package__,
         static_folder=None,

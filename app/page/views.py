@@ -30,7 +30,7 @@ from ..describing.queries import describe, describe_all
 from ..describing.streams import describe_stream, describe_streams
 from ..front.finish import packed_well
 from ..http import negotiation
-from ..http.callers import NOBODY
+from ..http.callers import NOBODY, PUBLIC_BODY_BYTES
 from ..http.errors import HttpError
 from ..resources.overview import overview
 from ..resources.shapes import described
@@ -38,6 +38,7 @@ from ..resources.sparql import service_description
 from ..security import COOKIE
 from . import documentation
 from .context import received, services
+from .pace import Pace
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -61,7 +62,7 @@ ASSETS = Path(quadrill.static.__file__).parent
 SHOWN_QUERIES = 50
 """Number of rows on one page of the list of queries; the page's JavaScript uses the same number."""
 DEMO = "QUADRILL_DEMO"
-"""Key of the Flask configuration with the flag whether the demo runs."""
+"""Key of the Flask configuration with the pace of the demo's replay; None if the demo does not run."""
 
 blueprint = Blueprint("admin", __name__, template_folder="templates")
 
@@ -90,14 +91,37 @@ def queries() -> AnyResponse:
 @blueprint.get("/ui/demo")
 def demo() -> AnyResponse:
     """Return the view of the demo: departures on a map, and charts of the demo's queries."""
-    if not current_app.config[DEMO]:
+    pace = _pace()
+    if pace is None:
         return _message(
             404,
             "The demo does not run here",
             "It runs where it was started.",
             "Start it with `quadrill demo`.",
         )
-    return _page("demo", "demo.html", lambda: {"queries": describe_all(services().engine)})
+    return _page(
+        "demo",
+        "demo.html",
+        lambda: {
+            "queries": describe_all(services().engine),
+            "pace": pace.to_json(),
+            "refusal": _write_refusal(),
+        },
+    )
+
+
+@blueprint.get("/ui/demo/pace")
+def demo_pace() -> dict[str, Any]:
+    """Return speed and state of the demo's replay."""
+    return _required_pace().to_json()
+
+
+@blueprint.put("/ui/demo/pace")
+def set_demo_pace() -> dict[str, Any]:
+    """Change the speed of the demo's replay, pause it or let it continue."""
+    pace = _required_pace()
+    pace.change(received().json(PUBLIC_BODY_BYTES, "the pace"))
+    return pace.to_json()
 
 
 @blueprint.get("/ui/queries/<name>")
@@ -351,9 +375,22 @@ def _pages() -> list[dict[str, str]]:
         ("settings", "Settings", "/ui/settings"),
         ("documents", "Docs", "/ui/docs"),
     ]
-    if current_app.config[DEMO]:
+    if _pace() is not None:
         listed.insert(0, ("demo", "Demo", "/ui/demo"))
     return [{"key": key, "title": title, "path": request.script_root + path} for key, title, path in listed]
+
+
+def _pace() -> Pace | None:
+    """Return the pace of the demo's replay; None if the demo does not run."""
+    pace: Pace | None = current_app.config[DEMO]
+    return pace
+
+
+def _required_pace() -> Pace:
+    pace = _pace()
+    if pace is None:
+        raise HttpError(404, "the demo does not run here", code="no-such-resource")
+    return pace
 
 
 def _write_refusal() -> str | None:

@@ -51,6 +51,8 @@ def page_routes(page: Handler) -> tuple[Route, ...]:
         ),
         Route("GET", "/login", page, role="public", while_starting=True),
         *(Route("GET", f"/ui/{each}", page, role="public") for each in _PAGES),
+        Route("GET", "/ui/demo/pace", page, role="read"),
+        Route("PUT", "/ui/demo/pace", page, role="write"),
         Route("GET", "/ui/queries", page, role="public", while_starting=True),
         Route(
             "GET",

@@ -35,6 +35,20 @@ export class Flights {
     this.shown = 0;
     this.flying = [];
     this.waiting = false;
+    this.heldAt = null;
+  }
+
+  /** Let all dots stand where they are, or move on from there. */
+  hold(held) {
+    if (held === (this.heldAt !== null)) return;
+    if (held) {
+      this.heldAt = performance.now();
+      return;
+    }
+    const stood = performance.now() - this.heldAt;
+    for (const flight of this.flying) flight.began += stood;
+    this.heldAt = null;
+    this.wake();
   }
 
   /** The map to move on; it may have moved since it was last shown. */
@@ -58,13 +72,14 @@ export class Flights {
   }
 
   wake() {
-    if (this.waiting || this.map === null || this.flying.length === 0) return;
+    if (this.waiting || this.map === null || this.flying.length === 0 || this.heldAt !== null) return;
     this.waiting = true;
     requestAnimationFrame((now) => this.frame(now));
   }
 
   frame(now) {
     this.waiting = false;
+    if (this.heldAt !== null) return;
     if (now - this.shown < LEAST_BETWEEN_MS) {
       this.wake();
       return;

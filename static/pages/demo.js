@@ -2,18 +2,20 @@
 
 import { call, queryPath } from "../base/api.js";
 import { byId, el, poll, put, serverState, setText, svg } from "../base/dom.js";
-import { count, counted, instant } from "../base/format.js";
+import { counted, instant } from "../base/format.js";
 import { drawBars } from "../charts/bars.js";
 import { drawMap } from "../charts/map.js";
 import { drawSeries } from "../charts/series.js";
 import { DELAYS, delayClass, Flights } from "../demo/flights.js";
+import { Pace } from "../demo/pace.js";
 import { byKey, plainRows, Recent, visibilityLines } from "../demo/hour.js";
 import { openFeed, showFeedState } from "../feeds/feed.js";
 
 const HOUR_MS = 3_600_000;
 const PUSH_MS = 200;
 const BEFORE = 120;
-const NOWHERE = "a place that is not in the store";
+const NOWHERE = "an airport without a name";
+const NEW_YORK = [-73.9, 40.7];
 const ROWS = "application/sparql-results+json";
 // The contiguous states: airports outside are flown to, but the picture stays with these.
 const PICTURE = { west: -125, east: -65, south: 24.4, north: 49.5 };
@@ -28,6 +30,8 @@ const late = new Recent();
 const poor = new Recent(24 * HOUR_MS);
 const flights = new Flights();
 const known = svg("path", { class: "known-airports" });
+const newYork = svg("path", { class: "new-york", d: "M0 -9L2.6 -3L9 -2.8L4 1.3L5.6 7.8L0 4.2L-5.6 7.8L-4 1.3L-9 -2.8L-2.6 -3Z" });
+const newYorkName = svg("text", { class: "name", "font-weight": "700" }, "New York");
 let airports = [];
 let now = 0;
 let view = null;
@@ -47,15 +51,24 @@ function showMap(hour) {
   if (map.view !== view) {
     view = map.view;
     known.setAttribute("d", airports.map(([x, y]) => map.at(x, y).map((each) => each.toFixed(1)).join(" ")).map((at) => `M${at}h0`).join(""));
-    map.layer.prepend(known);
+    const [x, y] = map.at(...NEW_YORK);
+    newYork.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+    newYorkName.setAttribute("x", x + 13);
+    newYorkName.setAttribute("y", y - 6);
+    map.layer.prepend(known, newYork, newYorkName);
   }
   flights.on(map);
 }
 
+/** The name of an airport without the words that all airports have. */
+function shortName(name) {
+  return (name ?? NOWHERE).replace(/ (Intl|International|Regional|Airport)\b/g, "");
+}
+
 function showLate(rows) {
-  const bars = rows.map((row) => ({ label: `${row.flight} to ${row.destination ?? NOWHERE}`, value: Number(row.delay),
+  const bars = rows.map((row) => ({ label: `${row.flight} to ${shortName(row.destination)}`, value: Number(row.delay),
     title: `${row.delay} minutes: ${row.flight}, ${row.airline}, ${row.aircraft ?? "aircraft not known"}`, key: row.flight }));
-  drawBars(byId("late"), bars.sort((a, b) => b.value - a.value).slice(0, 8), { caption: "Worst delays of the last hour", unit: "min", most: 8,
+  drawBars(byId("late"), bars.sort((a, b) => b.value - a.value).slice(0, 8), { caption: "Worst delays of the last hour", unit: "min", most: 8, least: [0, 60],
     tone: (value) => delayClass(value).tone });
 }
 
@@ -63,12 +76,12 @@ function showSentence(hour) {
   const lateOnes = hour.filter(({ delay }) => Number(delay) >= 15);
   const worst = hour.reduce((most, row) => (most === null || Number(row.delay) > Number(most.delay) ? row : most), null);
   const foggy = visibilityLines(poor.until(now)).filter(({ points }) => points.at(-1)[0] > now - HOUR_MS);
-  const parts = [`In the hour before ${instant(now).slice(11, 16)} UTC ${counted(hour.length, "flight")} left New York, ${lateOnes.length} of them 15 minutes late or more`];
-  if (worst !== null && Number(worst.delay) > 0) parts.push(`; the latest was ${worst.flight} to ${worst.destination ?? NOWHERE}, ${counted(Number(worst.delay), "minute")} behind its time`);
-  parts.push(". ", foggy.length === 0 ? "One sees farther than six miles at all three airports."
-    : `One sees ${foggy.map(({ label, points }) => `${points.at(-1)[1]} miles at ${label}`).join(", ")}.`);
+  const parts = [`In the hour before ${instant(now).slice(11, 16)} UTC ${counted(hour.length, "flight")} left New York; ${lateOnes.length} of them were 15 minutes late or more`];
+  if (worst !== null && Number(worst.delay) > 0) parts.push(`. The worst was ${worst.flight} to ${shortName(worst.destination)}, ${counted(Number(worst.delay), "minute")} late`);
+  parts.push(". ", foggy.length === 0 ? "The visibility is more than six miles at all three airports."
+    : `The visibility is ${foggy.map(({ label, points }) => `${counted(points.at(-1)[1], "mile")} at ${shortName(label)}`).join(", ")}.`);
   setText(byId("sentence"), parts.join(""));
-  setText(byId("clock"), `${instant(now)} UTC, event time`);
+  setText(byId("clock"), `${instant(now)} UTC in the data`);
 }
 
 /** Draw everything anew if something came, at the next frame. */
@@ -82,7 +95,7 @@ function show() {
     drawSeries(byId("visibility"), visibilityLines(poor.until(now)),
       { caption: "Visibility by airport", unit: "miles", from: now - poor.spanMs, to: now });
     showSentence(hour);
-    setText(byId("in-air"), `${count(flights.flying.length)} on their way`);
+    setText(byId("in-air"), counted(flights.flying.length, "flight on the map", "flights on the map"));
   });
 }
 
@@ -107,19 +120,23 @@ async function answerOf(name) {
 
 async function showAnswers() {
   try {
+    await pace.look();
     const [means, watched] = [await answerOf("mean-delay"), await answerOf("watched-destinations")];
     const rows = plainRows(means);
-    if (rows.length > 0) setText(byId("mean-hour"), `Departures from ${rows[0].hour.replace("T", " ").replace("h", ":00")} UTC on, one hour; below zero is ahead of time.`);
+    if (rows.length > 0) setText(byId("mean-text"), `Flights of the hour from ${rows[0].hour.replace("T", " ").replace("h", ":00")} UTC. Bars below zero: earlier than planned on average.`);
     drawBars(byId("mean"), rows.map(({ airline, meanDelay, departures: many }) => ({ label: airline, value: Math.round(10 * Number(meanDelay)) / 10,
       title: `${meanDelay} minutes, ${counted(Number(many), "departure")}`, key: airline })),
-      { caption: "Mean delay by airline", unit: "min", most: 10 });
+      { caption: "Mean delay by airline", unit: "min", most: 10, least: [-10, 20] });
     const places = byKey(plainRows(watched), ({ destination }) => destination, () => 0);
-    drawBars(byId("watched"), [...places].map(([place, { many, first }]) => ({ label: `${place}, for ${first.reason}`, value: many, key: place,
-      title: `${counted(many, "flight")} of the last hour` })), { caption: "Flights of the last hour to watched destinations" });
+    drawBars(byId("watched"), [...places].map(([place, { many, first }]) => ({ label: `${shortName(place)}: ${first.reason}`, value: many, key: place,
+      title: `${counted(many, "flight")} of the last hour` })), { caption: "Flights of the last hour to watched destinations", least: [0, 5] });
   } catch {
     // The header shows that the connection is lost; the next round tries again.
   }
 }
+
+const { pace: present, refusal } = serverState();
+const pace = new Pace(present, refusal, (paused) => flights.hold(paused));
 
 async function begin() {
   try {

@@ -4,6 +4,7 @@ import { breakable, el } from "../base/dom.js";
 import { count, duration, instant, rate } from "../base/format.js";
 import { redraw } from "../base/redraw.js";
 import { brief } from "./graph.js";
+import { columnsOf, nameOf, readable } from "./names.js";
 
 function pair(term, detail, title = null) {
   return detail === null ? null : el("div", {}, el("dt", {}, term), el("dd", { title }, detail));
@@ -15,8 +16,8 @@ export function showDetails(place, operator, figures, shorten, refresh) {
   const shared = operator.timed_with !== operator.number;
   const time = shared ? `with operator #${operator.timed_with}` : operator.microseconds === null ? "not measured yet" : `${rate(operator.microseconds)} µs a step`;
   redraw(place,
-    el("h3", {}, `${operator.operator} `, el("span", { class: "muted" }, `#${operator.number}`)),
-    el("pre", { class: "wrap pattern" }, operator.part ? operator.part.pattern : shorten(operator.detail) || brief(operator, shorten)),
+    el("h3", {}, `${nameOf(operator)} `, el("span", { class: "muted", title: "Name and number in EXPLAIN" }, `${operator.operator} #${operator.number}`)),
+    el("pre", { class: "wrap pattern" }, operator.part ? operator.part.pattern : readable(shorten(operator.detail)) || brief(operator, shorten)),
     el("dl", { class: "figures" },
       pair("Rows out a second", rate(operator.perSecond), "Between the last two looks"),
       pair("Rows in", operator.inputs.length === 0 ? null : count(operator.rows_in), "Rows that come and rows that go both count"),
@@ -25,8 +26,8 @@ export function showDetails(place, operator, figures, shorten, refresh) {
       pair("Rows held", operator.part ? null : count(operator.state_rows)),
       pair("Time", time, `${count(timed)} of ${count(steps)} steps were measured`),
       Number.isFinite(operator.share) ? pair("Share of the time", `${(100 * operator.share).toFixed(1)} %`) : null),
-    operator.on.length > 0 ? el("p", {}, "Found by ", el("code", {}, operator.on.map((name) => `?${name}`).join(" ")), ".") : null,
-    el("p", {}, "Columns: ", el("code", {}, operator.columns.map((name) => `?${name}`).join(" ") || "none")),
+    operator.on.length > 0 ? el("p", {}, "Found by ", el("code", {}, operator.on.filter((name) => !name.startsWith("_")).map((name) => `?${name}`).join(" ") || "…"), ".") : null,
+    el("p", {}, "Columns: ", el("code", {}, columnsOf(operator).join(" ") || "none")),
     operator.part ? tableOf(operator.part, refresh) : null);
 }
 

@@ -9,6 +9,7 @@ import { shortIri } from "../base/terms.js";
 import { showDetails } from "./details.js";
 import { PlanFigures, shapeOf, whereRowsEnd } from "./figures.js";
 import { brief, PlanGraph } from "./graph.js";
+import { nameOf } from "./names.js";
 
 const EVERY_MS = 2000;
 
@@ -82,7 +83,7 @@ export function showPlan(name, prefixes, onProblem) {
 function row([operator, depth, again], shorten) {
   const share = Number.isFinite(operator.share) ? `${Math.round(100 * operator.share)} %` : operator.timed_with === operator.number ? "" : `with #${operator.timed_with}`;
   return el("tr", {},
-    el("th", { scope: "row" }, el("span", { class: "plan-indent" }, `${"· ".repeat(depth)}${operator.operator}`),
+    el("th", { scope: "row" }, el("span", { class: "plan-indent" }, `${"· ".repeat(depth)}${nameOf(operator)}`),
       el("span", { class: "sub" }, again ? `#${operator.number}, see above` : `#${operator.number}`)),
     el("td", {}, el("code", {}, brief(operator, shorten))),
     el("td", { class: "num" }, rate(operator.perSecond)),

@@ -27,6 +27,7 @@ from quadrill.app.demo.client import DemoClient
 from quadrill.app.demo.replay import ReplayPlan, rounds
 from quadrill.app.demo.run import last_ids, play
 from quadrill.app.demo.summary import FeedTally, TallyPrinter, events
+from quadrill.app.page.pace import Pace
 from tests.program import run
 
 START = datetime(2013, 1, 6, 10, tzinfo=UTC)
@@ -163,7 +164,7 @@ def outcome_of(*plans: ReplayPlan) -> Outcome:
             client.set_up()
             stop = threading.Event()
             tallies = play(
-                plans, client, server.url, {}, speed=1e9, screen=TallyPrinter(printed), stop=stop,
+                plans, client, server.url, {}, pace=Pace(1e9), screen=TallyPrinter(printed), stop=stop,
                 last_ids=lambda: last_ids(server.services.engine, stop),
             )  # fmt: skip
         ends = last_ids(server.services.engine, stop)

@@ -19,6 +19,8 @@ from quadrill.app.demo.replay import (
     replay,
 )
 from quadrill.app.demo.summary import FeedTally, TallyPrinter, events
+from quadrill.app.http.errors import HttpError
+from quadrill.app.page.pace import Pace
 
 JAN_6_10H = 1_357_466_400_000
 HOUR = 3_600_000
@@ -58,7 +60,7 @@ class Wall:
 
 def run(plan: ReplayPlan, speed: float) -> Recorder:
     recorder, wall = Recorder(), Wall()
-    replay(plan, recorder, speed=speed, clock=wall, pause=wall.wait)
+    replay(plan, recorder, pace=Pace(speed), clock=wall, pause=wall.wait)
     return recorder
 
 
@@ -178,13 +180,45 @@ def test_the_replay_keeps_to_its_speed() -> None:
     recorder, wall = Recorder(), Wall()
     reached: list[tuple[float, int]] = []
     replay(
-        plan, recorder, speed=360.0, clock=wall, pause=wall.wait,
+        plan, recorder, pace=Pace(360.0), clock=wall, pause=wall.wait,
         progress=lambda at_ms: reached.append((wall.now - 100, at_ms)),
     )  # fmt: skip
     assert wall.now - 100 == pytest.approx(10, abs=0.5)
     behind = [wall_s * 360 - (at_ms - JAN_6_10H) / 1000 for wall_s, at_ms in reached]
     # The round before the change ends at the change; the next one makes up for it at once.
     assert min(behind) >= -0.01 and sorted(behind)[-2] < 0.01 and max(behind) <= 360 * TICK_SECONDS
+
+
+def test_a_replay_is_paused_and_changes_its_speed_without_losing_an_element() -> None:
+    plan = ReplayPlan.between(JAN_6_10H, JAN_6_10H + HOUR)
+    whole, recorder, wall, pace = run(plan, 360.0), Recorder(), Wall(), Pace(360.0)
+    reached: list[tuple[float, int]] = []
+
+    def wait(seconds: float) -> None:
+        wall.wait(seconds)
+        passed = wall.now - 100
+        pace.paused = 2 <= passed < 5
+        pace.speed = 360.0 if passed < 7 else 720.0
+
+    replay(
+        plan, recorder, pace=pace, clock=wall, pause=wait,
+        progress=lambda at_ms: reached.append((wall.now - 100, at_ms)),
+    )  # fmt: skip
+    assert not [at for at, _ in reached if 2.3 < at < 4.9], "nothing is pushed while it is paused"
+    # 4 seconds at the first speed have 24 minutes, the other 36 minutes take 3 seconds at the second one.
+    assert wall.now - 100 == pytest.approx(10, abs=0.7)
+    for stream in ("departures", "weather"):
+        assert recorder.times(stream) == whole.times(stream)
+
+
+@pytest.mark.parametrize(
+    "members", [{"speed": 0}, {"speed": True}, {"speed": 1e9}, {"paused": 1}, {"sped": 2}, {"speed": "2"}]
+)
+def test_a_pace_that_cannot_be_is_refused_and_changes_nothing(members: dict[str, object]) -> None:
+    pace = Pace(600.0)
+    with pytest.raises(HttpError):
+        pace.change(members)
+    assert pace == Pace(600.0)
 
 
 def test_a_time_without_departures_is_refused_with_the_times_there_are() -> None:

@@ -15,7 +15,7 @@ from .browser import Page
 
 # Pictures are kept here where the variable is set; CI does, and a person looks at them.
 PICTURES = os.environ.get("TEST_QUADRILL_SCREENSHOTS")
-WIDE, NARROW = 1360, 390
+WIDE, NARROW = 1400, 390
 HEIGHT = 1000
 # The dark scheme has the elements of the light one: what else axe looks at is the same.
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
@@ -62,6 +62,40 @@ def overflow(page: Page) -> list[str]:
     return found
 
 
+def escaped(page: Page) -> list[str]:
+    """Texts that reach beyond the left or right edge of the box in which they stand.
+
+    A box is a panel, a button, a badge, a cell, or a box of a drawing. Texts that are cut or scrolled on
+    purpose are left out.
+    """
+    found: list[str] = page.driver.execute_script(
+        """const BOXES = `button, .button, .badge, .chip, .notice, td, th, .plan-node, svg, .panel, .bar,
+          .menu-body, dialog`;
+        const UNSEEN = `script, template, noscript, option, title, [hidden], .visually-hidden, .skip`;
+        const cuts = (node) => getComputedStyle(node).overflowX !== "visible";
+        const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        const found = [];
+        for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+          const parent = text.parentElement;
+          if (!text.data.trim() || parent.closest(UNSEEN)) continue;
+          const box = parent.closest(BOXES);
+          if (box === null || !parent.checkVisibility({ visibilityProperty: true })) continue;
+          let cut = getComputedStyle(box).textOverflow === "ellipsis";
+          for (let node = parent; node !== box; node = node.parentElement) cut ||= cuts(node);
+          if (cut) continue;
+          const range = document.createRange();
+          range.selectNodeContents(text);
+          const edge = (box.querySelector(":scope > rect.plan-box") ?? box).getBoundingClientRect();
+          const isOutside = ({ left, right, width }) => width > 1
+            && (left < edge.left - 1 || right > edge.right + 1);
+          const name = `${box.tagName.toLowerCase()}.${box.getAttribute("class") ?? ""}`;
+          if ([...range.getClientRects()].some(isOutside)) found.push(`${name}: ${text.data.trim()}`);
+        }
+        return found.slice(0, 20);"""
+    )
+    return found
+
+
 def picture(page: Page, name: str) -> None:
     """Keep a picture of the whole view as `name`.png, where a folder for pictures is set."""
     if PICTURES is None:
@@ -89,6 +123,7 @@ def looks_well(page: Page, name: str) -> list[str]:
             if ALL or width == WIDE or not dark:
                 found += [f"{width} px, {scheme}: {fault}" for fault in faults(page, of_colours=dark)]
             found += [f"{width} px, {scheme}: overflows: {element}" for element in overflow(page)]
+            found += [f"{width} px, {scheme}: beyond its box: {text}" for text in escaped(page)]
             picture(page, f"{name}-{width}-{scheme}")
     show_as(page)
     return found

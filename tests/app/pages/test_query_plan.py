@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
+import pytest
 from selenium.webdriver.common.keys import Keys
 
 from .browser import NEEDS_BROWSER, Page
 from .conftest import PREFIX, push, register, update
-from .looks import looks_well
+from .looks import escaped, looks_well, picture, show_as
 
 pytestmark = NEEDS_BROWSER
 READINGS = "http://example.org/readings"
@@ -45,7 +48,7 @@ def test_the_plan_is_a_graph_whose_operators_tell_more_by_click_and_by_keys(
         push(client, PREFIX + f"ex:s1 ex:value {at} .", 1000 * at)
     open_query(page)
     names = drawn(page, ".plan-name")
-    assert {"window", "scan", "filter", "table", "join"} <= set(names)
+    assert {"Window", "Pattern", "Filter", "Stored rows", "Join"} <= set(names)
     assert len(page.all(".plan-edge")) >= len(names) - 1
     assert drawn(page, ".plan-filter .plan-detail") == ["?value > 10"]
     page.until(lambda: "rows/s" in "".join(drawn(page, ".plan-filter .plan-figure")), "no rate")
@@ -57,7 +60,7 @@ def test_the_plan_is_a_graph_whose_operators_tell_more_by_click_and_by_keys(
     page.click("#plan-details button")
     page.until_text("#announcements", "fresh")
     page.one(".plan-filter").send_keys(Keys.ENTER)
-    page.until_text("#plan-details h3", "filter")
+    page.until_text("#plan-details h3", "Filter")
     page.until_text("#plan-details dl", "Out for each row in")
     page.one(".plan-filter").send_keys(Keys.ESCAPE)
     page.until(lambda: not page.one("#plan-details").is_displayed(), "Escape closes the details")
@@ -66,6 +69,46 @@ def test_the_plan_is_a_graph_whose_operators_tell_more_by_click_and_by_keys(
     assert len(page.all("#plan-table tbody tr")) == len(names)
     page.click("#tab-plan-text")
     page.until_text("#plan", "dialect  cqels")
+
+
+WIDE_PLAN = (
+    PREFIX
+    + """SELECT ?room ?sensor (AVG(?value) AS ?mean) (COUNT(*) AS ?number_of_values) WHERE {
+  STREAM ex:readings [RANGE 1m] { ?sensor ex:value ?value ; ex:a_predicate_with_a_long_name [] }
+  GRAPH ex:rooms { ?sensor ex:in/ex:part_of ?room ; ex:made_by_a_manufacturer ?manufacturer }
+  FILTER NOT EXISTS { GRAPH ex:rooms { ?sensor ex:is_switched_off_since ?instant } }
+} GROUP BY ?room ?sensor HAVING (AVG(?value) > 1)"""
+)
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_the_plan_uses_its_width_has_no_inner_names_and_no_text_beyond_a_box(
+    width: int, page: Page, client: httpx.Client
+) -> None:
+    register(client, "wide", WIDE_PLAN)
+    for at in range(20):
+        push(client, PREFIX + f"ex:s{at} ex:value {at} ; ex:a_predicate_with_a_long_name 1 .", 1000 * at)
+    show_as(page, width=width)
+    try:
+        open_query(page, "wide")
+        page.until(lambda: "rows/s" in "".join(drawn(page, ".plan-figure")), "a rate")
+        assert escaped(page) == []
+        texts = drawn(page, ".plan-node text")
+        assert [text for text in texts if re.search(r"\?_|_:|\(triples\)", text)] == []
+        assert not {"scan", "star", "table", "extend", "project"} & set(drawn(page, ".plan-name"))
+        across = page.driver.execute_script(
+            "const [graph, place] = ['.plan-graph', '#plan-graph'].map((css) => document.querySelector(css));"
+            "return graph.getBoundingClientRect().width / place.clientWidth;"
+        )
+        assert across > 0.85, "the graph uses its width"
+        if width == 1400:
+            assert across <= 1, "the graph is not scrolled"
+            picture(page, "plan-wide")
+        page.click("#tab-plan-table")
+        page.until_text("#plan-table", "Stored rows")
+        assert re.search(r"\?_|_:", page.text("#plan-table")) is None
+    finally:
+        show_as(page)
 
 
 def test_a_query_whose_filter_drops_all_says_so_and_shows_where(page: Page, client: httpx.Client) -> None:
@@ -80,7 +123,7 @@ def test_a_query_whose_filter_drops_all_says_so_and_shows_where(page: Page, clie
     found = reason(page, "filtered")
     assert "none of the 3 rows that reached operator #2 passed it (filter ?v > 99)" in found
     page.click('#reasons a[href="#plan-title"]')
-    page.until_text("#plan-details h3", "filter")
+    page.until_text("#plan-details h3", "Filter")
     found_faults = looks_well(page, "query-filtered")
     assert not found_faults, "\n".join(found_faults)
 
