@@ -86,7 +86,8 @@ def escaped(page: Page) -> list[str]:
           const range = document.createRange();
           range.selectNodeContents(text);
           const edge = (box.querySelector(":scope > rect.plan-box") ?? box).getBoundingClientRect();
-          const isOutside = ({ left, right, width }) => width > 1
+          // A space at the end of a line may hang over the edge.
+          const isOutside = ({ left, right, width }) => width > 6
             && (left < edge.left - 1 || right > edge.right + 1);
           const name = `${box.tagName.toLowerCase()}.${box.getAttribute("class") ?? ""}`;
           if ([...range.getClientRects()].some(isOutside)) found.push(`${name}: ${text.data.trim()}`);

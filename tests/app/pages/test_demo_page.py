@@ -153,7 +153,7 @@ def test_cards_have_no_holes(picture: Page) -> None:
       for (const [i, card] of cards.entries()) {
         const box = card.getBoundingClientRect();
         const title = card.querySelector("h2").textContent;
-        const shown = [...card.querySelectorAll("li, p, svg, h2")]
+        const shown = [...card.querySelectorAll("li, p, svg, h2, .bar-scale")]
           .filter((node) => node.checkVisibility() && node.getBoundingClientRect().height);
         const end = Math.max(...shown.map((node) => node.getBoundingClientRect().bottom));
         if (box.bottom - end > 24) found.push(`${title}: ${box.bottom - end} px`);
