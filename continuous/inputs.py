@@ -22,8 +22,8 @@ class Element:
     ``statements`` are the quads of the element as text, in the order of the serialisation; terms are in the
     store's canonical forms, and blank nodes have unique labels. An element's ``event_time`` is in
     milliseconds since 1970. ``seq`` is the element's sequence number, assigned when the element is accepted
-    and never reused on the stream. After an element's creation, only its caches ``encoded`` and ``_quads``
-    change.
+    and never reused on the stream. After an element's creation, only its caches ``encoded``, ``by_itself``
+    and ``_quads`` change.
     """
 
     statements: Statements
@@ -37,6 +37,8 @@ class Element:
     The cache has a stamp, the keys of the quads, True if all quads are plain triples of the default graph,
     the id of the only subject (0 if there are several), and the columns or None.
     """
+    by_itself: Element | None = field(default=None, init=False, repr=False, compare=False)
+    """A cache of the element as `windows.content_parts.by_itself` returns it."""
     _quads: tuple[Quad, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod

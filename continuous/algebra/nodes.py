@@ -258,12 +258,21 @@ class Window:
     ``name`` is the name of a window that the query declares, or a variable that ranges over the names of all
     declared windows and is bound to them (RSP-QL*, Definition 16.6). ``stream`` is the variable of a ``STREAM
     ?s`` block, which the block binds to the stream's IRI; `rewrites.bind_streams` sets ``stream`` from the
-    declarations.
+    declarations. ``time`` is the variable of ``AT ?t``, and ``bounds`` are the variables of BOUNDS, of every
+    window that the block may read; `window_times.read_window_times` replaces both.
     """
 
     name: NamedNode | Var
     input: Algebra
     stream: Var | None = None
+    time: Var | None = None
+    bounds: tuple[Var, ...] = ()
+
+    @property
+    def own_vars(self) -> tuple[Var, ...]:
+        """The variables that the block binds itself, besides those of its pattern."""
+        named = (self.name, self.stream, *self.bounds, self.time)
+        return tuple(each for each in named if isinstance(each, Var))
 
 
 LATERAL = NamedNode("urn:quadrill:lateral")

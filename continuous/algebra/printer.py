@@ -278,8 +278,9 @@ class Printer:
                 # The printed comment makes the texts of static parts differ if only the number of the SERVICE
                 # call differs.
                 return [f"# answer {block + 1} of this call", *lines] if block else lines
-            case n.Window(name, inner, stream):
-                return self.enclosed(self._window(name, stream), self.inside(inner))
+            case n.Window(name, inner, stream, time):
+                lines = self.enclosed(self._window(name, stream), self.inside(inner))
+                return lines if time is None else [*lines[:-1], f"{lines[-1]} AT {terms.var(time)}"]
             case n.Values():
                 return self._values(node)
             case n.TableNode(name, variables, _):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
@@ -99,12 +100,45 @@ class WindowSpec:
 
 @dataclass(frozen=True, slots=True)
 class WindowDeclaration:
-    """A window on a stream; ``stream`` is a variable if static data binds it (CQELS-QL)."""
+    """A window on a stream; ``stream`` is a variable if static data binds it (CQELS-QL).
+
+    ``by_element`` says that a block reads the window with AT. ``bounds`` are the variables of BOUNDS; windows
+    that differ only in the names of these variables are equal.
+    """
 
     name: NamedNode
     stream: NamedNode | Var
     spec: WindowSpec
     lateness_ms: int | None = None
+    by_element: bool = False
+    bounds: tuple[Var, Var] | None = field(default=None, compare=False)
+
+    @property
+    def contents(self) -> Iterator[WindowDeclaration]:
+        """The window's contents as windows: whole, by element if AT reads it, and its ends with BOUNDS."""
+        yield self
+        if self.by_element:
+            yield replace(self, name=elements_of(self.name))
+        if self.bounds is not None:
+            yield replace(self, name=ends_of(self.name), spec=WindowSpec("now"))
+
+
+def elements_of(window: NamedNode) -> NamedNode:
+    """Return the name of a window's content with a graph for each element."""
+    return NamedNode(f"urn:quadrill:elements:{window.value}")
+
+
+def ends_of(window: NamedNode) -> NamedNode:
+    """Return the name of a window's content that says where the window begins and ends."""
+    return NamedNode(f"{_ENDS}{window.value}")
+
+
+def is_ends(content: NamedNode) -> bool:
+    """Return True for a name that `ends_of` has returned."""
+    return content.value.startswith(_ENDS)
+
+
+_ENDS = "urn:quadrill:ends:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +263,11 @@ class ContinuousQuery:
     parameters: tuple[str, ...] = ()
     named_aliases: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def contents(self) -> tuple[WindowDeclaration, ...]:
+        """The contents of all windows that an evaluation may read (`WindowDeclaration.contents`)."""
+        return tuple(content for window in self.windows for content in window.contents)
 
     @property
     def makes_blank_nodes(self) -> bool:

@@ -37,6 +37,8 @@ def variable_advice(query: ContinuousQuery) -> list[str]:
     # GRAPH ?g and WINDOW ?w can express "any graph" and "any window" only by a variable that occurs once.
     places = {name for node in nodes if isinstance(node, (Graph, Window, Service))
               for name in term_variables(node.name)}  # fmt: skip
+    # BOUNDS names both ends of a window, also where only one is needed.
+    places |= {var.name for node in nodes if isinstance(node, Window) for var in node.bounds}
     # In "?f :from ?a ; :to ?b" the variable ?f occurs once, but it connects two triple patterns.
     patterns = Counter(
         name for node in nodes if isinstance(node, Bgp)
@@ -72,8 +74,8 @@ def _bound_by(node: Algebra) -> Iterable[str]:
             return [var.name for var, _ in aggregates]
         case Graph(name) | Service(name):
             return term_variables(name)
-        case Window(name, _, stream):
-            return (*term_variables(name), *(() if stream is None else (stream.name,)))
+        case Window():
+            return [var.name for var in node.own_vars]
     return ()
 
 

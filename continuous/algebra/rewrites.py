@@ -54,6 +54,7 @@ from .nodes import (
 from .query import ContinuousQuery
 from .variables import NO_NAMES, Names, in_scope, mentioned
 from .volatile import read_timestamps, tie_to_rows
+from .window_times import read_window_times
 
 _TRUE = Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boolean"))
 
@@ -315,10 +316,11 @@ def has_order(root: Algebra) -> bool:
 
 def prepare(query: ContinuousQuery) -> Algebra:
     """Return the algebra to evaluate, after all rewrites of docs/semantics.md, section 5."""
-    streams = {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
+    streams = {each.name: each.stream for each in query.contents if isinstance(each.stream, Var)}
     # A query that was not parsed from a text may contain any construct of the list of corrections.
     marked = not query.text or ANY_MARK.search(query.text)
-    root = as_both_read(hide_graph_names(query.root)) if marked else query.root
+    root = read_window_times(query.root, query.windows)
+    root = as_both_read(hide_graph_names(root)) if marked else root
     root = rename_subquery_variables(root, frozenset(each.name for each in streams.values()))
     root = bind_streams(root, streams)
     root = lift_modifiers(drop_idle_minus(move_outward(root)))

@@ -54,8 +54,10 @@ def _lines(node: Algebra) -> list[str]:
             head = ["filter", _word(condition)]
         case n.Graph(name, _):
             head = ["graph", _word(name)]
-        case n.Window(name, _, stream):
+        case n.Window(name, _, stream, time, bounds):
             head = ["window", _word(name), *([_word(stream)] if stream else [])]
+            head += [_list("at", _word(time))] if time else []
+            head += [_list("bounds", *map(_word, bounds))] if bounds else []
         case n.Service(name, _, silent):
             head = ["service", *(["silent"] if silent else []), _word(name)]
         case n.Extend(_, var, expr):

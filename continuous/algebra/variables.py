@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pyoxigraph import NamedNode
 
@@ -93,12 +94,8 @@ def in_scope(node: Algebra) -> Names:
             return in_scope(left)
         case Graph(name, inner) | Service(name, inner, _):
             return in_scope(inner) | frozenset(term_variables(name))
-        case Window(name, inner, stream):
-            return (
-                in_scope(inner)
-                | frozenset(term_variables(name))
-                | (_names((stream,)) if stream else NO_NAMES)
-            )
+        case Window(_, inner):
+            return in_scope(inner) | _names(node.own_vars)
         case Extend(inner, var, _):
             return in_scope(inner) | {var.name}
         case Values(variables, _) | TableNode(_, variables, _) | Project(_, variables):
@@ -124,10 +121,10 @@ def certain(node: Algebra) -> Names:
             return certain(inner) | frozenset(term_variables(name))
         case Service(_, inner, silent):
             return NO_NAMES if silent else certain(inner)
-        case Window(name, inner, stream):
-            return (
-                certain(inner) | frozenset(term_variables(name)) | (_names((stream,)) if stream else NO_NAMES)
-            )
+        case Window(name, inner):
+            # A block that ranges over all windows binds the bounds of those windows only that have them.
+            own = node.own_vars if isinstance(name, NamedNode) else replace(node, bounds=()).own_vars
+            return certain(inner) | _names(own)
         case Extend(inner, var, expr):
             return certain(inner) | ({var.name} if isinstance(expr, Constant) else NO_NAMES)
         case Values(variables, rows):
@@ -240,8 +237,11 @@ class Scopes:
                 return {**self.of(left), **self.of(right)}
             case Minus(left, _):
                 return self.of(left)
-            case Graph(name, inner) | Service(name, inner) | Window(name, inner):
+            case Graph(name, inner) | Service(name, inner):
                 return {**({name: None} if isinstance(name, Var) else {}), **self.of(inner)}
+            case Window(_, inner):
+                own = dict.fromkeys(replace(node, stream=None, time=None).own_vars)
+                return {**own, **self.of(inner), **({} if node.time is None else {node.time: None})}
             case Extend(inner, var, _):
                 return {**self.of(inner), var: None}
             case Values(vars_, _) | TableNode(_, vars_):

@@ -185,7 +185,7 @@ class ReferenceEvaluator(Evaluator):
             found = bool(rows) if self.query.form == "ask" else rows
         else:
             given: dict[WindowKey, WindowContent] = {
-                (each.name, None): {} for each in self.query.windows if not isinstance(each.stream, Var)
+                (each.name, None): {} for each in self.query.contents if not isinstance(each.stream, Var)
             }
             given.update(contents)
             self._functions.begin(at, self._load(given))
@@ -255,7 +255,7 @@ class ReferenceEvaluator(Evaluator):
         for key in [*given, *(self._windows.keys() - given.keys() - {MERGED_KEY})]:
             content = given.get(key, {})
             if has_reifiers(content):
-                if self.options.asserts_quoted(key, self.query.windows):
+                if self.options.asserts_quoted(key, self.query.contents):
                     content = assert_quoted(content)
                 content = canonical_content(content)
             if self._entailed is not None:
@@ -297,9 +297,9 @@ class ReferenceEvaluator(Evaluator):
         key = (tuple(keys), tuple(tuple(map(tuple, shapes)) for shapes in tables.values()))
         if key in self._texts:
             return self._texts[key]
-        windows = WindowsAsGraphs(self.query.windows, keys, self._windows)
+        windows = WindowsAsGraphs(self.query.contents, keys, self._windows)
         order = JoinOrder(
-            {each.name: kind_of(each.spec).size(each.spec) for each in self.query.windows},
+            {each.name: kind_of(each.spec).size(each.spec) for each in self.query.contents},
             {name: table.size for name, table in self._tables.items()},
         )
         text = SparqlText(

@@ -61,8 +61,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def instant_literal(at_ms: int) -> Literal:
     """Convert an instant in milliseconds since 1970 to the xsd:dateTime that NOW() returns."""
-    moment = _EPOCH + timedelta(milliseconds=at_ms)
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    days, rest = divmod(at_ms, 86_400_000)
+    # Python's dates end with the year 9999; the calendar repeats every 400 years, which have 146,097 days.
+    cycles = 0 if -700_000 < days < 2_900_000 else days // 146_097
+    moment = _EPOCH + timedelta(days=days - cycles * 146_097, milliseconds=rest)
+    year = moment.year + 400 * cycles
+    text = f"{'-' * (year < 0)}{abs(year):04}{moment:-%m-%dT%H:%M:%S}"
     millis = at_ms % 1000
     fraction = f".{millis:03d}".rstrip("0") if millis else ""
     return Literal(f"{text}{fraction}Z", datatype=NamedNode(XSD + "dateTime"))

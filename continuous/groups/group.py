@@ -339,6 +339,7 @@ class QueryGroup:
             return
         # A query that emits rows again, at instants without an evaluation, has no group.
         assert isinstance(step, Evaluation)
+        self.timeline.windows.move_ends(step.at)
         self._taken = [content.take() for _, content in self._windows]
         for plan in list(self._plans):
             before = len(self._failures)

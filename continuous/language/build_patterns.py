@@ -178,13 +178,15 @@ class PatternRules(Transformer[Token, s.Unit]):
     def bind(self, word: Token, expression: s.Expression, variable: s.Variable) -> s.BindClause:
         return s.BindClause(expression, variable, at(word))
 
-    def stream(self, word: Token, name: Any, window: s.WindowText, group: s.GroupPattern) -> s.StreamBlock:
-        return s.StreamBlock(name, window, group, at(word))
+    def stream(
+        self, word: Token, name: Any, window: s.WindowText, group: s.GroupPattern, time: s.Variable | None
+    ) -> s.StreamBlock:
+        return s.StreamBlock(name, window, group, at(word), time)
 
     def stream_window_first(
-        self, word: Token, window: s.WindowText, name: Any, group: s.GroupPattern
+        self, word: Token, window: s.WindowText, name: Any, group: s.GroupPattern, time: s.Variable | None
     ) -> s.StreamBlock:
-        return s.StreamBlock(name, window, group, at(word))
+        return s.StreamBlock(name, window, group, at(word), time)
 
     def sequence(self, word: Token, mode: Token | None, *rest: Any) -> s.SequenceBlock:
         return s.SequenceBlock((mode or "").upper() == "SKIP", rest[:-1], rest[-1], at(word))
@@ -197,8 +199,10 @@ class PatternRules(Transformer[Token, s.Unit]):
         begin = at(word if no is None else no)
         return s.SequenceStep(no is not None, word.upper() == "WINDOW", name, group, time, count, begin)
 
-    def window_block(self, word: Token, name: Any, group: s.GroupPattern) -> s.WindowBlock:
-        return s.WindowBlock(name, group, at(word))
+    def window_block(
+        self, word: Token, name: Any, group: s.GroupPattern, time: s.Variable | None
+    ) -> s.WindowBlock:
+        return s.WindowBlock(name, group, at(word), time)
 
     def values_of_one(self, word: Token, variable: s.Variable, *cells: Any) -> s.ValuesBlock:
         rows = tuple(s.ValuesRow((cell,), cell.at) for cell in cells)

@@ -100,6 +100,9 @@ class WindowRules(Transformer[Token, s.Unit]):
     def lateness(self, word: Token, duration: s.DurationText) -> dict[str, Any]:
         return {"lateness": duration}
 
+    def bounds(self, word: Token, open_: s.Variable, close: s.Variable) -> dict[str, Any]:
+        return {"bounds": (open_, close)}
+
     def window_option(self, starting: s.InstantText) -> dict[str, Any]:
         return {"starting": starting}
 

@@ -133,17 +133,17 @@ class PatternTranslator:
                 return self._graph(element)
             case s.ServiceBlock():
                 return self._service(element)
-            case s.StreamBlock(name, window, group, at):
+            case s.StreamBlock(name, window, group, at, time):
                 stream = self.triples.name(name)
                 self._refuse_inside("STREAM", at)
-                return self._window(self.windows.block(stream, window, at), group, "a STREAM block")
+                return self._window(self.windows.block(stream, window, at), group, "a STREAM block", time)
             case s.SequenceBlock():
                 return self._sequence(element)
-            case s.WindowBlock(name, group, at):
+            case s.WindowBlock(name, group, at, time):
                 window_name = self.triples.name(name)
                 self._refuse_inside("WINDOW", at)
                 self.windows.use(window_name, at)
-                return self._window(window_name, group, "a WINDOW block")
+                return self._window(window_name, group, "a WINDOW block", time)
             case _:
                 raise AssertionError(element)
 
@@ -215,9 +215,20 @@ class PatternTranslator:
             steps.append(step_of(self.context, self.windows, step, named, at, pattern, conditions))
         return sequence_block(self.context, self.windows, element, steps, self.terms.base)
 
-    def _window(self, name: NamedNode | Var, group: s.GroupPattern, what: str) -> Algebra:
+    def _window(
+        self, name: NamedNode | Var, group: s.GroupPattern, what: str, time: s.Variable | None = None
+    ) -> Algebra:
+        """Translate a block over a window; ``time`` is the variable of its AT."""
         with self._within(what):
-            return a.Window(name, self.group(group))
+            pattern = self.group(group)
+        bounds = self.windows.bounds_of(name)
+        if time is None:
+            return a.Window(name, pattern, bounds=bounds)
+        self.windows.read_by_element(name, time.at)
+        if any(isinstance(each, a.Graph) for each in all_nodes(pattern)):
+            hint = "An element's triples are one graph there: leave GRAPH out, or write a block without AT."
+            self.context.missing("GRAPH in a block with AT", group.at, hint)
+        return a.Window(name, pattern, time=self.triples.variable(time), bounds=bounds)
 
     def _refuse_inside(self, what: str, at: int) -> None:
         if self._inside is None:

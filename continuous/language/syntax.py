@@ -152,12 +152,13 @@ class ValuesRow:
 
 @dataclass(frozen=True, slots=True)
 class StreamBlock:
-    """A ``STREAM name [window] {}`` block of CQELS-QL."""
+    """A ``STREAM name [window] {} [AT ?t]`` block of CQELS-QL; ``time`` is the variable of AT."""
 
     name: Variable | Iri
     window: WindowText
     group: GroupPattern
     at: int
+    time: Variable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +186,12 @@ class SequenceBlock:
 
 @dataclass(frozen=True, slots=True)
 class WindowBlock:
-    """A ``WINDOW name {}`` block of RSP-QL*."""
+    """A ``WINDOW name {} [AT ?t]`` block of RSP-QL*; ``time`` is the variable of AT."""
 
     name: Variable | Iri
     group: GroupPattern
     at: int
+    time: Variable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +245,7 @@ class WindowText:
     """A window in brackets; ``kind`` is the window's grammar rule, ``word`` the keyword of an extension.
 
     ``end`` is the distance from now to the end of a past window (``RANGE a TO b``); ``keys`` are the
-    variables of BY.
+    variables of BY, ``bounds`` those of BOUNDS.
     """
 
     kind: str
@@ -261,6 +263,7 @@ class WindowText:
     tick: str | None = None
     word: str = ""
     numbers: tuple[Number, ...] = ()
+    bounds: tuple[Variable, Variable] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -353,6 +353,8 @@ def _parts(node: Algebra, streams: Streams) -> Iterator[Names]:
             yield from _parts(left, streams)
         case a.Graph(name, inner) | a.Window(name, inner) | a.Service(name, inner):
             own = frozenset({name.name}) if isinstance(name, Var) else frozenset()
+            if isinstance(node, a.Window):
+                own |= {var.name for var in node.own_vars}
             if isinstance(name, NamedNode) and name in streams:
                 own |= {streams[name].name}  # STREAM ?s
             for part in _parts(inner, streams):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -198,6 +198,7 @@ class _Key(NamedTuple):
     stream: NamedNode
     spec: WindowSpec
     lateness_ms: int | None
+    bounds: tuple[Var, Var] | None
 
 
 class Windows:
@@ -255,6 +256,20 @@ class Windows:
             hint = "Declared: " + ", ".join(f"<{each}>" for each in declared)
         self.context.fault(f"the window <{name.value}> is not declared", at, hint)
 
+    def bounds_of(self, name: NamedNode | Var) -> tuple[Var, ...]:
+        """Return the variables that BOUNDS binds in a block over a window, or over all windows."""
+        read = [each for each in self.declarations if isinstance(name, Var) or each.name == name]
+        return tuple(dict.fromkeys(var for each in read for var in each.bounds or ()))
+
+    def read_by_element(self, name: NamedNode | Var, at: int) -> None:
+        """Note that a block reads a window, or all windows, element by element (AT)."""
+        for each in self.declarations:
+            if isinstance(name, Var) or each.name == name:
+                if each.spec.kind in ("triples", "batch"):
+                    message = "AT is of whole elements, but a window of triples holds parts of elements"
+                    self.context.fault(message, at, "Count elements, or take a time: [RANGE 10s].")
+                self._declarations[each.name] = replace(each, by_element=True)
+
     def block(self, stream: NamedNode | Var, window: s.WindowText, at: int) -> NamedNode:
         """Declare the window of a STREAM block and return the window's name."""
         name = self.declare(stream, window, at)
@@ -284,10 +299,11 @@ class Windows:
         lateness = None
         if window.lateness is not None:
             lateness = self._or_zero(window.lateness, "LATENESS")
+        bounds = self._bounds(window)
         self._words(window)
         if name is None:
             share = share and not spec.keys
-            key = _Key(stream, spec, lateness) if share and isinstance(stream, NamedNode) else None
+            key = _Key(stream, spec, lateness, bounds) if share and isinstance(stream, NamedNode) else None
             if key is not None and key in self._shared:
                 return self._shared[key]
             name = NamedNode(f"{WINDOW_NAMESPACE}{len(self._declarations) + 1}")
@@ -295,7 +311,7 @@ class Windows:
                 self._shared[key] = name
         elif name in self._declarations:
             self.context.fault(f"the window <{name.value}> is declared twice", at)
-        self._declarations[name] = WindowDeclaration(name, stream, spec, lateness)
+        self._declarations[name] = WindowDeclaration(name, stream, spec, lateness, bounds=bounds)
         self.places[name] = at
         return name
 
@@ -341,6 +357,22 @@ class Windows:
                 return self._keyed(window)
             case _:
                 return self._range(window, t0)
+
+    def _bounds(self, window: s.WindowText) -> tuple[Var, Var] | None:
+        """Return the variables of BOUNDS, or None; a window without two ends in time is a fault."""
+        if window.bounds is None:
+            return None
+        first, last = window.bounds
+        if self.context.dialect == "csparql":
+            message = "C-SPARQL has no block whose solutions BOUNDS could extend"
+            self.context.fault(message, first.at, "Write the query in CQELS-QL or RSP-QL*.")
+        elif window.kind not in ("range", "sliding", "past", "session"):
+            form = f"[{window.word}]" if window.kind == "word" else _FORMS[window.kind].text
+            message = f"BOUNDS is of a window with two ends in time, not of {form}"
+            self.context.fault(message, first.at, "Write it with RANGE, TUMBLING or SESSION.")
+        if first.name == last.name:
+            self.context.fault("BOUNDS names two variables", last.at, "Write BOUNDS ?open ?close.")
+        return Var(first.name), Var(last.name)
 
     def _keyed(self, window: s.WindowText) -> WindowSpec:
         """Return the specification of a session window or LATEST window.

@@ -183,6 +183,8 @@ def window_text(window: WindowDeclaration, dialect: Dialect, report: str | None 
         inside += f" LATENESS {lateness}"
     if report is not None:
         inside += f" REPORT {report}"
+    if window.bounds is not None:
+        inside += f" BOUNDS {' '.join(f'?{each.name}' for each in window.bounds)}"
     return f"[{inside}]"
 
 

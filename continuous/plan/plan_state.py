@@ -78,7 +78,7 @@ class PlanState:
         self.pins = PinnedIds(terms.dictionary)
         late = evaluation.uncertain_filters == "late"
         compilation = Compilation(
-            terms.dictionary, self.pins, context, terms.keys, query.windows, tables, late_filters=late
+            terms.dictionary, self.pins, context, terms.keys, query.contents, tables, late_filters=late
         )
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
         self.plan.limit(budget)
@@ -90,7 +90,7 @@ class PlanState:
         self.keys: dict[NamedNode, list[SourceKey]] = {}
         wanted: dict[NamedNode, Predicates] = {}
         asked = self.plan.wanted_predicates()
-        for window in query.windows:
+        for window in query.contents:
             keys = [source_key(kind, window.name) for kind in ("triples", "quads", "times", "streams")]
             self.keys[window.name] = keys
             found = [asked.get(key, frozenset()) for key in keys[:3]]
@@ -100,7 +100,7 @@ class PlanState:
                 else frozenset().union(*[each or () for each in found])
             )
         self._streams_met: set[WindowKey] = set()
-        self._asserts = partial(evaluation.asserts_quoted, windows=query.windows)
+        self._asserts = partial(evaluation.asserts_quoted, windows=query.contents)
         self._pending: dict[SourceKey, Delta] = {}
         # The keys of those pending deltas that are private copies and may be changed.
         self._copied: set[SourceKey] = set()

@@ -119,6 +119,8 @@ def run_loop(
     if whole if state.top is None else label is not None:
         return None
     plan, streams, windows = state.plan, list(timeline.inputs.views), []
+    if len(timeline.windows.contents) > len(timeline.windows.operators):
+        return None
     sources = {keys[0] for keys in state.keys.values()}
     if not plan.sources <= sources.union(node.source for node in plan.nodes if node.is_table):
         return None

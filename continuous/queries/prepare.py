@@ -118,7 +118,12 @@ class PreparedQuery:
     def repeats(self) -> bool:
         """True if a query may emit events although the contents of its windows are unchanged."""
         whole = self.output == "rstream" and self.query.form != "ask"
-        return whole or self.analysis.depends_on_instant
+        return whole or self.depends_on_instant
+
+    @property
+    def depends_on_instant(self) -> bool:
+        """True if the answer over equal windows depends on the instant, by NOW, RAND or BOUNDS."""
+        return self.analysis.depends_on_instant or any(each.bounds for each in self.query.windows)
 
     def under_name(self, name: str) -> PreparedQuery:
         """Return the query with its final name, from which the IRI of a CONSTRUCT query's stream follows.
@@ -266,6 +271,8 @@ def prepare(
         reject_nondeterministic_calls(query.root)
     check_view(registration, query)
     t0 = registration.t0 if registration.t0 is not None else query.emission.t0_ms
+    report = _report(registration, query, profile, t0)
+    _check_ends(query, report)
     iri = registration.result_iri or (query.result.iri.value if query.result.iri is not None else None)
     name = registration.name or (last_segment(iri) if iri is not None else None) or query.result.name
     return PreparedQuery(
@@ -274,7 +281,7 @@ def prepare(
         name=name,
         profile=profile,
         output=output,
-        report=_report(registration, query, profile, t0),
+        report=report,
         t0_ms=t0,
         result_iri=iri,
         warnings=(*query.warnings, *_warnings(query)),
@@ -295,6 +302,16 @@ def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
             raise UnsupportedError(
                 f"the bounds {registration.bounds} for {show_window(window.spec)}",
                 hint=f"Its own bounds are {bounds}; open-closed can be asked for.",
+            )
+
+
+def _check_ends(query: ContinuousQuery, report: Report) -> None:
+    """Raise InputError for BOUNDS of sessions by key, unless the query reports their closes."""
+    for window in query.windows:
+        if window.bounds is not None and window.spec.keys and report.kind != "on-window-close":
+            raise InputError(
+                f"BOUNDS of {show_window(window.spec)} needs reports on close: several sessions are open",
+                hint="Write EMIT ON CLOSE behind the query, or leave PARTITION BY out.",
             )
 
 

@@ -297,6 +297,7 @@ class RunningQuery:
         if at is None or at < self.timeline.quiet_until:
             return
         if self.prepared.on_commit and self.state == "running":
+            self.timeline.windows.move_ends(at)
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
@@ -393,7 +394,7 @@ def is_silent(running: RunningQuery) -> bool:
     prepared = running.prepared
     if running.state != "running" or not prepared.repeats:
         return True
-    if prepared.analysis.depends_on_instant or not prepared.report.non_empty:
+    if prepared.depends_on_instant or not prepared.report.non_empty:
         return False
     if running.group.plan_slot is not None:
         running.group.plan_slot.bring_up_to_date()
@@ -424,6 +425,7 @@ def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -
         if isinstance(step, Reminder):
             _remind(running, step.end, now_ms)
             continue
+        windows.move_ends(step.at)
         running.evaluate(step, now_ms, windows.contents)
         # One push may contain many event times, so the memory limit is checked after each step.
         if memory is not None:

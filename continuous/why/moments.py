@@ -115,6 +115,7 @@ class MomentReplay:
             for step in self._handle(timeline, event):
                 self._note(place, timeline)
                 if isinstance(step, Evaluation):
+                    timeline.windows.move_ends(step.at)
                     yield step.at, _contents(timeline)
             self._note(place, timeline)
 

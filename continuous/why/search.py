@@ -16,9 +16,10 @@ from quadrill.store.sparql.workspace import Workspace
 from ..algebra import nodes as n
 from ..algebra.build import all_nodes
 from ..algebra.graphs import Dataset
-from ..algebra.query import ContinuousQuery
+from ..algebra.query import ContinuousQuery, is_ends
 from ..algebra.reify import has_reifiers
 from ..algebra.variables import certain, in_scope
+from ..algebra.window_times import TIMES
 from ..algebra.windows_as_graphs import WindowsAsGraphs
 from ..evaluate.recomputing import MERGED_KEY
 from ..language.analysis import Analysis
@@ -27,6 +28,7 @@ from ..rules.layout import Frame, Layout
 from ..rules.matching import BodyCompiler
 from ..rules.terms import RuleTerms
 from ..rules.trace import Trace
+from ..windows.content_parts import seq_of
 from ..windows.window_delta import WindowKey
 from .facts import MomentFacts
 from .limits import Deadline
@@ -116,7 +118,7 @@ class MomentSearch:
         if any(map(has_reifiers, self._moment.contents.values())):
             return
         keys = list(self._moment.contents)
-        body = WindowsAsGraphs(self._query.windows, keys, self._windows).rewrite(root)
+        body = WindowsAsGraphs(self._query.contents, keys, self._windows).rewrite(root)
         try:
             for bindings in self._bindings(row):
                 yield from islice(self._solutions(body, bindings), _MOST_SOLUTIONS)
@@ -194,6 +196,8 @@ class MomentSearch:
             places: list[tuple[WindowKey, n.Term | None]] = [(key, None) for key in self._moment.contents]
         elif name in self._places:
             places = [self._places[name]]
+            if is_ends(places[0][0][0]):
+                return  # the instants at which a window begins and ends
         else:
             return  # the graph with the names of windows and their graphs
         for quad in matched[:1]:
@@ -209,6 +213,9 @@ class MomentSearch:
     def _element(self, key: WindowKey, triple: Triple, graph: n.Term | None) -> ElementKey | None:
         """Return the element of a window that has a triple, in one graph or in any."""
         stream, content = stream_of(self._query, key), self._moment.contents[key]
+        seq = seq_of(triple.subject if graph == TIMES else graph)
+        if seq is not None:
+            return (stream, seq) if (stream, seq) in self._index.elements else None
         for quad in self._quads_of(key).get(triple, ()):
             if graph is None or quad.graph_name == graph:
                 found = self._index.source(stream, quad, content[quad])
@@ -231,7 +238,7 @@ def stream_of(query: ContinuousQuery, key: WindowKey) -> str:
     name, stream = key
     if stream is not None:
         return stream.value
-    found = next(each.stream for each in query.windows if each.name == name)
+    found = next(each.stream for each in query.contents if each.name == name)
     assert isinstance(found, NamedNode)
     return found.value
 

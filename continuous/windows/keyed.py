@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -137,6 +138,12 @@ class SessionWindow(WindowOperator):
         """The bounds of the session that was reported last."""
         return self.state.closed
 
+    def ends(self, instant: int) -> Interval | None:
+        """Return the ends of the session that was reported last, or of the only open session."""
+        if self.on_close:
+            return self.closed
+        return next((self._interval(held) for held in self.state.held.values()), None)
+
     def next_due(self) -> int | None:
         """Return the instant at which the next session closes."""
         return next(iter(self._dues.values()), None)
@@ -160,7 +167,7 @@ class SessionWindow(WindowOperator):
         state = self.state
         old, state.shown_key = state.shown, self._closing.popleft()
         state.shown = state.held.pop(state.shown_key)
-        state.closed = Interval(state.shown[0].event_time, state.shown[-1].event_time + self._gap)
+        state.closed = self._interval(state.shown)
         self.live.add(*state.shown)
         self.live.remove(*old)
         return True
@@ -187,7 +194,7 @@ class SessionWindow(WindowOperator):
             if not goes_on and key == state.shown_key:
                 if shown[0].event_time - gap < at < shown[-1].event_time + gap:
                     insort(shown, element, key=ORDER)
-                    state.closed = Interval(shown[0].event_time, shown[-1].event_time + gap)
+                    state.closed = self._interval(shown)
                     self.live.add(element)
                     changed, self.missed = True, False
                     continue
@@ -209,6 +216,9 @@ class SessionWindow(WindowOperator):
         """Return the number of quads in the SESSION window and in its hidden sessions."""
         waiting = self.state.held.values() if self.on_close else ()
         return len(self.live) + sum(len(element.statements) for held in waiting for element in held)
+
+    def _interval(self, session: Sequence[Element]) -> Interval:
+        return Interval(session[0].event_time, session[-1].event_time + self._gap)
 
     def _enter(self, key: Key, element: Element) -> None:
         held = self.state.held.setdefault(key, deque())

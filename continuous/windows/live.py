@@ -9,6 +9,7 @@ from pyoxigraph import Quad
 
 from quadrill.store.logs.packing import QuadNumbers
 
+from ..algebra.reports import Interval
 from ..inputs import Element, WindowContent
 
 
@@ -31,7 +32,8 @@ class ContentSnapshot(NamedTuple):
     ``counts`` has the number of occurrences of each quad in the window, and ``changes`` the delta that no
     evaluation has read. ``occurrences`` also counts quads in the window that no query reads. ``latest`` has
     the greatest event time of each quad if the window content consists of quads, not of ids. ``times`` has
-    the event times of the window's triples if the query reads them.
+    the event times of the window's triples if the query reads them. ``elements`` and ``ends`` are the forms
+    of the content for AT and BOUNDS, ``interval`` the window's ends (`content_parts`).
     """
 
     counts: QuadNumbers
@@ -39,6 +41,9 @@ class ContentSnapshot(NamedTuple):
     occurrences: int
     latest: QuadNumbers | None = None
     times: TimesSnapshot | None = None
+    elements: ContentSnapshot | None = None
+    ends: ContentSnapshot | None = None
+    interval: Interval | None = None
 
 
 class LiveQuads:

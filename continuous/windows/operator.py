@@ -15,11 +15,12 @@ from typing import Any, Self, TypeAlias
 
 from ..algebra.reports import Interval
 from ..inputs import Element
+from .content_parts import ContentParts
 from .encoded import EncodedContent
 from .live import ContentSnapshot, LiveQuads
 
-LiveContent: TypeAlias = LiveQuads | EncodedContent
-"""The content of a window, either as quads or as term ids."""
+LiveContent: TypeAlias = LiveQuads | EncodedContent | ContentParts
+"""The content of a window, either as quads or as term ids, perhaps in several forms."""
 EVENT_TIME = attrgetter("event_time")
 ORDER = attrgetter("event_time", "seq")
 """The order of the elements of a stream: by event time, then by sequence number."""
@@ -72,6 +73,10 @@ class WindowOperator:
     def closed(self) -> Interval | None:
         """The bounds of the window that closed last; None for windows without bounds."""
         return None
+
+    def ends(self, instant: int) -> Interval | None:
+        """Return where the window's content at ``instant`` begins and ends, for BOUNDS; None without ends."""
+        return self.closed
 
     def start(self, origin: int) -> None:
         """Start the window at ``origin``, the event time of the query's first element or heartbeat."""
@@ -148,7 +153,12 @@ class RangeWindow(WindowOperator):
         # An element of event time e leaves a RANGE window at e + stay. [NOW] covers one instant under both
         # kinds of bounds.
         self.stay: int = max(1, width_ms if open_start else width_ms + 1)
+        self._width = width_ms
         self.state: RangeState = RangeState()
+
+    def ends(self, instant: int) -> Interval | None:
+        """Return the instant ``width_ms`` ago, and the present instant."""
+        return Interval(instant - self._width, instant)
 
     def next_due(self) -> int | None:
         """Return the instant at which the oldest element leaves the RANGE window."""
@@ -201,6 +211,10 @@ class PastWindow(RangeWindow):
         super().__init__(width_ms, open_start=open_start)
         self._past = past_ms
         self.state: PastState = PastState()
+
+    def ends(self, instant: int) -> Interval | None:
+        """Return the instants ``width_ms`` and ``past_ms`` ago."""
+        return Interval(instant - self._width, instant - self._past)
 
     def next_due(self) -> int | None:
         """Return the instant at which the next element enters or leaves."""

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pyoxigraph import NamedNode
 
-from ..algebra.query import WindowDeclaration
+from ..algebra.query import WindowDeclaration, elements_of, ends_of
 from ..algebra.reports import Interval
 from ..inputs import NEVER, Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from ..rows import Delta
+from .content_parts import ContentParts
 from .counting import BatchState, ElementsState, TripleRange, TriplesState
 from .encoded import EncodedContent
 from .grid import GridState, GridWindow
@@ -33,7 +34,7 @@ from .operator import EVENT_TIME, ORDER, LiveContent, PastState, RangeState, Win
 from .sequence import SequenceState, SequenceWindow, StepInput
 from .window_delta import WindowKey
 
-ContentOf = Callable[[NamedNode], LiveContent]
+ContentOf = Callable[[NamedNode], LiveQuads | EncodedContent]
 """A function that returns a new empty content for the window of the given name."""
 StreamsOf = Callable[[str], Sequence[str] | None]
 """A function that returns the streams to which static data bind a window's stream variable; None for all."""
@@ -178,16 +179,51 @@ class QueryWindows:
             )
         elif isinstance(operator, SequenceWindow):
             operator.name = declaration.name
-        operator.live = LiveQuads() if self._content_of is None else self._content_of(declaration.name)
+        operator.live = self._new_content(declaration)
         if instant is not None:
             operator.start(instant)
         view.operators.append(operator)
         self.operators[(declaration.name.value, iri)] = operator
-        key = (declaration.name, None if isinstance(declaration.stream, NamedNode) else NamedNode(iri))
         # The list of contents is replaced by a new list, because a suspended evaluation continues with the
         # old one.
-        self.contents = [*self.contents, (key, operator.live)]
+        self.contents = [*self.contents, *self._named(declaration.name.value, iri, operator)]
         return operator
+
+    def _new_content(self, declaration: WindowDeclaration) -> LiveContent:
+        """Return an empty content of a window, in the forms in which blocks read the window."""
+        forms = {each.name: self._empty(each.name) for each in declaration.contents}
+        if len(forms) == 1:
+            return forms[declaration.name]
+        elements, ends = (forms.get(name(declaration.name)) for name in (elements_of, ends_of))
+        return ContentParts(forms[declaration.name], elements, ends)
+
+    def _empty(self, name: NamedNode) -> LiveQuads | EncodedContent:
+        return LiveQuads() if self._content_of is None else self._content_of(name)
+
+    def _named(self, window: str, iri: str, operator: WindowOperator) -> list[tuple[WindowKey, Any]]:
+        """Return the contents of an operator with their keys, as `contents` lists them."""
+        declared = next(each for each in self.declarations if each.name.value == window)
+        stream = None if isinstance(declared.stream, NamedNode) else NamedNode(iri)
+        live = operator.live
+        forms = live.named(declared.name) if isinstance(live, ContentParts) else [(declared.name, live)]
+        return [((name, stream), each) for name, each in forms]
+
+    def move_ends(self, at: int) -> None:
+        """Set the ends of the windows with BOUNDS for an evaluation at instant ``at``."""
+        if self.has_ends:
+            for operator in self:
+                if isinstance(operator.live, ContentParts):
+                    operator.live.move_ends(operator.ends(at))
+
+    @property
+    def has_ends(self) -> bool:
+        """True if a window has BOUNDS."""
+        return any(each.bounds is not None for each in self.declarations)
+
+    @property
+    def ends_follow_time(self) -> bool:
+        """True if the ends of a window with BOUNDS change at every instant, because it has no closes."""
+        return any(each.bounds and not kind_of(each.spec).closes for each in self.declarations)
 
     @property
     def shape(self) -> Hashable | None:
@@ -199,13 +235,15 @@ class QueryWindows:
             isinstance(each.stream, NamedNode) and each.spec.sequence is None for each in self.declarations
         ):
             return None
-        contents = [operator.live for operator in self]
+        contents = [content for _, content in self.contents]
         shapes = tuple(each.shape for each in contents if type(each) is EncodedContent)
-        whole = len(shapes) == len(contents)
-        return (self.declarations, self._t0_ms, self._open_closed, shapes) if whole else None
+        if len(shapes) < len(contents) or self.ends_follow_time:
+            return None
+        ends = tuple(each.bounds is not None for each in self.declarations)
+        return (self.declarations, ends, self._t0_ms, self._open_closed, shapes)
 
     @property
-    def standing(self) -> list[tuple[int | None, Interval | None, Delta]]:
+    def standing(self) -> list[tuple[int | None, Interval | None, list[Delta]]]:
         """The facts in which two queries' windows of equal `shape` and content may still differ.
 
         For each window of the query: the instant of its next change, the bounds of its last close, and the
@@ -213,8 +251,9 @@ class QueryWindows:
         """
         found = []
         for operator in self:
-            assert isinstance(operator.live, EncodedContent)
-            found.append((operator.next_due(), operator.closed, operator.live.changes))
+            forms = operator.live.forms if isinstance(operator.live, ContentParts) else [operator.live]
+            changes = [each.changes for each in forms if isinstance(each, EncodedContent)]
+            found.append((operator.next_due(), operator.closed, changes))
         return found
 
     @property
@@ -295,7 +334,7 @@ class QueryWindows:
         other = copy(self)
         other.operators = {key: operator.fork() for key, operator in self.operators.items()}
         other.contents = [
-            (key, operator.live) for (key, _), operator in zip(self.contents, other, strict=True)
+            each for key, operator in other.operators.items() for each in other._named(*key, operator)
         ]
         return other
 

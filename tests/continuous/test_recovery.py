@@ -67,6 +67,12 @@ QUERIES = {
     "left": "CONSTRUCT { ?x :was ?v } { STREAM :s [RANGE 2s] { ?x :seen ?v } }",
     "oncequads": "CONSTRUCT { ?x :first ?n } { STREAM :s [RANGE 3s] { ?x :seen ?v } ?x :name ?n } "
     "ONCE PER ?x",
+    "timed": "SELECT ?x ?v ?t { STREAM :s [RANGE 3s] { ?x :seen ?v } AT ?t ?x :name ?n }",
+    "bounded": "SELECT ?x ?o ?c { STREAM :s [RANGE 3s SLIDE 2s BOUNDS ?o ?c] { ?x :seen ?v } }",
+    "follows": "SELECT ?x ?o ?t { STREAM :s [RANGE 3s BOUNDS ?o ?c] { ?x :seen ?v } AT ?t ?x :name ?n }",
+    "sessionends": "SELECT ?x ?o ?c { STREAM :s [SESSION 2s PARTITION BY ?x BOUNDS ?o ?c] "
+    "{ ?x :seen ?v } AT ?t } EMIT ON CLOSE",
+    "latesttimes": "SELECT ?x ?t { STREAM :s [LATEST 1 BY ?x WITHIN 4s] { ?x :seen ?v } AT ?t }",
     "gone": "SELECT ?x ?v { STREAM :s [RANGE 3s] { ?x :seen ?v } } ONCE PER ?x UNTIL GONE RESOLVED EVERY 5s",
     "goneordered": "SELECT ?x ?v { STREAM :s [RANGE 9s] { ?x :seen ?v } } ORDER BY DESC(?v) "
     "ONCE PER ?x UNTIL GONE EVERY 2s",
@@ -85,7 +91,22 @@ QUERIES = {
     "WITHIN 4s }",
     "any": "ASK { STREAM :s [RANGE 3s] { :a :seen ?v } }",
 }
-CHANGES = ("last", "named", "again", "times", "once", "onceever", "quads", "pairs", "oncequads", "quiet")
+CHANGES = (
+    "last",
+    "named",
+    "again",
+    "times",
+    "once",
+    "onceever",
+    "quads",
+    "pairs",
+    "oncequads",
+    "quiet",
+    "timed",
+    "bounded",
+    "follows",
+    "latesttimes",
+)
 OPTIONS: dict[str, dict[str, Any]] = {name: {"output": "changes"} for name in CHANGES} | {
     "left": {"output": "dstream"}
 }

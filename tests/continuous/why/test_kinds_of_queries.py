@@ -63,6 +63,39 @@ def test_named_graph_of_an_element_is_found() -> None:
 
 
 @pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("STREAM :s [RANGE 10ms] { ?x :v ?v } AT ?t", [2]),
+        ("STREAM :s [RANGE 10ms] { ?x ?p ?v FILTER(?t > 0 || ?v = 2) } AT ?t", [2]),
+        ("STREAM :s [RANGE 10ms] { } AT ?t", [2]),
+        ("STREAM :s [RANGE 10ms BOUNDS ?o ?t] { ?x :v 2 }", [2]),
+        ("STREAM :s [RANGE 5ms SLIDE 5ms BOUNDS ?o ?c] { ?x :v 2 } AT ?t", [2]),
+        ("STREAM :s [SESSION 9ms BOUNDS ?o ?c] { ?x :v ?v } AT ?t", [1, 2]),
+    ],
+)
+def test_times_of_elements_and_of_windows(block: str, expected: list[int]) -> None:
+    with bench() as b:
+        b.register("q", f"SELECT ?t ?o ?c WHERE {{ {block} }}")
+        for at, value in ((1, 1), (2, 2)):
+            push(b, at, quad("a", "v", value))
+        b.engine.streams.heartbeat(S, 5)
+        assert seqs(reason(b, "q")) == expected
+
+
+def test_a_row_that_is_emitted_again_or_is_resolved_has_the_reason_of_the_row() -> None:
+    with bench() as b:
+        b.register(
+            "q",
+            "SELECT ?x ?v { STREAM :s [RANGE 9ms] { ?x :v ?v } } ONCE PER ?x UNTIL GONE RESOLVED EVERY 4ms",
+        )
+        push(b, 1, quad("a", "v", 1))
+        b.engine.streams.heartbeat(S, 6)
+        assert seqs(reason(b, "q")) == [1]
+        b.engine.streams.heartbeat(S, 20)
+        assert seqs(reason(b, "q")) == [1]
+
+
+@pytest.mark.parametrize(
     ("body", "elements", "quads"),
     [
         ("STREAM :s [RANGE 10ms] { ?x :v ?v } ?x :part* ?y", [1], [quad("a", "part", "b")]),
