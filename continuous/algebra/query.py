@@ -265,11 +265,6 @@ class ContinuousQuery:
     warnings: tuple[str, ...] = ()
 
     @property
-    def contents(self) -> tuple[WindowDeclaration, ...]:
-        """The contents of all windows that an evaluation may read (`WindowDeclaration.contents`)."""
-        return tuple(content for window in self.windows for content in window.contents)
-
-    @property
     def makes_blank_nodes(self) -> bool:
         """True if the CONSTRUCT template has blank nodes."""
         return any(

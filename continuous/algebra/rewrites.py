@@ -51,7 +51,7 @@ from .nodes import (
     Var,
     Window,
 )
-from .query import ContinuousQuery
+from .query import ContinuousQuery, WindowDeclaration
 from .variables import NO_NAMES, Names, in_scope, mentioned
 from .volatile import read_timestamps, tie_to_rows
 from .window_times import read_window_times
@@ -314,12 +314,22 @@ def has_order(root: Algebra) -> bool:
     return isinstance(inner, OrderBy)
 
 
+def windows_read(query: ContinuousQuery) -> tuple[WindowDeclaration, ...]:
+    """Return the windows that the algebra of `prepare` reads: those of the text, in all their forms."""
+    return tuple(
+        content
+        for window in query.windows
+        for content in (window.contents if window.by_element or window.bounds else (window,))
+    )
+
+
 def prepare(query: ContinuousQuery) -> Algebra:
     """Return the algebra to evaluate, after all rewrites of docs/semantics.md, section 5."""
-    streams = {each.name: each.stream for each in query.contents if isinstance(each.stream, Var)}
+    windows = windows_read(query)
+    streams = {each.name: each.stream for each in windows if isinstance(each.stream, Var)}
     # A query that was not parsed from a text may contain any construct of the list of corrections.
     marked = not query.text or ANY_MARK.search(query.text)
-    root = read_window_times(query.root, query.windows)
+    root = query.root if len(windows) == len(query.windows) else read_window_times(query.root, query.windows)
     root = as_both_read(hide_graph_names(root)) if marked else root
     root = rename_subquery_variables(root, frozenset(each.name for each in streams.values()))
     root = bind_streams(root, streams)

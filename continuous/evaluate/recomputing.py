@@ -26,6 +26,7 @@ from ..algebra.join_order import JoinOrder
 from ..algebra.nodes import MERGED, Graph, Var, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
+from ..algebra.rewrites import windows_read
 from ..algebra.static import MERGED_PART
 from ..algebra.text import SparqlText
 from ..algebra.volatile import uses_timestamps
@@ -113,6 +114,7 @@ class ReferenceEvaluator(Evaluator):
         """As `Evaluator`."""
         super().__init__(query, store, options, terms, statics, analysis, whole=True)
         self._union = options.window_default_graph == "union"
+        self._windows_read = windows_read(query)
         self._functions = Functions(options.name, custom_functions(), self.budget)
         # A window block that uses GRAPH needs the graphs of elements as separate named graphs in the scratch
         # store.
@@ -185,7 +187,7 @@ class ReferenceEvaluator(Evaluator):
             found = bool(rows) if self.query.form == "ask" else rows
         else:
             given: dict[WindowKey, WindowContent] = {
-                (each.name, None): {} for each in self.query.contents if not isinstance(each.stream, Var)
+                (each.name, None): {} for each in self._windows_read if not isinstance(each.stream, Var)
             }
             given.update(contents)
             self._functions.begin(at, self._load(given))
@@ -255,7 +257,7 @@ class ReferenceEvaluator(Evaluator):
         for key in [*given, *(self._windows.keys() - given.keys() - {MERGED_KEY})]:
             content = given.get(key, {})
             if has_reifiers(content):
-                if self.options.asserts_quoted(key, self.query.contents):
+                if self.options.asserts_quoted(key, self._windows_read):
                     content = assert_quoted(content)
                 content = canonical_content(content)
             if self._entailed is not None:
@@ -297,9 +299,9 @@ class ReferenceEvaluator(Evaluator):
         key = (tuple(keys), tuple(tuple(map(tuple, shapes)) for shapes in tables.values()))
         if key in self._texts:
             return self._texts[key]
-        windows = WindowsAsGraphs(self.query.contents, keys, self._windows)
+        windows = WindowsAsGraphs(self._windows_read, keys, self._windows)
         order = JoinOrder(
-            {each.name: kind_of(each.spec).size(each.spec) for each in self.query.contents},
+            {each.name: kind_of(each.spec).size(each.spec) for each in self._windows_read},
             {name: table.size for name, table in self._tables.items()},
         )
         text = SparqlText(

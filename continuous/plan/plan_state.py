@@ -11,6 +11,7 @@ from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery, WindowDeclaration
+from ..algebra.rewrites import windows_read
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import unkeyed
 from ..algebra.volatile import GREATEST
@@ -76,9 +77,10 @@ class PlanState:
         functions = {**custom_functions(), GREATEST: greatest}
         context = ExpressionContext(terms.values, evaluation.base_iri, functions, budget)
         self.pins = PinnedIds(terms.dictionary)
+        windows = windows_read(query)
         late = evaluation.uncertain_filters == "late"
         compilation = Compilation(
-            terms.dictionary, self.pins, context, terms.keys, query.contents, tables, late_filters=late
+            terms.dictionary, self.pins, context, terms.keys, windows, tables, late_filters=late
         )
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
         self.plan.limit(budget)
@@ -90,7 +92,7 @@ class PlanState:
         self.keys: dict[NamedNode, list[SourceKey]] = {}
         wanted: dict[NamedNode, Predicates] = {}
         asked = self.plan.wanted_predicates()
-        for window in query.contents:
+        for window in windows:
             keys = [source_key(kind, window.name) for kind in ("triples", "quads", "times", "streams")]
             self.keys[window.name] = keys
             found = [asked.get(key, frozenset()) for key in keys[:3]]
@@ -100,7 +102,7 @@ class PlanState:
                 else frozenset().union(*[each or () for each in found])
             )
         self._streams_met: set[WindowKey] = set()
-        self._asserts = partial(evaluation.asserts_quoted, windows=query.contents)
+        self._asserts = partial(evaluation.asserts_quoted, windows=windows)
         self._pending: dict[SourceKey, Delta] = {}
         # The keys of those pending deltas that are private copies and may be changed.
         self._copied: set[SourceKey] = set()

@@ -18,6 +18,7 @@ from ..algebra.build import all_nodes
 from ..algebra.graphs import Dataset
 from ..algebra.query import ContinuousQuery, is_ends
 from ..algebra.reify import has_reifiers
+from ..algebra.rewrites import windows_read
 from ..algebra.variables import certain, in_scope
 from ..algebra.window_times import TIMES
 from ..algebra.windows_as_graphs import WindowsAsGraphs
@@ -118,7 +119,7 @@ class MomentSearch:
         if any(map(has_reifiers, self._moment.contents.values())):
             return
         keys = list(self._moment.contents)
-        body = WindowsAsGraphs(self._query.contents, keys, self._windows).rewrite(root)
+        body = WindowsAsGraphs(windows_read(self._query), keys, self._windows).rewrite(root)
         try:
             for bindings in self._bindings(row):
                 yield from islice(self._solutions(body, bindings), _MOST_SOLUTIONS)
@@ -238,7 +239,7 @@ def stream_of(query: ContinuousQuery, key: WindowKey) -> str:
     name, stream = key
     if stream is not None:
         return stream.value
-    found = next(each.stream for each in query.contents if each.name == name)
+    found = next(each.stream for each in windows_read(query) if each.name == name)
     assert isinstance(found, NamedNode)
     return found.value
 

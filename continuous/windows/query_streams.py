@@ -191,9 +191,9 @@ class QueryWindows:
 
     def _new_content(self, declaration: WindowDeclaration) -> LiveContent:
         """Return an empty content of a window, in the forms in which blocks read the window."""
+        if not declaration.by_element and declaration.bounds is None:
+            return self._empty(declaration.name)
         forms = {each.name: self._empty(each.name) for each in declaration.contents}
-        if len(forms) == 1:
-            return forms[declaration.name]
         elements, ends = (forms.get(name(declaration.name)) for name in (elements_of, ends_of))
         return ContentParts(forms[declaration.name], elements, ends)
 
