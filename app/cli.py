@@ -13,10 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from quadrill.store.documents.similar import did_you_mean
 from quadrill.store.errors import ReportedError
 
 from .commands.arguments import UsageError
-from .commands.hints import did_you_mean, with_commands
+from .commands.hints import with_commands
 from .commands.parser import USAGE, CommandParser, command_first, complain
 
 OK, FAILED, INTERRUPTED = 0, 1, 130

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from quadrill.store.dictionary import TermDictionary
+from quadrill.store.documents.times import readable_duration
 
 from .algebra.nodes import Term
 from .errors import BudgetError
@@ -187,7 +188,7 @@ class Budget:
         """Return the error for an evaluation that exceeded its time limit."""
         return BudgetError(
             f"one evaluation took {took_ms:.0f} ms and had made {made} rows, its limit (max_time) is "
-            f"{self.limits.ms} ms",
+            f"{readable_duration(self.limits.ms)}",
             where=where,
             again=False,
             limit=self.limits.ms,

@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_of
+from quadrill.store.documents.similar import did_you_mean
 from quadrill.store.errors import ReportedError
 
 from ..setting_values import SERVER_VARIABLE
 from .arguments import DEFAULT_SERVER
-from .hints import did_you_mean
 from .plain_http import (
     CutError,
     HttpAnswer,

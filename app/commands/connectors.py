@@ -54,6 +54,7 @@ def add_commands(commands: Any) -> None:
             ("dead-letters", "print the records or events that could not be read or delivered, one per line"),
         ):
             action.add_argument(f"--{word}", dest="action", action="store_const", const=word, help=summary)
+        output.add_letters_limit(single)
         single.add_argument(
             "--set",
             action="append",
@@ -96,7 +97,8 @@ def _show_or_change(options: argparse.Namespace) -> int:
             output.report(options, f"{options.name} is deleted", {"deleted": options.name})
             return 0
         elif options.action == "dead-letters":
-            for letter in server.call("GET", f"{path}/dead-letters").json()["letters"]:
+            letters = server.call("GET", f"{path}/dead-letters").json()["letters"]
+            for letter in output.newest_letters(options, letters):
                 output.print_json(letter)
             return 0
         else:

@@ -1,9 +1,8 @@
-"""Hints of commands: names of similar spelling, and commands in place of HTTP requests."""
+"""Hints of commands: commands in place of the HTTP requests that a server names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 
 _REQUESTS: tuple[tuple[str, str], ...] = (
     (r"GET /(streams|sources|sinks|queries|rules|shapes|jobs)(?![/\w])", r"quadrill \1"),
@@ -38,16 +37,3 @@ def with_commands(text: str) -> str:
     for request, command in _TABLE:
         text = request.sub(command, text)
     return text
-
-
-def did_you_mean(given: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:
-    """Return a question that names up to two known words similar to ``given``; empty if none is similar.
-
-    ``shown`` returns the text of a known word in the question.
-    """
-    # The library is imported here, because only misspelt words need it.
-    from difflib import get_close_matches
-
-    by_small = {each.lower(): each for each in known}
-    near = get_close_matches(given.lower(), by_small, n=2, cutoff=0.6)
-    return f"Did you mean {' or '.join(shown(by_small[each]) for each in near)}?" if near else ""

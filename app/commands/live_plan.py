@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,10 @@ from .hints import with_commands
 _Operator = Mapping[str, Any]
 _BARS = " ▏▎▍▌▋▊▉█"
 """Block characters that fill zero to eight eighths of a character cell."""
+_GROUP = re.compile(
+    r"\"(?>[^\"\\]|\\.)*+\"|'(?>[^'\\]|\\.)*+'|\b(?P<kind>GRAPH|SERVICE)\s+(?:SILENT\s+)?(?P<name>\S+)\s*\{|[{}]"
+)
+"""Expression of the groups in a printed pattern; strings are matched, so that no brace in them is found."""
 _BAR_WIDTH = 8
 """Length in characters of the bar for a share of 100 %."""
 
@@ -26,23 +31,54 @@ def show(document: Mapping[str, Any]) -> None:
     )
     for each in document["waiting_for"] or ():
         print(f"waiting: {with_commands(each['text'])}")
+    parts = document["static_parts"] or ()
+    titles = _titles(parts)
     operators: Sequence[_Operator] = document["operators"] or ()
     if operators:
         print()
         tables.print_table(
-            ("operator", "rows in", "rows out", "kept", "time", "", "what"), _rows(operators), "none"
+            ("operator", "rows in", "rows out", "kept", "time", "", "what"), _rows(operators, titles), "none"
         )
         print(f"\n{_measured(document, operators)}")
     else:
         print(f"\nno operators: the engine {document['engine']} evaluates the answer as a whole")
-    parts = document["static_parts"] or ()
     if parts:
         print()
-        names = ("static table", "rows", "version", "age", "refreshed by", "pattern")
-        tables.print_table(names, [_part(each) for each in parts], "none")
+        unit, ages = output.durations([each.get("age_ms") for each in parts])
+        names = ("static table", "rows", "version", f"age, {unit}", "refreshed by", "pattern")
+        rows = [_part(each, titles[each["name"]], age) for each, age in zip(parts, ages, strict=True)]
+        tables.print_table(names, rows, "none")
 
 
-def _rows(operators: Sequence[_Operator]) -> list[list[str]]:
+def _titles(parts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return a title for each static part by its name: the graphs and services that its pattern reads."""
+    titles: dict[str, str] = {}
+    for part in parts:
+        read, rest = _sources_of(part["pattern"])
+        title = ", ".join(dict.fromkeys([*read, *(["default graph"] if rest or not read else [])]))
+        same = sum(each.partition(" #")[0] == title for each in titles.values())
+        titles[part["name"]] = f"{title} #{same + 1}" if same else title
+    return titles
+
+
+def _sources_of(pattern: str) -> tuple[list[str], str]:
+    """Return the graphs and services that a printed pattern reads, and the pattern without their groups."""
+    read, rest, depth, start = [], "", 0, 0
+    for found in _GROUP.finditer(pattern):
+        mark = found[0]
+        if depth == 0 and found["name"]:
+            read.append(found["name"] if found["kind"].upper() == "GRAPH" else f"SERVICE {found['name']}")
+            rest += pattern[start : found.start()]
+            depth = 1
+        elif depth and mark.endswith("{"):
+            depth += 1
+        elif depth and mark == "}":
+            depth -= 1
+            start = found.end()
+    return read, f"{rest}{'' if depth else pattern[start:]}".strip(" .{}\n")
+
+
+def _rows(operators: Sequence[_Operator], titles: Mapping[str, str]) -> list[list[str]]:
     """Return one table row per operator; the rows of an operator's inputs follow the operator's row."""
     by_number = {each["number"]: each for each in operators}
     total = sum(_times(operators).values())
@@ -57,7 +93,9 @@ def _rows(operators: Sequence[_Operator]) -> list[list[str]]:
                 output.shown(each["state_rows"] or None),
                 share if isinstance(share, str) else f"{share:.0%}",
                 "" if isinstance(share, str) else _bar(share),
-                " ".join(each["detail"].split()),
+                titles.get(each["detail"], "")
+                if each["operator"].startswith("table")
+                else _line(each["detail"]),
             ]
         )
     return rows
@@ -126,12 +164,16 @@ def _measured(document: Mapping[str, Any], operators: Sequence[_Operator]) -> st
     return text
 
 
-def _part(part: Mapping[str, Any]) -> list[str]:
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _part(part: Mapping[str, Any], title: str, age: str) -> list[str]:
     return [
-        part["name"],
+        title,
         output.shown(part["rows"]) if part.get("lookup") is None else "looked up",
         output.shown(part["version"]),
-        output.duration(part.get("age_ms")),
+        age,
         part.get("cause") or "",
-        " ".join(part["pattern"].split()),
+        _line(part["pattern"]),
     ]

@@ -12,6 +12,10 @@ from quadrill.store.documents.times import format_instant, units_of
 
 from . import tables
 
+_MOST_LETTERS = 100
+"""Maximum number of dead letters that a command lists without ``--limit``."""
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+"""Units of durations, longest first, each with its milliseconds."""
 PREFERRED = {"Prefer": "return=representation"}
 """Header that requests the effect of a write in its response: version, quads added and removed."""
 
@@ -84,6 +88,14 @@ def duration(ms: int | None) -> str:
     return " ".join(parts[:2])
 
 
+def durations(given: Sequence[int | None]) -> tuple[str, list[str]]:
+    """Return one unit for a column of durations in ms, that of the longest, and the cells of the column."""
+    longest = max((each for each in given if each is not None), default=0)
+    unit, ms = next(((name, size) for name, size in _UNITS if longest >= size), _UNITS[-1])
+    form = "{:,.0f}" if ms == 1 else "{:,.1f}"
+    return unit, ["" if each is None else form.format(each / ms) for each in given]
+
+
 def change_text(change: Mapping[str, int]) -> str:
     """Format the effect of a write to the store, which the header `PREFERRED` requests, as a sentence."""
     if not change["added"] and not change["removed"]:
@@ -96,6 +108,25 @@ def change_text(change: Mapping[str, int]) -> str:
 def violations_text(change: Mapping[str, Any]) -> str:
     """Format the number of violations that a write adds to shapes with mode warn."""
     return f"{counted(change['violations'], 'violation')} of shapes added"
+
+
+def add_letters_limit(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--limit`` of commands that list dead letters."""
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_MOST_LETTERS,
+        metavar="N",
+        help="list only the newest N dead letters, 0 for all (default: %(default)s)",
+    )
+
+
+def newest_letters(options: argparse.Namespace, letters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the newest dead letters of a list up to ``--limit``; warn of those that are left out."""
+    left_out = max(0, len(letters) - options.limit) if options.limit > 0 else 0
+    if left_out:
+        warn([f"{counted(left_out, 'older dead letter')} left out; --limit 0 lists all"])
+    return letters[left_out:]
 
 
 def counted(number: int, what: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from .hints import did_you_mean
+from quadrill.store.documents.similar import did_you_mean
 
 USAGE = 2
 """Exit code of a wrong command line."""

@@ -60,6 +60,7 @@ def add_commands(commands: Any) -> None:
         "streams dead-letters readings",
     )
     _stream(letters)
+    output.add_letters_limit(letters)
     retry = add_action(
         actions,
         "retry",
@@ -157,6 +158,7 @@ def _reset_time(options: argparse.Namespace) -> int:
 def _dead_letters(options: argparse.Namespace) -> int:
     with connect(options) as server:
         found = server.call("GET", f"{_named(server, options.stream)}/dead-letters").json()["letters"]
+    found = output.newest_letters(options, found)
     output.listing(options, ("id", "reason", "query", "at", "element", "error"), found, _letter)
     return 0
 

@@ -8,11 +8,12 @@ from typing import Any
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
+from quadrill.store.documents.similar import did_you_mean
 from quadrill.store.errors import QueryTextError
 
 from .context import NOISE, Context, TextFault
 from .mistakes import KnownMistake, slips_of
-from .recovery import SyntaxRecovery, expected, found, plain
+from .recovery import EXTENSIONS, SyntaxRecovery, expected, found, keywords, plain
 from .terms import WELL_KNOWN
 from .window_mistakes import iri_without_brackets, window_slip
 
@@ -146,7 +147,9 @@ class _Explanation:
         if token.type == "$END":
             return self._end()
         return TextFault(
-            message, self.at, _word_hint(self.context, str(token)) or self._token_hint(str(token))
+            message,
+            self.at,
+            _word_hint(self.context, str(token)) or self._token_hint(str(token)) or self._similar(str(token)),
         )
 
     def _special(self) -> TextFault | None:
@@ -187,11 +190,23 @@ class _Explanation:
         elif hint is None and re.search(rf"[?$]{re.escape(word)}\b", self.context.text):
             message = f'"{word}" is neither a keyword nor a variable'
             hint = f"Did you forget the question mark? Write ?{word}."
+        elif hint is None and (meant := self._similar(word)):
+            hint = meant
         elif hint is None and "VAR" in self.choices:
             hint = f"A variable begins with a question mark: ?{word}. A name has a colon: prefix:{word}."
         elif hint is None and "IRIREF" in self.choices:
             hint = f"A name has a colon (prefix:{word} or :{word}), an IRI stands in <…>."
         return TextFault(message, self.at, hint)
+
+    def _similar(self, word: str) -> str | None:
+        """Return a question that names the expected keywords that are similar to a word; None without any."""
+        choices = self.choices - EXTENSIONS if self.context.dialect == "sparql" else self.choices
+        meant = did_you_mean(word, keywords(self.grammar, choices)) if _BARE_WORD.fullmatch(word) else ""
+        if meant or self.context.dialect != "sparql" or "FILTER" not in choices:
+            return meant or None
+        if not did_you_mean(word, ["STREAM"]):
+            return None
+        return "Did you mean STREAM? It belongs to CQELS-QL, in continuous queries."
 
     def _end(self) -> TextFault:
         if not self.recovery.tokens:

@@ -52,7 +52,10 @@ _WORDS = {
     "AGGREGATE": "an aggregate",
     "BUILTIN": "a function",
 }
+_KEYWORD = re.compile(r"(?<![A-Z\[])[A-Z][A-Z0-9_]+(?!\])")
 MOST = 7
+EXTENSIONS = {"AFTER", "EMIT", "INTO", "ONCE", "REFRESH"}
+"""Keywords of clauses that SPARQL does not have, which a list of expected tokens leaves out."""
 _RARE_WINDOWS = {"FROM", "LATEST", "SESSION"}
 """Keywords of rare windows, which a list of expected tokens leaves out in favour of common windows."""
 
@@ -67,6 +70,7 @@ def expected(terminals: Iterable[str], patterns: dict[str, str]) -> str:
     names = set(terminals)
     if "SLIDING" in names:
         names -= _RARE_WINDOWS
+    names -= EXTENSIONS
     words: list[str] = []
     if {"VAR"} | _IRIS | _STRINGS <= names:
         words.append("a variable, an IRI or a literal" if not _OPERATORS & names else "a term")
@@ -105,6 +109,17 @@ def expected(terminals: Iterable[str], patterns: dict[str, str]) -> str:
     if len(shown) < 2:
         return "".join(shown) or "nothing more"
     return ", ".join(shown[:-1]) + " or " + shown[-1]
+
+
+def keywords(grammar: Lark, names: set[str]) -> set[str]:
+    """Return the keywords in capital letters that the terminals with these names match."""
+    texts = [_WORDS.get(name, "") for name in names]
+    texts += [
+        terminal.pattern.value
+        for terminal in grammar.terminals
+        if plain(terminal.name) in names and terminal.pattern.type == "re" and "i" in terminal.pattern.flags
+    ]
+    return {word for text in texts for word in _KEYWORD.findall(text)}
 
 
 def _word(name: str, patterns: dict[str, str]) -> str:

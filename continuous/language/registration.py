@@ -11,7 +11,7 @@ from typing import Literal as OneOf
 
 from quadrill.store.documents.members import MemberReader, check_iri, check_name, flag, one_of
 from quadrill.store.documents.parsing import is_untagged
-from quadrill.store.documents.times import duration_ms, instant_ms
+from quadrill.store.documents.times import duration_ms, instant_ms, readable_duration
 from quadrill.store.errors import InputError, UnsupportedError
 
 from ..algebra.columnar import ENGINES
@@ -296,7 +296,8 @@ def check_after(registration: Registration, query: ContinuousQuery) -> None:
     asked, said = registration.after, query.emission.after_ms
     if None not in (asked, said) and asked != said:
         raise InputError(
-            f"AFTER is {said} ms in the text, after is {asked} ms in the registration",
+            f"AFTER is {readable_duration(said or 0)} in the text, "
+            f"after is {readable_duration(asked or 0)} in the registration",
             hint="Leave one of them out.",
         )
     if (asked or said) and not query.windows:

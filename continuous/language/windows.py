@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.documents.times import COMPACT_PART, LONGEST_DURATION, UNITS_NS, iso_ns, unit_named
+from quadrill.store.documents.times import (
+    COMPACT_PART,
+    LONGEST_DURATION,
+    UNITS_NS,
+    iso_ns,
+    readable_duration,
+    unit_named,
+)
 
 from ..algebra.nodes import Algebra, Var
 from ..algebra.query import Dialect, WindowDeclaration, WindowSpec
@@ -432,8 +439,8 @@ class Windows:
             slide = duration_ms(self.context, window.step, "the window slide")
         if slide > width:
             self.context.warn(
-                f"The window slides by {slide} ms but is only {width} ms wide: "
-                "elements between two windows are never seen."
+                f"The window slides by {readable_duration(slide)} "
+                f"but is only {readable_duration(width)} wide: elements between two windows are never seen."
             )
         return WindowSpec("grid", width_ms=begin, slide_ms=slide, past_ms=past, t0_ms=t0)
 

@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from quadrill.store.documents.times import readable_duration
 from quadrill.store.feeds.feed import Feed
 
 from ..errors import BudgetError
@@ -68,7 +69,7 @@ def _message(name: str, found: int, most: int) -> str:
     if name == "max_cpu_per_minute":
         return (
             f"the query took {found} ms of CPU time for the input of a minute, "
-            f"its limit ({name}) is {most} ms"
+            f"its limit ({name}) is {readable_duration(most)}"
         )
     what = "made {} rows" if name == "max_rows_per_minute" else "emitted {} bytes"
     return f"the query {what.format(found)} in a minute, its limit ({name}) is {most}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pyoxigraph import NamedNode
 
 from quadrill.store.documents.members import last_segment
+from quadrill.store.documents.times import readable_duration
 from quadrill.store.errors import InputError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -441,7 +442,7 @@ def _differ(one: str | int | None, other: str | int | None) -> bool:
 
 
 def _shown_report(report: str | int | None) -> str:
-    return f"every {report} ms" if isinstance(report, int) else str(report)
+    return f"every {readable_duration(report)}" if isinstance(report, int) else str(report)
 
 
 def _warnings(query: ContinuousQuery) -> list[str]:

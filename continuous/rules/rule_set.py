@@ -11,6 +11,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 from quadrill.store.changes.commit import GraphName, NetChange
 from quadrill.store.changes.owners import Owner, Owners
 from quadrill.store.changes.pending import PendingChanges, StoreView
+from quadrill.store.documents.times import readable_duration
 from quadrill.store.errors import RefusedChangeError
 
 from ..language.context import LanguageLimits
@@ -75,7 +76,7 @@ class RuleBudget:
         if self.until is not None and time.monotonic() > self.until:
             raise RuleBudgetError(
                 f"the consequences of the commit in the rule set {self.name} take longer than "
-                f"{self.max_time_ms} ms (max_time)",
+                f"{readable_duration(self.max_time_ms)} (max_time)",
                 hint="raise max_time, or change less in one commit",
                 rules=self.name,
             )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from pyoxigraph import Literal
 
+from quadrill.store.documents.times import readable_duration
+
 from ..algebra import nodes as n
 from ..rules.facts import Fact, Facts, Pattern, Row
 from ..rules.paths import DistinctReader, PathSteps
@@ -56,7 +58,7 @@ class ShapesBudget:
             else:
                 name, hint = "max_time", "raise max_time, or change less in one commit"
             raise ShapesBudgetError(
-                f"the validation takes longer than {self.max_time_ms} ms ({name})",
+                f"the validation takes longer than {readable_duration(self.max_time_ms)} ({name})",
                 hint=hint,
                 max_time_ms=self.max_time_ms,
             )

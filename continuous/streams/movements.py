@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quadrill.store.documents.times import format_instant
+from quadrill.store.documents.times import format_instant, readable_duration
 from quadrill.store.errors import InputError
 
 from ..clock import Clock
@@ -30,7 +30,7 @@ def heartbeat(
     reach = max(now, watermark if watermark is not None else now)
     if at > reach + max_future_ms:
         raise InputError(
-            f"the heartbeat {format_instant(at)} is more than {max_future_ms} ms "
+            f"the heartbeat {format_instant(at)} is more than {readable_duration(max_future_ms)} "
             "ahead of the clock and of its stream's watermark",
             code="future",
         )

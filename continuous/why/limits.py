@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from quadrill.store.documents.times import readable_duration
 from quadrill.store.errors import LimitError
 
 
@@ -56,7 +57,7 @@ class Deadline:
         """Raise LimitError if the deadline has passed."""
         if self.over:
             raise LimitError(
-                f"the search for the reason took longer than {self._ms} ms",
+                f"the search for the reason took longer than {readable_duration(self._ms)}",
                 code="query-timeout",
                 hint="ask again when the server has less work, or for a row of a smaller window",
             )

@@ -153,6 +153,14 @@ def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
     return milliseconds
 
 
+def readable_duration(ms: int) -> str:
+    """Return a number of milliseconds for messages, exact, in all units: ``1 h 30 min``."""
+    parts = units_of(ms)
+    if not parts:
+        return "0 s"
+    return " ".join(f"{count} {'min' if unit == 'm' else unit}" for unit, count in parts.items())
+
+
 def show_duration(ms: int) -> str:
     """Return a number of milliseconds as text in the largest exact unit."""
     for unit in ("d", "h", "m", "s"):

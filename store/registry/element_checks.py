@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..documents.times import format_instant
+from ..documents.times import format_instant, readable_duration
 from ..errors import InputError, LateElementError
 from ..pushes.decode import PROV_GENERATED_AT_TIME, BadElement, DecodedElement, DecodedPush
 from .records import StreamRecord
@@ -46,7 +46,7 @@ def check_elements(
             if element.at is not None and ahead[element.at]:
                 raise InputError(
                     f"{element.place}: its time {format_instant(element.at)} is more than "
-                    f"{max_future_ms} ms ahead of the clock and of its stream's watermark",
+                    f"{readable_duration(max_future_ms)} ahead of the clock and of its stream's watermark",
                     hint="Check the sender's clock; one bad clock would make everything else late",
                     code="future",
                     line=element.line,

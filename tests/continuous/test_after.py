@@ -82,7 +82,7 @@ def test_runs_of_empty_windows_are_told_from_the_end_of_the_quiet_time_on(gap: i
 @pytest.mark.parametrize(
     ("text", "after", "error", "message"),
     [
-        (QUERIES["now"] + " AFTER 5s", "6s", InputError, "5000 ms in the text"),
+        (QUERIES["now"] + " AFTER 5s", "6s", InputError, "AFTER is 5 s in the text, after is 6 s in the"),
         (QUERIES["now"] + " AFTER 5s AFTER 5s", None, QueryTextError, "twice"),
         (QUERIES["now"] + " AFTER 0s", None, QueryTextError, "longer than 0"),
         ("SELECT * { ?s ?p ?o }", "6s", InputError, "has no window"),

@@ -105,7 +105,7 @@ def test_an_evaluation_that_takes_minutes_fails_in_time_and_holds_nobody(tmp_pat
         assert latency(life, "quick", N + "t", 20) < 4.0
         assert describe(life.engine, "slow")["state"] == "running"
         until(lambda: describe(life.engine, "slow")["state"] == "failed", 20.0)
-        found = re.match(r"one evaluation took (\d+) ms .*\(max_time\) is 6000 ms", _error(life, "slow"))
+        found = re.match(r"one evaluation took (\d+) ms .*\(max_time\) is 6 s", _error(life, "slow"))
         assert found is not None and int(found[1]) < 12_000
         assert [each["reason"] for each in life.engine.streams.dead_letters(S)] == ["budget"]
         assert children() == []

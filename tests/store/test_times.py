@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.store.documents.times import duration_ms, format_instant, instant_ms, parse_instant
+from quadrill.store.documents.times import (
+    duration_ms,
+    format_instant,
+    instant_ms,
+    parse_instant,
+    readable_duration,
+)
 from quadrill.store.errors import InputError
 
 
@@ -104,3 +110,12 @@ def test_instants_are_shown_in_utc() -> None:
     assert format_instant(1500) == "1970-01-01T00:00:01.500Z"
     assert format_instant(-1000) == "1969-12-31T23:59:59Z"
     assert format_instant(10**18) == "1000000000000000000 ms"
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0 s"), (1, "1 ms"), (5_000, "5 s"), (5_400_000, "1 h 30 min"), (86_400_000, "1 d"),
+     (90_061_001, "1 d 1 h 1 min 1 s 1 ms")],
+)  # fmt: skip
+def test_a_duration_in_a_message_is_exact_and_readable(ms: int, text: str) -> None:
+    assert readable_duration(ms) == text

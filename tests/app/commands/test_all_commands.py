@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from quadrill.app.cli import COMMANDS, build_parser, main
-from quadrill.app.commands.hints import did_you_mean, with_commands
+from quadrill.app.commands.hints import with_commands
 from quadrill.app.commands.parser import CommandParser
+from quadrill.store.documents.similar import did_you_mean
 from tests.app.conftest import Start
 from tests.program import Program
 

@@ -144,6 +144,33 @@ def test_a_feed_is_shown_as_rows_as_recordings_are(
     assert (event["id"], event["event"], event["data"]["at"]) == (1, "insert", 1000)
 
 
+def test_dead_letters_are_limited_to_the_newest_ones(
+    server: LiveServer, tmp_path: Path, capsys: Capture
+) -> None:
+    rows = [{"at": at, "data": "<urn:a> <urn:v> <urn:x> ."} for at in (99_000, *range(1, 121))]
+    # Elements of one push are sorted by time, so the newest one is pushed first.
+    (tmp_path / "first.ndjson").write_text(json.dumps(rows[0]))
+    (tmp_path / "r.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows[1:]))
+    (tmp_path / "q.cqels").write_text(QUERY)
+    assert main(["register", "q.cqels"]) == 0 and main(["push", "r", "first.ndjson", "--wait"]) == 0
+    assert main(["push", "r", "r.ndjson", "--wait"]) == 1
+    capsys.readouterr()
+    listed = ["streams", "dead-letters", "r", "--json"]
+    for limit, first, warning in (
+        ([], 21, "warning: 20 older dead letters left out; --limit 0 lists all\n"),
+        (["--limit", "2"], 119, "warning: 118 older dead letters left out; --limit 0 lists all\n"),
+        (["--limit", "0"], 1, ""),
+    ):
+        assert main([*listed, *limit]) == 0
+        told = capsys.readouterr()
+        times = [json.loads(line)["at"] for line in told.out.splitlines()]
+        assert (times, told.err) == (list(range(first, 121)), warning)
+    future = 10**13
+    (tmp_path / "far.ndjson").write_text(json.dumps(rows[0] | {"at": future}))
+    assert main(["push", "r", "far.ndjson"]) == 1
+    assert "is more than 1 d ahead of the clock" in capsys.readouterr().err
+
+
 def test_watched_rows_have_columns_short_iris_and_unbound_cells_and_are_counted(
     server: LiveServer, tmp_path: Path, capsys: Capture
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -80,6 +81,10 @@ def test_an_overview_of_a_server(start_server: Start, capsys: pytest.CaptureFixt
     assert "no element of <http://localhost/r>" in shown
 
 
+GRAPH = 'GRAPH ex:g { ?s ex:p "}" . { ?a ?b ?c } }'
+BOTH = "GRAPH ex:g { ?s ex:p ?o }\nSERVICE SILENT <http://h/> { ?s ?q ?x } ?s a ex:T ."
+
+
 def operator(number: int, inputs: list[int], microseconds: float | None, **given: Any) -> dict[str, Any]:
     return {
         "number": number,
@@ -109,12 +114,16 @@ def test_a_plan_is_a_tree_with_shares_of_the_time(capsys: pytest.CaptureFixture[
             operator(1, [], 10.0),
             shared,
             operator(3, [2], 30.0, timed_with=2),
-            operator(4, [3], 60.0),
+            operator(4, [3], 60.0, detail="1"),
+            operator(5, [], 0.0, operator="table", detail="1"),
         ],
         "steps": 640,
         "timed_steps": 10,
         "static_parts": [
-            {"name": "0", "rows": 7, "version": 3, "age_ms": 65_000, "cause": "commit", "pattern": "?s\n ?p"}
+            {"name": "0", "rows": 7, "version": 3, "age_ms": 90_000, "cause": "commit", "pattern": "?s\n ?p"},
+            {"name": "1", "rows": 8, "version": 3, "age_ms": 600, "cause": "commit", "pattern": GRAPH},
+            {"name": "2", "rows": 9, "version": 3, "age_ms": None, "cause": None, "pattern": BOTH},
+            {"name": "3", "rows": 9, "version": 3, "age_ms": None, "cause": None, "pattern": GRAPH},
         ],
     }
     live_plan.show(document)
@@ -136,7 +145,16 @@ def test_a_plan_is_a_tree_with_shares_of_the_time(capsys: pytest.CaptureFixture[
         "10%",
     ]
     assert "640 steps, 10 of them timed, 100 µs of CPU time a step" in told
-    assert "1m 5s" in told and "?s ?p" in told
+    tables = told.partition("static table")[2].splitlines()
+    assert tables[0].split() == ["rows", "version", "age,", "min", "refreshed", "by", "pattern"]
+    assert [re.split("  +", line)[:3] for line in tables[2:]] == [
+        ["default graph", "7", "3"],
+        ["ex:g", "8", "3"],
+        ["ex:g, SERVICE <http://h/>, default graph", "9", "3"],
+        ["ex:g #2", "9", "3"],
+    ]
+    assert [re.split("  +", line)[3] for line in tables[2:4]] == ["1.5", "0.0"], "minutes"
+    assert re.search(r"^table +.* ex:g$", told, re.MULTILINE), "an operator names the table that it reads"
 
 
 def test_a_plan_without_operators_says_so(capsys: pytest.CaptureFixture[str]) -> None:
