@@ -176,3 +176,11 @@ def media_type_of(file: Path) -> str:
             f"the ending of {file} names no known format", hint="Give --type, for instance text/turtle."
         )
     return kind.media_type
+
+
+def split_pair(given: str) -> tuple[str, str]:
+    """Return the stream and the source of an option ``--stream NAME=SOURCE``; raises UsageError."""
+    name, equals, source = given.rpartition("=")
+    if not equals or not name or not source:
+        raise UsageError(f"--stream {given} is not NAME=FILE")
+    return name, source

@@ -9,7 +9,7 @@ from typing import Any
 
 from quadrill.store.documents.times import parse_instant
 
-from .arguments import DIALECTS, OfflineError, UsageError, add_command, read_text
+from .arguments import DIALECTS, OfflineError, UsageError, add_command, read_text, split_pair
 
 
 def add_commands(commands: Any) -> None:
@@ -20,6 +20,7 @@ def add_commands(commands: Any) -> None:
         _run,
         "evaluate a continuous query over recorded files, without a server",
         "run delays.rspql --stream departures=departures.ndjson --static airports.ttl --format rows",
+        "run delays.rspql --engine spark --checkpoint job --stream departures=files:in --sink files:out",
         json_help="print one JSON object per event: id, event and data",
     )
     run.add_argument("query", type=Path, help="the query text")
@@ -54,17 +55,51 @@ def add_commands(commands: Any) -> None:
     run.add_argument(
         "--until", metavar="TIME", help="at the end, advance every stream to this time by a heartbeat"
     )
+    _add_spark_options(run)
+
+
+def _add_spark_options(run: argparse.ArgumentParser) -> None:
+    spark = run.add_argument_group("on Spark", "a job that several workers share, see docs/scale.md")
+    spark.add_argument("--engine", choices=("spark",), help="the engine; default: this process")
+    spark.add_argument(
+        "--checkpoint", type=Path, metavar="DIR", help="the folder of the job, from which it continues"
+    )
+    spark.add_argument(
+        "--sink", metavar="SINK", help="files:FOLDER or kafka:BROKERS/TOPIC; default: standard output"
+    )
+    spark.add_argument("--master", metavar="URL", help="the Spark master; default: local[*]")
+    spark.add_argument("--key-groups", type=int, metavar="N", help="the number of key groups; default: 64")
+    spark.add_argument(
+        "--self-contained",
+        action="append",
+        default=[],
+        metavar="IRI",
+        help="a stream of which each solution of a block comes from one element",
+    )
+    spark.add_argument(
+        "--files-per-batch",
+        type=int,
+        metavar="N",
+        help="the maximum number of files of a stream in one batch",
+    )
+    spark.add_argument("--once", action="store_true", help="end after the input that exists")
+    spark.add_argument(
+        "--mirror", type=Path, metavar="FOLDER", help="the mirror of a store, as the static data"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.json and options.format is not None:
         raise UsageError("--json and --format are two formats")
-    text, streams = read_text(options.query), _pairs(options.stream)
-    until = None if options.until is None else parse_instant(options.until.strip())
-    if options.until is not None and until is None:
-        from quadrill.store.documents.times import INSTANT_HINT
+    if options.engine == "spark":
+        from .run_spark import run_on_spark
 
-        raise UsageError(f"--until {options.until} is not an instant", hint=INSTANT_HINT)
+        return run_on_spark(options, registration_options(options), _until(options))
+    for option in _SPARK_ONLY:
+        if getattr(options, option) not in (None, False, []):
+            raise UsageError(f"--{option.replace('_', '-')} needs --engine spark")
+    text, streams = read_text(options.query), _pairs(options.stream)
+    until = _until(options)
     # Errors in the files are reported before the import of the engine, which is slow.
     from .replay import run_recorded
 
@@ -76,6 +111,20 @@ def _run(options: argparse.Namespace) -> int:
         form="json" if options.json else options.format or "events",
         options=registration_options(options),
     )
+
+
+_SPARK_ONLY = (
+    "checkpoint", "sink", "master", "key_groups", "self_contained", "files_per_batch", "once", "mirror",
+)  # fmt: skip
+
+
+def _until(options: argparse.Namespace) -> int | None:
+    until = None if options.until is None else parse_instant(options.until.strip())
+    if options.until is not None and until is None:
+        from quadrill.store.documents.times import INSTANT_HINT
+
+        raise UsageError(f"--until {options.until} is not an instant", hint=INSTANT_HINT)
+    return until
 
 
 def registration_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -107,11 +156,3 @@ def _pairs(given: list[str]) -> dict[str, str]:
             raise OfflineError(f"there is no file {source} for the stream {name}")
         streams[name] = source
     return streams
-
-
-def split_pair(given: str) -> tuple[str, str]:
-    """Return the stream and the source of an option ``--stream NAME=SOURCE``; raises UsageError."""
-    name, equals, source = given.rpartition("=")
-    if not equals or not name or not source:
-        raise UsageError(f"--stream {given} is not NAME=FILE")
-    return name, source

@@ -132,6 +132,13 @@ class QueryCore:
         """The IRIs of the streams that the query reads now, in text order."""
         return self.query.timeline.inputs.streams
 
+    def add_stream(self, iri: str) -> None:
+        """Let windows whose stream is a variable read a stream."""
+        timeline = self.query.timeline
+        timeline.add_stream(iri)
+        if iri in timeline.inputs.views:
+            timeline.inputs.views[iri].lateness = 0
+
     def start(self, origin: int) -> None:
         """Begin at an instant that precedes the first element, so that windows have its grid."""
         if self.query.timeline.instant is None:

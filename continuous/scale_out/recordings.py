@@ -6,7 +6,7 @@ element a line, or an RDF format. Files whose names begin with a dot are still b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,9 +86,15 @@ def read_elements(file: Path, stream: str) -> Iterator[RecordedElement]:
             yield RecordedElement(each.at, line, _labelled(each, origin, line))
 
 
-def decoded_lines(lines: list[bytes]) -> list[DecodedElement]:
-    """Return the elements of NDJSON lines, one element a line."""
-    return decode(b"\n".join(lines), NDJSON, _OPTIONS).elements
+def recorded_lines(lines: Sequence[bytes], origin: str, numbers: Sequence[int]) -> Iterator[RecordedElement]:
+    """Yield the elements of NDJSON lines, one element a line, under the given numbers.
+
+    ``origin`` names the place of the lines; the labels of blank nodes follow from it and the number.
+    """
+    if lines:
+        decoded = decode(b"\n".join(lines), NDJSON, _OPTIONS).elements
+        for number, each in zip(numbers, decoded, strict=True):
+            yield RecordedElement(each.at, number, _labelled(each, origin, number))
 
 
 def _labelled(element: DecodedElement, origin: str, line: int) -> Statements:

@@ -244,6 +244,8 @@ class _Search:
         )
 
     def _no_second_stage(self, merged: tuple[Algebra, ...]) -> str | None:
+        if self._query.emission.once_per is not None:
+            return "ONCE PER chooses among the rows of all keys"
         if any(has_exists(expr) for node in merged for expr in expressions(node)):
             return "EXISTS above an aggregate without the key"
         if self._prepared.report.kind == "on-window-close" and any(
