@@ -49,7 +49,8 @@ class LinePush(LivePush):
     """Push of the lines of one request body, each an element; an invalid line ends it, earlier lines stay.
 
     If the client of a push of lines wants acknowledgements, the answer has a line of JSON for each durable
-    batch of lines, a problem document for an invalid line, and finally the totals.
+    batch of lines, a problem document for an invalid line, and finally the totals. Each says how many lines and
+    bytes of the body it covers, because some proxies drop a part of the body once the answer has begun.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class LinePush(LivePush):
         self._reply = reply
         self.totals.lists_bad = not reply.acknowledges
         self._lines = bytearray()
-        self._done = 0
+        self._done = self._taken = 0  # lines and bytes of the body that are processed
         self._failure: BaseException | None = None
         self._broken: HttpError | None = None
         self._one_by_one: list[bytes] = []
@@ -116,19 +117,28 @@ class LinePush(LivePush):
             del lines[:end]
             if body.strip():
                 return PushMessage(body, self._call, self._done)
-            self._done += body.count(b"\n")
+            self._count(body)
         return None
+
+    def _count(self, body: bytes) -> None:
+        """Count lines of the request body as processed; only the last line may lack its line end."""
+        self._done += body.count(b"\n") + (not body.endswith(b"\n"))
+        self._taken += len(body)
+
+    def _reached(self) -> dict[str, int]:
+        """Return the lines and bytes of the body up to here; fewer than were sent show a loss on the way."""
+        return {"lines": self._done, "bytes": self._taken}
 
     def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
         """Count the lines of an accepted batch, and queue its acknowledgement if the client wants one."""
         for each in answer.get("bad", ()):
             _move(each, ("element", "error"), each.get("line", 1), self._done)
-        self._done += message.body.count(b"\n")
+        self._count(message.body)
         if not self._call.durable:
             self.number = 0
             answer["durable"] = False
         if self._reply.acknowledges:
-            self._unacknowledged.append(acknowledgement(answer))
+            self._unacknowledged.append(acknowledgement(answer) | self._reached())
 
     def refused(self, message: PushMessage, error: Exception) -> None:
         """Handle an invalid line in a batch: push the lines before it one by one."""
@@ -161,7 +171,7 @@ class LinePush(LivePush):
         if not self.ended or self._answered or self.lost:
             return
         self._answered = True
-        document = self.totals.document(durable=self._call.durable)
+        document = self.totals.document(durable=self._call.durable) | self._reached()
         status, headers = HTTPStatus.OK, {"Content-Type": "application/json"}
         if self._failure is not None:
             refusal = problem_answer(self._failure)

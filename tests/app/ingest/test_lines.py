@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from functools import partial
@@ -43,6 +44,8 @@ def test_lines_enter_before_the_body_ends(start_server: Start) -> None:
         "late": 0,
         "dropped": 0,
         "durable": False,
+        "lines": 3,
+        "bytes": len(line(1000) + line(2000) + line(3000)) - 1,
     }
     body.close()
 
@@ -121,6 +124,45 @@ def test_a_wrong_line_is_told_among_acknowledgements(start_server: Start) -> Non
     problem = body.chunk() or {}
     assert (problem["status"], problem["line"], problem["last_seq"]) == (400, 2, 1)
     assert body.chunk() is None
+    body.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_acknowledgements_tell_the_lines_and_bytes_of_the_body(shared_server: LiveServer, seed: int) -> None:
+    chance = random.Random(seed)
+    sent = [
+        chance.choice([b"\n", b" \r\n", line(at), line(at).replace(b"\n", b"\r\n")])
+        for at in range(1000, 1000 + chance.randint(1, 40))
+    ]
+    whole = b"".join(sent) + chance.choice([b"", line(9000).rstrip(b"\n")])
+    body = Body(shared_server.url, f"/streams?iri=urn:{seed}&ack=true")
+    body.head()
+    at = 0
+    while at < len(whole):
+        size = chance.randint(1, 200)
+        body.send(whole[at : at + size])
+        at += size
+        if chance.random() < 0.2:
+            time.sleep(0.01)
+    body.finish()
+    told = list(iter(body.chunk, None))
+    ends = [0]
+    for each in whole.splitlines(keepends=True):
+        ends.append(ends[-1] + len(each))
+    counts = [each["lines"] for each in told]
+    assert counts == sorted(counts)
+    assert [each["bytes"] for each in told] == [ends[count] for count in counts]
+    assert (told[-1]["lines"], told[-1]["bytes"]) == (len(ends) - 1, len(whole))
+    body.close()
+
+
+def test_error_of_a_line_tells_how_far_the_body_was_taken(start_server: Start) -> None:
+    server = start_server()
+    body = Body(server.url, TARGET)
+    body.send(line(1000) + b"\n" + line(2000) + b"nonsense\n" + line(3000))
+    status, answer = body.answer()
+    assert (status, answer["line"], answer["accepted"]) == (400, 4, 2)
+    assert (answer["lines"], answer["bytes"]) == (3, len(line(1000) + line(2000)) + 1)
     body.close()
 
 
