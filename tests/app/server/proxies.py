@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -83,8 +84,7 @@ def running(name: str, folder: Path, configuration: Callable[[int], str]) -> Ite
     program = shutil.which(name)
     if program is None:
         pytest.skip(f"{name} is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    port = free_port()
     config = folder / f"{name}.conf"
     config.write_text(configuration(port))
     options = [option.format(folder=folder) for option in OPTIONS[name]]
@@ -97,7 +97,17 @@ def running(name: str, folder: Path, configuration: Callable[[int], str]) -> Ite
         yield port
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def free_port() -> int:
+    """A free port that the system gives to no other socket meanwhile, unless it is asked for this port."""
+    while True:
+        port = random.randrange(15_000, 30_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def _wait_until_it_listens(process: subprocess.Popen[str], port: int) -> None:
