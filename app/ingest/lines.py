@@ -49,8 +49,8 @@ class LinePush(LivePush):
     """Push of the lines of one request body, each an element; an invalid line ends it, earlier lines stay.
 
     If the client of a push of lines wants acknowledgements, the answer has a line of JSON for each durable
-    batch of lines, a problem document for an invalid line, and finally the totals. Each says how many lines and
-    bytes of the body it covers, because some proxies drop a part of the body once the answer has begun.
+    batch of lines, a problem document for an invalid line, and finally the totals. Each says how many lines
+    and bytes of the body it covers, because some proxies drop a part of the body once the answer has begun.
     """
 
     def __init__(
