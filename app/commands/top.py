@@ -13,6 +13,7 @@ from .arguments import UsageError, add_client_command
 from .connection import ServerConnection, UnreachableError, connect
 from .hints import with_commands
 from .overview import Overview, ShownQuery, StreamFigures, overview, take_sample
+from .top_view import TopView, key_presses
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,7 +22,7 @@ _ONCE_SECONDS = 1.0
 """Maximum seconds between the two samples of ``quadrill top --once``."""
 _QUERY = ("query", "state", "in/s", "rows/s", "lag", "window", "static", "note")
 _STREAM = ("stream", "in/s", "watermark", "elements", "late", "queries")
-_LINES_AROUND = 10
+_LINES_AROUND = 12
 """Number of screen lines that are not rows of queries or streams, such as the head and column names."""
 
 
@@ -35,9 +36,11 @@ def add_commands(commands: Any) -> None:
         "top",
         "top --once",
         "top --interval 5 --json",
-        further="Ctrl-C ends it. Each query has its elements and rows per second, the distance of its event "
-        "time from the newest element (lag), the quads in its windows, the rows of its static tables, and "
-        "the reason why it has no results. Failed queries are listed first, then the busiest",
+        further="On a terminal, the key q ends it, s sorts the rows by the next column, r reverses their "
+        "order, and / filters them by name; elsewhere, Ctrl-C ends it. Each query has its elements and rows "
+        "per second, the distance of its event time from the newest element (lag), the quads in its windows, "
+        "the rows of its static tables, and the reason why it has no results. Failed queries are listed "
+        "first, then the busiest",
     )
     top.add_argument("--once", action="store_true", help="print the figures once, measured over one second")
     top.add_argument(
@@ -78,35 +81,42 @@ def _print(options: argparse.Namespace, shown: Overview) -> None:
         return
     print(_head(shown))
     print()
-    tables.print_table(_QUERY, [_query_row(each) for each in _ordered(shown.queries)])
+    tables.print_table(_QUERY, [_query_row(each) for each in TopView().queries(shown.queries)])
     print()
     tables.print_table(_STREAM, [_stream_row(each) for each in shown.streams])
     sys.stdout.flush()
 
 
 def _live(server: ServerConnection, interval: float) -> None:
-    """Show the overview on the whole screen until interrupted; retry after a lost connection."""
+    """Show the overview on the whole screen until the key ``q``; retry after a lost connection."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
 
     console = Console(highlight=False)
-    first = take_sample(server)
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        live.update(_screen(overview(server.url, first, first), *console.size), refresh=True)
-        before = first
+    view = TopView()
+    before = take_sample(server)
+    shown, problem = overview(server.url, before, before), ""
+    due = time.monotonic() + interval
+    with key_presses() as key_within, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            time.sleep(interval)
+            screen = _screen(shown, view, *console.size)
+            lost = Text(f"{problem}. Retrying.", "bold red")
+            live.update(Group(lost, screen) if problem else screen, refresh=True)
+            key = key_within(due - time.monotonic())
+            if key is not None:
+                if not all(view.press(each) for each in key):
+                    return
+                continue
             try:
                 now = take_sample(server)
+                shown, problem, before = overview(server.url, before, now), "", now
             except UnreachableError as error:
-                live.update(Group(Text(error.message, "bold red"), Text("Retrying.")), refresh=True)
-                continue
-            live.update(_screen(overview(server.url, before, now), *console.size), refresh=True)
-            before = now
+                problem = error.message
+            due = time.monotonic() + interval
 
 
-def _screen(shown: Overview, width: int, height: int) -> RenderableType:
+def _screen(shown: Overview, view: TopView, width: int, height: int) -> RenderableType:
     """Return the overview for a screen of the given size; rows that do not fit are only counted."""
     from rich.console import Group
     from rich.text import Text
@@ -114,14 +124,12 @@ def _screen(shown: Overview, width: int, height: int) -> RenderableType:
     from .terminal import table_of
 
     room = max(2, height - _LINES_AROUND)
-    streams = shown.streams[: max(1, room // 3)]
-    queries = _ordered(shown.queries)[: max(1, room - len(streams))]
+    all_streams, all_queries = view.streams(shown.streams), view.queries(shown.queries)
+    streams = all_streams[: max(1, room // 3)]
+    queries = all_queries[: max(1, room - len(streams))]
     below = [
         f"{len(everything) - len(part):,} more {what}"
-        for what, part, everything in (
-            ("queries", queries, shown.queries),
-            ("streams", streams, shown.streams),
-        )
+        for what, part, everything in (("queries", queries, all_queries), ("streams", streams, all_streams))
         if len(part) < len(everything)
     ]
     return Group(
@@ -131,6 +139,7 @@ def _screen(shown: Overview, width: int, height: int) -> RenderableType:
         Text(),
         table_of(_STREAM, [_stream_row(each) for each in streams], "none", width),
         Text(", ".join(below), "dim"),
+        Text(view.help_line(), "reverse", no_wrap=True, overflow="ellipsis"),
     )
 
 
@@ -149,19 +158,6 @@ def _head(shown: Overview) -> str:
     if found.get("waiting_elements"):
         parts.append(f"{found['waiting_elements']:,} elements wait")
     return f"{shown.server}  {', '.join(parts)}"
-
-
-def _ordered(queries: list[ShownQuery]) -> list[ShownQuery]:
-    """Sort queries: failed queries first, then by elements per second in descending order."""
-    return sorted(
-        queries,
-        key=lambda each: (
-            each.state != "failed",
-            -each.elements_per_second,
-            -each.rows_per_second,
-            each.name,
-        ),
-    )
 
 
 def _query_row(each: ShownQuery) -> list[str]:

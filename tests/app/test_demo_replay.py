@@ -280,6 +280,22 @@ def test_elsewhere_the_summary_is_written_now_and_then_and_at_the_end() -> None:
     assert "\x1b" not in plain.getvalue()
 
 
+def test_as_json_each_output_is_one_object_on_one_line() -> None:
+    plain = Terminal()
+    screen = TallyPrinter(plain, as_json=True)
+    screen.say("ready", "Quadrill is ready at http://x/", url="http://x/")
+    for now_s in (0.0, 1.0, 6.0):
+        screen.show(JAN_6_10H, [FeedTally("q", added=2, error="gone")], now_s)
+    printed = [json.loads(line) for line in plain.getvalue().splitlines()]
+    assert printed[0] == {"event": "ready", "url": "http://x/"}
+    counts = {
+        "event": "counts",
+        "at": "2013-01-06T10:00:00Z",
+        "queries": [{"name": "q", "added": 2, "removed": 0, "newest": {}, "error": "gone"}],
+    }
+    assert printed[1:] == [counts, counts]
+
+
 def test_the_texts_of_the_package_are_there() -> None:
     assert "CC0" in text_of("NOTE.txt")
     assert "INSERT DATA" in text_of("change-watch.ru")
