@@ -42,6 +42,7 @@ class _Follower:
         content: the rows after the newest event.
         error: the error that ended the thread, or that the query has failed; else None.
         ended: True after the query was dropped or the thread was closed.
+        begun: set after the first answer, or when it is known that none comes soon.
         views: widgets that are refreshed after changes.
     """
 
@@ -107,6 +108,8 @@ class _Follower:
                         raise
                 await asyncio.sleep(place.wait_s())
         finally:
+            if self._held is not None:
+                self._release(self._held)
             await self._sender.close()
 
     async def _follow_query(self) -> bool:
@@ -117,7 +120,9 @@ class _Follower:
             raise ValueError(reason)
         with self.lock:
             self.content.columns = list(description.get("columns", ()))
-        if description["state"] not in ("running", "failed"):
+            if description["state"] == "failed":
+                self.error = self.content.failure(description["error"])
+        if description["state"] != "running":
             self.begun.set()  # the first event may be long in coming
         events = self._sender.feed(self._name, resume=None, snapshot="always", progress=True)
         async with contextlib.aclosing(events):
@@ -144,7 +149,11 @@ class _Follower:
         """Apply a ``delete`` event that no other event has followed."""
         if self._held is event:
             self._held = None
-            self._apply(event)
+            try:
+                self._apply(event)
+            except QuadrillError:  # which `_apply` has stored
+                if self._task is not None:
+                    self._task.cancel()
 
     def _apply(self, *events: FeedEvent) -> None:
         with self.lock:
@@ -191,9 +200,12 @@ class LiveFrame:
         self.name = name
         self._follower = _Follower(url, options, name, max_rows)
         self._finalizer = weakref.finalize(self, self._follower.close)
-        self._follower.begun.wait(options.timeout)
+        begun = self._follower.begun.wait(options.timeout)
         if self._follower.ended and self._follower.error is not None:
             raise self._follower.error
+        if not begun:
+            self.close()
+            raise QuadrillError(f"the feed of {name} had no answer in {options.timeout:g} seconds")
 
     def __enter__(self) -> Self:
         return self

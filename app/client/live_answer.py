@@ -76,9 +76,13 @@ class LiveAnswer:
             case "progress":
                 self._skip(answer.document)
             case "error":
-                raise self._error(FAILED, f"the query has failed: {answer.document['error']}")
+                raise self.failure(answer.document["error"])
         if event.kind in ("answer", "insert", "delete"):
             self.columns, self.at, self.last_id = answer.variables, answer.at, event.id or 0
+
+    def failure(self, reason: str | None) -> QuadrillError:
+        """Return the error of a query that has failed for a reason."""
+        return self._error(FAILED, f"the query has failed: {reason}")
 
     def answer(self) -> Answer:
         """Return the rows as an answer."""

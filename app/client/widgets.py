@@ -18,6 +18,8 @@ from .answers import Answer
 from .errors import QuadrillError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS = 15
+"""Maximum number of digits of a decimal that a number of 64 bits shows exactly."""
 _MOST_LINES = 20
 """Maximum number of lines in a chart; each has a separate colour or dash pattern."""
 
@@ -149,6 +151,8 @@ def _cell(value: Any) -> Any:
     if isinstance(value, int | float):
         # A browser has no exact integers beyond 53 bits, and JSON no infinity.
         return value if abs(value) < 2**53 else str(value)
+    if isinstance(value, Decimal) and len(value.as_tuple().digits) <= _DIGITS:
+        return float(value)
     return value.isoformat(" ") if isinstance(value, datetime) else str(value)
 
 

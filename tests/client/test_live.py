@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from quadrill.app import running
 from quadrill.app.config import Settings
 from quadrill.client import Answer, AsyncClient, Client, FeedEvent, QuadrillError
+from quadrill.client.async_sender import AsyncSender
 from quadrill.client.live import LiveFrame
 from quadrill.client.live_answer import LiveAnswer, refusal
 from tests.app.conftest import LiveServer, Start, start_server
@@ -258,6 +260,33 @@ def test_a_failed_query_has_its_error_until_it_runs_again(client: Client) -> Non
         until(shown, "the query runs again")
 
 
+def test_a_query_that_had_failed_before_has_its_error_after_a_restart(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    for start in range(2):
+        with running.serve(Settings(data=data, port=0)) as found, Client(found.url) as client:
+            if start == 0:
+                client.register(NODES, name="q", output="changes", max_rows=1)
+                triples = "<urn:a> <urn:v> 1 . <urn:b> <urn:v> 1 ."
+                client.push(S, triples, media_type="text/turtle", at=1_000, wait=True)
+                until(lambda client=client: client.describe("q")["state"] == "failed", "the query fails")
+            with client.live("q") as live:
+                assert not live.ended
+                with pytest.raises(QuadrillError, match="the query has failed: .*max_rows"):
+                    _ = live.frame
+
+
+def test_a_deletion_right_before_the_end_is_applied(client: Client) -> None:
+    client.register(NODES, name="q", output="changes")
+    with client.live("q") as live:
+        client.push(S, "<urn:a> <urn:v> 1 .", media_type="text/turtle", at=1_000, wait=True)
+        assert live.wait() and len(live.frame) == 1
+        client.heartbeat(S, 90_000)
+        until(lambda: client.describe("q")["feed"]["last_id"] == 2, "the row leaves")
+        client.drop("q")
+        until(lambda: live.ended, "the query was dropped")
+        assert (len(live.frame), live.last_id) == (0, 2)
+
+
 def test_a_paused_query_has_an_empty_frame(client: Client) -> None:
     client.register(NODES, name="q", output="changes")
     client.pause("q")
@@ -296,6 +325,19 @@ def test_unknown_queries_and_servers_are_refused(client: Client) -> None:
         client.live("nothing")
     with pytest.raises(QuadrillError, match="no server answers"):
         Client("http://127.0.0.1:1").live("q")
+
+
+def test_a_feed_without_an_answer_is_given_up(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(_self: AsyncSender, _name: str, **_options: Any) -> AsyncGenerator[FeedEvent, None]:
+        await asyncio.sleep(60)
+        yield event("answer", 1, 0)
+
+    monkeypatch.setattr(AsyncSender, "feed", silent)
+    with Client(server.url, timeout=1.0) as client:
+        client.register(NODES, name="q", output="changes")
+        with pytest.raises(QuadrillError, match="the feed of q had no answer in 1 seconds"):
+            client.live("q")
+    until(lambda: not [each for each in threading.enumerate() if each.name == "live q"], "the thread")
 
 
 def test_an_answer_over_the_limit_ends_with_the_reason(client: Client) -> None:

@@ -89,10 +89,10 @@ def test_cells_are_values_that_a_browser_can_show(client: Client) -> None:
         table = live.table()
         date_time = '"2024-05-01T12:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
         infinite = '"INF"^^<http://www.w3.org/2001/XMLSchema#double>'
-        push(client, 1_000, 2**60, date_time, infinite, "true", "1e0", "2.5")
-        until(lambda: table.content["total"] == 6, "the table is refreshed")
+        push(client, 1_000, 2**60, date_time, infinite, "true", "1e0", "2.5", "0." + 20 * "1")
+        until(lambda: table.content["total"] == 7, "the table is refreshed")
         cells = [cell for _, cell in sorted(table.content["rows"])]
-        assert cells == [str(2**60), "2024-05-01 12:00:00+00:00", "inf", True, 1.0, "2.5"]
+        assert cells == [str(2**60), "2024-05-01 12:00:00+00:00", "inf", True, 1.0, 2.5, "0." + 20 * "1"]
         json.dumps(table.content, allow_nan=False)
 
 
