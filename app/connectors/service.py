@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -255,7 +255,11 @@ class ConnectorService:
         if role == "source":
             source_kind(given["kind"]).check(values, self._hosts, self._folders)
         else:
-            sink_kind(given["kind"]).check(values, self._hosts, self._sink_folder)
+            kind = sink_kind(given["kind"])
+            kind.check(values, self._hosts, self._sink_folder)
+            columns = columns_of(self._engine, values["query"])
+            if columns is not None:
+                kind.check_columns(values, columns)
         return values
 
     def _begin(self, made: _Connector) -> None:
@@ -365,6 +369,17 @@ def _listed(describe: Callable[[_Connector], dict[str, Any]], made: _Connector) 
         known = {"name": made.record.name, "kind": made.record.members.get("kind"), "position": None}
         text = f"the connector cannot be described: {type(problem).__name__}: {problem}"
         return known | Figures().to_json() | {"state": "failed", "error": made.error or text}
+
+
+def columns_of(engine: Engine, name: str) -> Sequence[str] | None:
+    """Return the names of the values in the events of a query; None for a query that is not registered."""
+    entry = engine.parts.catalogue.find(name)
+    if entry is None or entry.prepared is None:
+        return None
+    query = entry.prepared.query
+    if query.form == "select":
+        return [each.name for each in query.columns]
+    return ["boolean"] if query.form == "ask" else ["quads"]
 
 
 def _lag_of(engine: Engine, sink: Sink) -> int | None:

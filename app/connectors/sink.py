@@ -115,6 +115,11 @@ class Sink(ABC):
         """Raise ReportedError for a sink's declaration that is contradictory or names a forbidden place."""
 
     @classmethod
+    def check_columns(cls, given: Mapping[str, Any], columns: Sequence[str]) -> None:
+        """Raise InputError for a declaration that names a column which the query does not have."""
+        return None
+
+    @classmethod
     def claims(cls, given: Mapping[str, Any], folder: Path | None) -> Path | None:
         """Return the path to which only this sink may write; None if sinks of the kind may share paths."""
         return None

@@ -12,11 +12,13 @@ from typing import Any
 
 import httpx
 
+from quadrill.store.errors import InputError
 from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.network.exchange import Exchanges, ExchangeStoppedError, drain
 
-from ..declaration import DeclarationMember, flag, number, one_of, shown_message, text
+from ..bodies import BodyTemplate, check_names, read_template
+from ..declaration import DeclarationMember, ValueReader, flag, number, one_of, shown_message, text
 from ..envelopes import CLOUD_EVENT, CLOUD_EVENTS, body_of, cloud_event, key_of
 from ..errors import ConnectorError, ConnectorFailedError, StoppedError
 from ..sink import Sink
@@ -38,6 +40,14 @@ class WebhookSink(Sink):
         DeclarationMember(
             "array", flag, "whether one request contains all pending events as an array", default=False
         ),
+        DeclarationMember(
+            "body",
+            ValueReader(read_template, "object"),
+            "a template of the requests' JSON, in which {{name}} is the value of a column of the query",
+        ),
+        DeclarationMember(
+            "per", one_of("row", "event"), "what one request of a body is about", default="row"
+        ),
         DeclarationMember("secret", text, f"the key of the HMAC-SHA256 in {SIGNATURE}", secret=True),
         DeclarationMember(
             "tries",
@@ -53,11 +63,25 @@ class WebhookSink(Sink):
 
     _exchanges: Exchanges | None = None
     _tried = (0, "")
+    # The key of the newest event that was posted row by row, and the number of its posted rows.
+    _posted = ("", 0)
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
         """Check a webhook sink's declaration; raises InputError or NetworkRefusedError for an invalid one."""
         require_url(given["url"], hosts)
+        if given["body"] is not None and (given["array"] or given["style"] != "json"):
+            raise InputError(
+                "a body is the whole request: it has neither array nor style",
+                code="member",
+                hint='Leave them out, or write "per": "event" with {{rows}} in the body.',
+            )
+
+    @classmethod
+    def check_columns(cls, given: Mapping[str, Any], columns: Sequence[str]) -> None:
+        """Raise InputError if the body has a name that is no column of the query."""
+        if given["body"] is not None:
+            check_names(given["body"], columns)
 
     def open(self) -> None:
         """Check the webhook's URL; the first request opens the connection."""
@@ -75,11 +99,23 @@ class WebhookSink(Sink):
             self._post(events)
             return
         for event in events:
-            self._post([event])
+            if self.given["body"] is None:
+                self._post([event])
+            else:
+                self._post_bodies(event, BodyTemplate(self.given["body"], self.given["per"] == "row"))
             if event.id is not None:
                 self.context.position = event.id
 
-    def _post(self, events: Sequence[StoredEvent]) -> None:
+    def _post_bodies(self, event: StoredEvent, template: BodyTemplate) -> None:
+        """Post the bodies of an event that have not been posted before an error."""
+        key = key_of(event)
+        begin = self._posted[1] if self._posted[0] == key else 0
+        for place, body in enumerate(template.bodies(event, self.given["query"])):
+            if place >= begin:
+                self._post([event], body, f"-{place}")
+                self._posted = key, place + 1
+
+    def _post(self, events: Sequence[StoredEvent], made: bytes | None = None, more: str = "") -> None:
         """Post events to the webhook in one request; events that the receiver rejects become dead letters.
 
         An event counts as rejected if the webhook's receiver will never accept it, or after ``tries`` failed
@@ -89,7 +125,7 @@ class WebhookSink(Sink):
             ConnectorError: the webhook's receiver may accept the events later.
             ConnectorFailedError: the webhook's receiver rejects all requests of the sink.
         """
-        body, headers = self._request(events)
+        body, headers = self._request(events, made, more)
         assert self._exchanges is not None
         url, answer, seconds = self.given["url"], None, self.given["timeout"] / 1000
         try:
@@ -130,10 +166,17 @@ class WebhookSink(Sink):
         for event in events:
             self.context.refuse(event, shown_message(why))
 
-    def _request(self, events: Sequence[StoredEvent]) -> tuple[bytes, dict[str, str]]:
-        """Return the body and the headers of the request that posts some events to a webhook."""
+    def _request(
+        self, events: Sequence[StoredEvent], made: bytes | None, more: str
+    ) -> tuple[bytes, dict[str, str]]:
+        """Return the body and the headers of the request that posts some events to a webhook.
+
+        ``made`` is the body of a template, with ``more`` as the end of the request's key.
+        """
         given, array = self.given, self.given["array"]
-        if given["style"] == "cloudevents":
+        if made is not None:
+            body, media_type = made, "application/json"
+        elif given["style"] == "cloudevents":
             source = f"/queries/{given['query']}"
             documents = [cloud_event(each, given["query"], source) for each in events]
             body = json.dumps(documents if array else documents[0], ensure_ascii=False).encode()
@@ -145,7 +188,7 @@ class WebhookSink(Sink):
         headers = {
             **headers_of(given),
             "Content-Type": media_type,
-            "Idempotency-Key": f"{self.context.name}-{self.context.query_ms}-{key_of(events[-1])}",
+            "Idempotency-Key": f"{self.context.name}-{self.context.query_ms}-{key_of(events[-1])}{more}",
         }
         if given["secret"]:
             headers[SIGNATURE] = signature_of(given["secret"], body)

@@ -94,7 +94,7 @@ def rows(server: LiveServer, query: str) -> list[dict[str, Any]]:
 def test_webhooks(start_server: Start) -> None:
     server, port = start_server(remote_hosts=(HOST,)), free_port()
     page = Page("webhook", {"127.0.0.1:7878": address(server), "9000": str(port)})
-    declare, post, sink = page.blocks()
+    declare, post, sink, own = page.blocks()
     (receiver,) = page.blocks("python")
     with started(receiver) as process:
         until(lambda: listening(port))
@@ -108,6 +108,8 @@ def test_webhooks(start_server: Start) -> None:
     forged = post.replace("open-sesame", "guessed")
     with pytest.raises(AssertionError, match="401"):
         run(forged)
+    run(own)
+    assert described(server, "/sinks/hot")["body"] == {"text": "{{door}} is open"}
 
 
 def test_event_streams_and_websockets(start_server: Start) -> None:
