@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from .arguments import add_client_command
 from .connection import ServerConnection, ServerError, connect
 from .declared import SECTIONS, Declared, read_files
 from .plain_http import HttpAnswer
-from .plan import Action, ApplyStep
+from .plan import Action, ApplyStep, ObjectChanges
 from .toml_text import write_toml
 
 _OF_SHAPES = ("shapes", "on_violation")
@@ -134,8 +134,8 @@ def _differences(
     declared: Declared,
     described: Mapping[str, Any] | None,
     new_sets: Collection[str],
-) -> tuple[str, ...]:
-    """Return the members in which a declaration differs from the server's object; the server is not changed.
+) -> ObjectChanges:
+    """Return the changes from the server's object to a declaration; the server is not changed.
 
     ``new_sets`` are the rule sets that the files declare and the server does not have.
 
@@ -146,7 +146,16 @@ def _differences(
         if declared.section == "queries":
             if described is None and given.get("entailment") in new_sets:
                 given = {name: value for name, value in given.items() if name != "entailment"}
-            return _query_differences(server, declared.name, given, described)
+            return _query_changes(server, declared.name, given, described)
+    return ObjectChanges.of(_differing_members(server, declared, described), described or {}, given)
+
+
+def _differing_members(
+    server: ServerConnection, declared: Declared, described: Mapping[str, Any] | None
+) -> tuple[str, ...]:
+    """Return the members in which a declaration that is no query differs from the server's object."""
+    given = declared.members
+    with _with_place(declared.place):
         if declared.section == "rules":
             server.call("PUT", _path("rules", declared.name), params={"dry_run": "true"}, json=given)
             return () if described is None else planning.rules_differences(given, described)
@@ -196,13 +205,14 @@ def _check_streams(
                 server.call("PUT", _path("streams", each.name), params={"dry_run": "true"}, json=members)
 
 
-def _query_differences(
+def _query_changes(
     server: ServerConnection, name: str, given: Mapping[str, Any], described: Mapping[str, Any] | None
-) -> tuple[str, ...]:
-    """Return ``query`` or ``options`` when a query's text or options differ from the registered query.
+) -> ObjectChanges:
+    """Return the changes from a registered query to its declaration, and what the changes cost.
 
     The server compares registrations: a PUT of a registration equal to the query's changes nothing, and a PUT
-    of a different registration returns 409. A declared query that the server does not have is only validated.
+    of a different registration returns 409 with the differences. A declared query that the server does not
+    have is only validated.
     """
     try:
         if described is None:
@@ -215,8 +225,8 @@ def _query_differences(
         # A conflict of a new query with a server object is ignored here: apply may remove that object before
         # the registration.
         if described is not None:
-            return ("query",) if given["query"] != described["query"] else ("options",)
-    return ()
+            return ObjectChanges.of_query(error.document)
+    return ObjectChanges()
 
 
 # --- execution of the steps of an apply --------------------------------------------------------------------
@@ -235,8 +245,9 @@ class _ApplyReport:
         """Print the planned steps and the number ``left`` of server objects that no file declares."""
         if not self.as_json:
             for each in self.steps:
-                differs = f" ({', '.join(each.differs)})" if each.differs else ""
-                print(f"{each.action:6}  {each.section}.{each.name}{differs}", flush=True)
+                print(f"{each.action:6}  {each.section}.{each.name}", flush=True)
+                for line in each.changes.lines():
+                    print(f"{'':8}{line}", flush=True)
         if left:
             undeclared = output.counted(left, "object")
             print(
@@ -246,11 +257,7 @@ class _ApplyReport:
     def end(self) -> None:
         """Print the counts of apply's actions, or with ``--json`` a document of all steps."""
         if self.as_json:
-            steps = [
-                {name: value for name, value in asdict(each).items() if name != "members"}
-                | {"done": place < self.done}
-                for place, each in enumerate(self.steps)
-            ]
+            steps = [each.to_json() | {"done": place < self.done} for place, each in enumerate(self.steps)]
             output.print_json({"dry_run": self.dry_run, "steps": steps})
         else:
             counts = Counter(each.action for each in self.steps)

@@ -17,6 +17,8 @@ from ..setting_values import SERVER_VARIABLE
 
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
 DIALECTS = ("cqels", "rspql", "csparql", "sparql")
+_DIALECT_ENDINGS = {".cqels": "cqels", ".rspql": "rspql", ".csparql": "csparql"}
+"""Dialects of query texts by the ending of a query file's name."""
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -128,6 +130,11 @@ def stream_address(name: str, what: str = "") -> tuple[str, dict[str, str]]:
     if ":" in name:
         return f"streams{what}", {"iri": name}
     return f"streams/{quote(name, safe='')}{what}", {}
+
+
+def dialect_of(file: Path | None) -> str | None:
+    """Return the dialect that the ending of a query file's name selects; None for any other ending."""
+    return None if file is None else _DIALECT_ENDINGS.get(file.suffix)
 
 
 def read_text(file: Path | None) -> str:

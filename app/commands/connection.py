@@ -41,7 +41,10 @@ FEED_SILENCE_SECONDS = 60.0
 
 
 class ServerError(ReportedError):
-    """Error that the server returned an error response, or no response at all."""
+    """Error that the server returned an error response, or no response at all.
+
+    ``document`` is the problem document of the response; empty without one.
+    """
 
     code = "server"
 
@@ -49,7 +52,7 @@ class ServerError(ReportedError):
         self, message: str, *, hint: str | None = None, document: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(message, hint=hint)
-        found = document or {}
+        self.document = found = document or {}
         self.status: int | None = found.get("status")
         self.line, self.column, self.excerpt = found.get("line"), found.get("column"), found.get("excerpt")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from quadrill.store.errors import UnsupportedError
 
-from .arguments import OfflineError, UsageError, media_type_of, read_text
+from .arguments import OfflineError, UsageError, dialect_of, media_type_of, read_text
 
 SECTIONS = ("prefixes", "rules", "shapes", "streams", "queries", "sources", "sinks")
 """Sections of a declaration file in creation order: objects of a section need only earlier sections."""
@@ -141,12 +141,18 @@ def _declared(section: str, name: Any, members: Any, file: Path, environment: Ma
 
 
 def _with_text(members: dict[str, Any], place: str, file: Path) -> dict[str, Any]:
-    """Return a query's members with the member ``file`` replaced by the query text of the named file."""
+    """Return a query's members with the member ``file`` replaced by the query text of the named file.
+
+    The ending of the file's name selects the dialect, unless the members name one.
+    """
     if ("query" in members) == ("file" in members):
         raise OfflineError(f"{place} needs one of query, the text, and file, which has it")
     if "query" in members:
         return members
-    return {"query": _text_of(members.pop("file"), place, file), **members}
+    named = members.pop("file")
+    text = _text_of(named, place, file)
+    dialect = dialect_of(Path(named))
+    return {"query": text} | ({} if dialect is None else {"dialect": dialect}) | members
 
 
 def _with_rules(members: dict[str, Any], place: str, file: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from quadrill.store.errors import ReportedError
 
 from . import live_plan, output
-from .arguments import DIALECTS, OfflineError, add_client_command, query_path, read_text
+from .arguments import DIALECTS, OfflineError, add_client_command, dialect_of, query_path, read_text
 from .connection import connect
 
 
@@ -26,7 +26,7 @@ def add_commands(commands: Any) -> None:
     )
     explain.add_argument("query", help="a file with a query text, or the name of a registered query")
     explain.add_argument(
-        "--dialect", choices=DIALECTS, help="dialect of the file; default: detected from the text"
+        "--dialect", choices=DIALECTS, help="default: by the file's ending, else detected from the text"
     )
     explain.add_argument(
         "--analyze",
@@ -49,7 +49,8 @@ def _explain(options: argparse.Namespace) -> int:
         raise OfflineError(
             f"{file} is a file with a query text, which has no live figures", hint="Name a registered query."
         )
-    members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
+    dialect = options.dialect or dialect_of(file)
+    members: dict[str, Any] = {"query": read_text(file), "dialect": dialect}
     # The engine is imported here, because the import is slow and only the plan of a query text needs an
     # engine in this process.
     from quadrill.continuous.algebra.query_advice import variable_advice

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from quadrill.store.documents.times import duration_ms
@@ -49,24 +50,81 @@ _FIGURES = frozenset(("name", "guarantee", "position", *Figures().to_json()))
 
 
 @dataclass(frozen=True, slots=True)
+class MemberChange:
+    """Change of one member of an object; a secret has `HIDDEN` before and after."""
+
+    member: str
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        if HIDDEN in (self.old, self.new):
+            return f"{self.member}: changed"
+        old, new = _differing_words(self.old, self.new)
+        return f"{self.member}: {old} → {new}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChanges:
+    """The members in which a declaration differs from the server's object, and what the change costs.
+
+    Each of the ``costs`` is a sentence without its final dot.
+    """
+
+    members: tuple[MemberChange, ...] = ()
+    costs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, names: Iterable[str], described: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> ObjectChanges:
+        """Return the changes of the members ``names`` from a description to a declaration."""
+        return cls(tuple(_change(name, described.get(name), given.get(name)) for name in names))
+
+    @classmethod
+    def of_query(cls, problem: Mapping[str, Any]) -> ObjectChanges:
+        """Return the changes that a server's answer about a query of the same name has."""
+        members = tuple(MemberChange(**each) for each in problem.get("differences", ()))
+        return cls(members, tuple(each["text"] for each in problem.get("costs", ())))
+
+    def lines(self) -> list[str]:
+        """Return one line for each changed member, old → new, and one line for all costs."""
+        costs = [f"costs: {'; '.join(self.costs)}"] if self.costs else []
+        return [*map(str, self.members), *costs]
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyStep:
     """Step of ``quadrill apply``: the action for one object of a section; ``same`` means no action.
 
-    ``differs`` names the members to change, and ``place`` is the place of the declaration for messages.
+    ``place`` is the place of the declaration for messages.
     """
 
     action: Action
     section: str
     name: str
     members: Mapping[str, Any]
-    differs: tuple[str, ...] = ()
+    changes: ObjectChanges = ObjectChanges()
     place: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the step as a JSON object; ``differs`` has the names of the changed members."""
+        changes = asdict(self.changes)
+        return {
+            "action": self.action,
+            "section": self.section,
+            "name": self.name,
+            "differs": [each.member for each in self.changes.members],
+            "changes": changes["members"],
+            "costs": changes["costs"],
+            "place": self.place,
+        }
 
 
 def plan(
     declared: Iterable[Declared],
     present: Mapping[str, Collection[str]],
-    differing: Mapping[tuple[str, str], tuple[str, ...]],
+    differing: Mapping[tuple[str, str], ObjectChanges],
     removed: Mapping[str, Collection[str]],
 ) -> list[ApplyStep]:
     """Return the steps of an apply: removals in reverse order of creation, then the declared objects.
@@ -74,7 +132,7 @@ def plan(
     Args:
         declared: declarations of the files.
         present: the names that the server has, by section.
-        differing: members that differ, for each object that is both declared and present.
+        differing: changes of each object that is both declared and present.
         removed: names, by section, to be removed unless a file declares them.
     """
     wanted = sorted(declared, key=lambda each: SECTIONS.index(each.section))
@@ -86,11 +144,11 @@ def plan(
         if (section, name) not in kept
     ]
     for each in wanted:
-        differs = differing.get((each.section, each.name), ())
+        changes = differing.get((each.section, each.name), ObjectChanges())
         action: Action = "create"
         if each.name in present.get(each.section, ()):
-            action = "change" if differs else "same"
-        steps.append(ApplyStep(action, each.section, each.name, each.members, differs, each.place))
+            action = "change" if changes.members else "same"
+        steps.append(ApplyStep(action, each.section, each.name, each.members, changes, each.place))
     return steps
 
 
@@ -266,6 +324,29 @@ def with_references(
         else:
             found[member] = _escaped(value)
     return found
+
+
+def _change(member: str, old: Any, new: Any) -> MemberChange:
+    """Return the change of a member, with `HIDDEN` in place of both values if the member has a secret."""
+    return MemberChange(member, HIDDEN, HIDDEN) if _is_hidden(old) else MemberChange(member, old, new)
+
+
+def _differing_words(old: Any, new: Any) -> tuple[str, str]:
+    """Return two values as texts; of texts with several words, only the words between equal ends.
+
+    A text without a word in this range is shown as "nothing".
+    """
+    if not (isinstance(old, str) and isinstance(new, str)):
+        shown = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in (old, new)
+        )
+        return next(shown), next(shown)
+    words, others = old.split(), new.split()
+    while words and others and words[0] == others[0]:
+        del words[0], others[0]
+    while words and others and words[-1] == others[-1]:
+        del words[-1], others[-1]
+    return " ".join(words) or "nothing", " ".join(others) or "nothing"
 
 
 def _is_hidden(value: Any) -> bool:

@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from . import output
-from .arguments import DIALECTS, add_client_command, json_of, members_of, query_path, read_text
-from .connection import ServerConnection, connect
+from .arguments import (
+    DIALECTS,
+    add_client_command,
+    dialect_of,
+    json_of,
+    members_of,
+    query_path,
+    read_text,
+)
+from .connection import ServerConnection, ServerError, connect
+from .plan import ObjectChanges
 
-_DIALECTS = {".cqels": "cqels", ".rspql": "rspql", ".csparql": "csparql"}
-"""Dialects of query texts by the ending of a query file's name."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 128
 
@@ -28,7 +35,8 @@ def add_commands(commands: Any) -> None:
         "register alert.cqels --replace --output changes",
         "register - --name warm --option lateness=2s < warm.rspql",
         further="Without a name in --name or in the text, the query gets the name of the file: that of "
-        "alert.cqels is alert. The endings .cqels, .rspql and .csparql select the dialect",
+        "alert.cqels is alert. The endings .cqels, .rspql and .csparql select the dialect. A query "
+        "that equals the registered one stays as it is, with its windows and its feed",
     )
     register.add_argument("file", help="the query text, or a JSON registration; - for standard input")
     register.add_argument("--name", help="the query's name")
@@ -58,8 +66,9 @@ def _register(options: argparse.Namespace) -> int:
     file = None if options.file == "-" else Path(options.file)
     text = read_text(file)
     members = json_of(text, options.file) if text.lstrip().startswith("{") else {"query": text}
-    if file is not None and file.suffix in _DIALECTS:
-        members.setdefault("dialect", _DIALECTS[file.suffix])
+    dialect = dialect_of(file)
+    if dialect is not None:
+        members.setdefault("dialect", dialect)
     for name in ("name", "dialect", "output"):
         if getattr(options, name) is not None:
             members[name] = getattr(options, name)
@@ -67,18 +76,35 @@ def _register(options: argparse.Namespace) -> int:
     with connect(options) as server:
         if "name" not in members and file is not None:
             members |= _named(server, members, file)
-        if options.replace and "name" in members:
-            answer = server.call("PUT", query_path(members["name"]), params={"replace": "true"}, json=members)
-        else:
+        changes, name = ObjectChanges(), None
+        try:
             answer = server.call("POST", "queries", json=members)
+            # A failed query that equals the registration is replaced, too, which restarts it.
+            name = answer.json()["name"] if answer.json()["state"] == "failed" else None
+        except ServerError as error:
+            if error.document.get("code") != "query-exists":
+                raise
+            changes, name = ObjectChanges.of_query(error.document), error.document["name"]
+            if not options.replace:
+                raise _refused(error, changes) from error
+        if options.replace and name is not None:
+            answer = server.call("PUT", query_path(name), params={"replace": "true"}, json=members)
     document = answer.json()
-    done = "registered" if answer.status == 201 else "is registered already"
+    done = "same" if answer.status == 200 else "replaced" if name is not None else "registered"
     if options.json:
-        output.print_json(document)
+        output.print_json(document | {"change": done})
     else:
         print(f"{document['name']} {done}")
+        for line in changes.lines():
+            print(f"  {line}")
     output.warn(document.get("warnings", ()))
     return 0
+
+
+def _refused(error: ServerError, changes: ObjectChanges) -> ServerError:
+    """Return the error of a different query of the same name, with a line for each difference."""
+    lines = [f"\n  {line}" for line in changes.lines()]
+    return ServerError(f"{error.message}{''.join(lines)}", hint=error.hint, document=error.document)
 
 
 def _named(server: ServerConnection, members: dict[str, Any], file: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.algebra.query import WindowDeclaration
-from quadrill.continuous.algebra.reports import Report
+from quadrill.continuous.algebra.reports import show_report
 from quadrill.continuous.inputs import NEVER
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.plan.fan_out import uncertain_filters
@@ -310,8 +310,3 @@ def _has_left(timeline: QueryTimeline, iri: str, operator: WindowOperator) -> bo
     return (closed is not None and newest < closed.open) or (
         operator.stay is not None and newest + operator.stay <= instant
     )
-
-
-def show_report(report: Report) -> Any:
-    """Return a query's report policy as the member ``report`` of a registration has it."""
-    return {"periodic": show_duration(report.every_ms)} if report.kind == "periodic" else report.kind

@@ -131,6 +131,15 @@ def rename(value: T, names: Mapping[str, str]) -> T:
     return cast(T, _rename(value, names))
 
 
+def with_numbered_hidden_variables(value: T) -> T:
+    """Return a pattern with its hidden variables, such as those of blank nodes, renamed in text order."""
+    names: dict[str, str] = {}
+    for each in _variables(value):
+        if each.hidden:
+            names.setdefault(each.name, f"_:{len(names)}")
+    return rename(value, names)
+
+
 def _rename(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, Var):
         return Var(names.get(value.name, value.name))

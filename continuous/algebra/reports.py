@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import NamedTuple, TypeAlias
 
+from quadrill.store.documents.times import show_duration
+
 ReportKind = OneOf["on-content-change", "on-window-close", "periodic"]
 Cause = OneOf["elements", "time", "tick", "late"]
 
@@ -36,6 +38,11 @@ class Report:
     non_empty: bool = False
     after_ms: int | None = None
     repeats: bool = False
+
+
+def show_report(report: Report) -> str | dict[str, str]:
+    """Return a query's report policy as the member ``report`` of a registration has it."""
+    return {"periodic": show_duration(report.every_ms)} if report.kind == "periodic" else report.kind
 
 
 class Evaluation(NamedTuple):

@@ -276,17 +276,6 @@ class QueryCatalogue:
         if existing is None and len(self._entries) >= most:
             raise LimitError(f"{len(self._entries)} queries are registered, the limit is {most}", limit=most)
 
-    def require_same(self, entry: QueryEntry, registration: Registration) -> None:
-        """Raise ConflictError if the text or the options of an entry differ from a registration."""
-        if entry.registration != registration:
-            raise ConflictError(
-                f"a query named {entry.name} is registered with another text"
-                if entry.registration.query != registration.query
-                else f"the query {entry.name} is registered with other options",
-                code="query-exists",
-                hint="Choose another name, drop the query, or PUT with ?replace=true (register --replace)",
-            )
-
     def index_flows(self, prepared: PreparedQuery) -> None:
         """Remember the result IRI of a query and the streams and graphs that it reads, for later checks."""
         if prepared.result_iri is not None:

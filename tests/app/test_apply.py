@@ -192,7 +192,7 @@ def test_only_what_differs_is_changed(applied: Client, monkeypatch: pytest.Monke
 
 def test_options_of_a_query_are_compared(applied: Client) -> None:
     done = applied.apply(ALL.replace('"10s"', '"20s"'))
-    assert [each for each in done.steps if each[0] != "same"] == [("change", "queries.hot", ["options"])]
+    assert [each for each in done.steps if each[0] != "same"] == [("change", "queries.hot", ["report"])]
     assert applied.get("/queries/hot")["report"] == {"periodic": "20s"}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from quadrill.app.commands.arguments import OfflineError, UsageError
 from quadrill.app.commands.declared import Declared, read_files
-from quadrill.app.commands.plan import plan, stream_differences, with_references
+from quadrill.app.commands.plan import ObjectChanges, plan, stream_differences, with_references
 from quadrill.app.commands.toml_text import write_toml
 from quadrill.app.commands.yaml_text import read_yaml, write_yaml
 from quadrill.store.errors import ReportedError, UnsupportedError
@@ -145,7 +145,7 @@ def test_steps_stand_in_the_order_of_what_needs_what() -> None:
     steps = plan(
         wanted,
         {"queries": {"q", "p", "old"}, "streams": {"s0", "made"}},
-        {("queries", "p"): ("query",)},
+        {("queries", "p"): ObjectChanges.of(["query"], {"query": "a"}, {"query": "b"})},
         {"queries": ["old", "q"], "streams": ["s0"]},
     )
     assert [(each.action, each.section, each.name) for each in steps] == [

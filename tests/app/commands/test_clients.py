@@ -84,7 +84,7 @@ def test_a_query_is_named_like_its_file(server: LiveServer, tmp_path: Path, caps
         assert main(["register", name]) == 0
         assert capsys.readouterr().out == f"{registered} registered\n"
     assert main(["register", "alert.cqels"]) == 0
-    assert capsys.readouterr().out == "alert is registered already\n"
+    assert capsys.readouterr().out == "alert same\n"
     (tmp_path / "alert.cqels").write_text(QUERY.replace("[NOW]", "[RANGE 1s]"))
     assert main(["register", "alert.cqels"]) == 1
     assert "register --replace" in capsys.readouterr().err
