@@ -16,7 +16,9 @@ from quadrill.continuous.streams.movements import ahead_ms
 from quadrill.store.quads.meters import Histogram
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
+from quadrill.store.registry import ConnectorRole
 
+from .connectors.service import ConnectorService
 from .describing.figures import QueryFigures, engine_figures, journal_state, query_figures
 from .evaluation.endpoint import SparqlEndpoint
 from .feeds.fanout import Fanout
@@ -40,6 +42,7 @@ class ServiceFigures(Collector):
         fanout: Fanout,
         pages: HugePages,
         disk: Disk | None,
+        connectors: ConnectorService,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -47,6 +50,7 @@ class ServiceFigures(Collector):
         self._fanout = fanout
         self._pages = pages
         self._disk = disk
+        self._connectors = connectors
         # prometheus_client reports memory, CPU time and open files of the process under Prometheus' standard
         # names.
         self._process = ProcessCollector(registry=None)
@@ -107,6 +111,7 @@ class ServiceFigures(Collector):
         yield _gauge("quadrill_sources_stale", "Remote sources of queries whose last fetch failed.", stale)
         yield from _of_journal(journal_state(self._engine))
         yield from _of_streams(figures.streams, self._engine.parts.clock.now_ms())
+        yield from _of_connectors(self._connectors)
         yield from _of_queries(queries)
         yield _gauge(
             "quadrill_huge_pages_bytes", "Memory in pages of 2 MB at the last measurement.", self._pages.held
@@ -220,6 +225,11 @@ def _of_streams(streams: list[StreamState], now_ms: int) -> Iterable[Metric]:
     refused = CounterMetricFamily(
         "quadrill_stream_refused_elements", "Elements rejected in partial pushes.", labels=("stream",)
     )
+    early = CounterMetricFamily(
+        "quadrill_stream_early_elements",
+        "Elements rejected in partial pushes because their event time is too far ahead of the clock.",
+        labels=("stream",),
+    )
     watermark = GaugeMetricFamily(
         "quadrill_stream_watermark_ms", "Watermark in milliseconds since 1970.", labels=("stream",)
     )
@@ -237,12 +247,31 @@ def _of_streams(streams: list[StreamState], now_ms: int) -> Iterable[Metric]:
         accepted.add_metric(label, stream.counts.accepted)
         late.add_metric(label, stream.counts.late)
         refused.add_metric(label, stream.counts.refused)
+        early.add_metric(label, stream.counts.early)
         retained.add_metric(label, stream.retained.elements)
         dead.add_metric(label, len(stream.dead_letters))
         if stream.watermark is not None:
             watermark.add_metric(label, stream.watermark)
         ahead.add_metric(label, ahead_ms(stream, now_ms) / 1_000)
-    return (accepted, late, refused, watermark, ahead, retained, dead)
+    return (accepted, late, refused, early, watermark, ahead, retained, dead)
+
+
+def _of_connectors(connectors: ConnectorService) -> Iterable[Metric]:
+    labels = ("role", "connector")
+    refused = CounterMetricFamily(
+        "quadrill_connector_refused", "Records or events that a source or sink has refused.", labels=labels
+    )
+    degraded = GaugeMetricFamily(
+        "quadrill_connector_degraded",
+        "1 while the health of a source or sink is degraded, for a minute after a refusal, else 0.",
+        labels=labels,
+    )
+    roles: tuple[ConnectorRole, ...] = ("source", "sink")
+    for role in roles:
+        for each in connectors.all(role):
+            refused.add_metric((role, each["name"]), each["refused"])
+            degraded.add_metric((role, each["name"]), each["health"] == "degraded")
+    return (refused, degraded)
 
 
 def _of_queries(queries: list[QueryFigures]) -> Iterable[Metric]:

@@ -202,7 +202,10 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         pages = HugePages(wanted=settings.huge_pages)
         folder = settings.data_folder
         disk = None if folder is None else Disk(folder)
-        metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout, pages, disk))
+        connectors = ConnectorService(engine, registry, settings, clock.now_ms)
+        metrics.registry.register(
+            ServiceFigures(store, engine, endpoint, fanout, pages, disk, connectors)
+        )
         server = ServerHistory(engine.parts.tasks.stages.total, metrics, disk)
         services = Services(
             settings,
@@ -219,7 +222,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             prefixes,
             endpoint,
             metrics,
-            ConnectorService(engine, registry, settings, clock.now_ms),
+            connectors,
             PushLoop(engine.parts.tasks),
             History(engine, clock.now_ms, server=server),
             server,

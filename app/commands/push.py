@@ -36,7 +36,7 @@ _WAITING_LINES = 10_000
 """Maximum number of lines of standard input that are read before they are pushed."""
 _BATCH_BYTES = 1 << 20
 """Size in bytes at which a block of lines is pushed, even if it could have more lines."""
-_SUMS = ("accepted", "late", "dropped", "skipped")
+_SUMS = ("accepted", "late", "dropped", "early", "skipped")
 """Members of the server's answers that are summed over all pushes."""
 
 
@@ -203,7 +203,8 @@ class _Push:
         listing = f"quadrill streams dead-letters {self.options.stream}"
         for number, what in (
             (self.sums["dropped"], f"late and dropped; {listing} lists them"),
-            (self.bad, "bad and did not enter"),
+            (self.sums["early"], f"early, ahead of the clock, and did not enter; {listing} lists them"),
+            (self.bad - self.sums["early"], "bad and did not enter"),
         ):
             if number:
                 shown = "1 element was" if number == 1 else f"{number} elements were"

@@ -10,7 +10,11 @@ from typing import Literal as OneOf
 
 State = OneOf["starting", "running", "waiting", "failed", "stopped"]
 
+Health = OneOf["ok", "degraded"]
+
 _RATE_SECONDS = 10.0
+DEGRADED_MS = 60_000
+"""Milliseconds after a refused record or event for which a connector's health is ``degraded``."""
 
 
 class Figures:
@@ -21,6 +25,8 @@ class Figures:
         refused: number of records that a source could not read, or of events that a sink could not deliver.
         skipped: number of records without content, for instance tombstones of a Kafka topic.
         lost: number of records deleted before the source read them; a loss of unknown size counts as one.
+        refusal: time in milliseconds since 1970 and error of the newest refused record or event; None before
+            the first.
         lag: the connector's unprocessed input in units of the remote system (messages, events); None if
             unknown.
     """
@@ -34,6 +40,7 @@ class Figures:
         self.refused = 0
         self.skipped = 0
         self.lost = 0
+        self.refusal: tuple[int, str] | None = None
         self.lag: int | None = None
         self.last_ms: int | None = None
 
@@ -45,6 +52,19 @@ class Figures:
             self.last_ms = time.time_ns() // 1_000_000
             self._counts.append((now, number))
             self._forget(now)
+
+    def refuse(self, error: str) -> None:
+        """Count a record or event that was refused, and store the time and the error."""
+        with self._lock:
+            self.refused += 1
+            self.refusal = time.time_ns() // 1_000_000, error
+
+    @property
+    def health(self) -> Health:
+        """``degraded`` for a minute after a refused record or event, otherwise ``ok``."""
+        refusal = self.refusal
+        is_recent = refusal is not None and time.time_ns() // 1_000_000 - refusal[0] < DEGRADED_MS
+        return "degraded" if is_recent else "ok"
 
     def rate(self) -> float:
         """Return the number of elements or events processed per second, over the last ten seconds."""
@@ -58,13 +78,16 @@ class Figures:
 
     def to_json(self) -> dict[str, Any]:
         """Return state, counters and newest error as members of a connector's description."""
+        refusal = self.refusal
         return {
             "state": self.state,
+            "health": self.health,
             "error": self.error,
             "rate": self.rate(),
             "lag": self.lag,
             "taken": self.taken,
             "refused": self.refused,
+            "last_refusal": None if refusal is None else {"at": refusal[0], "error": refusal[1]},
             "skipped": self.skipped,
             "lost": self.lost,
             "last": self.last_ms,

@@ -87,7 +87,7 @@ class SinkContext:
 
     def refuse(self, event: StoredEvent, error: str) -> None:
         """Store an undeliverable event as a dead letter."""
-        self.figures.refused += 1
+        self.figures.refuse(error)
         self.letters.add(event.data, error, id=event.id, event=event.kind)
 
 

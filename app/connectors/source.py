@@ -232,8 +232,8 @@ class SourceContext:
         """Push all records of a posted body into the stream, or none and raise the error."""
         try:
             answer = self._streams.push(PushCall(self.stream, media_type), body)
-        except _UNREADABLE:
-            self.figures.refused += 1
+        except _UNREADABLE as error:
+            self.figures.refuse(error.message)
             raise
         self.figures.count(answer["accepted"])
         return answer
@@ -339,10 +339,14 @@ class SourceContext:
             self.refuse(body, f"the message is not JSON: {error}", **message.origin)
             return []
 
-    def refuse(self, record: bytes, error: str, **members: Any) -> None:
-        """Store an unreadable record as a dead letter; ``members`` say where the record was."""
-        self.figures.refused += 1
-        self.letters.add(record, error, **members)
+    def refuse(self, record: bytes, error: str, reason: str = "unreadable", **members: Any) -> None:
+        """Store a refused record as a dead letter; ``members`` say where the record was.
+
+        The ``reason`` of a refused record is ``early`` if its time is ahead of the clock, otherwise
+        ``unreadable``.
+        """
+        self.figures.refuse(error)
+        self.letters.add(record, error, reason=reason, **members)
 
     def lose(self, where: str, reason: str, number: int = 1, **members: Any) -> None:
         """Count records deleted before the source read them, and report the loss as a dead letter."""
@@ -362,7 +366,8 @@ class SourceContext:
                 line = each.get("line")
                 known = isinstance(line, int) and 0 < line <= len(lines)
                 where = origin(line - 1) if known else {}
-                self.refuse(lines[line - 1] if known else body, each["error"], **where)
+                reason = "early" if each.get("early") else "unreadable"
+                self.refuse(lines[line - 1] if known else body, each["error"], reason=reason, **where)
 
 
 class Source(ABC):

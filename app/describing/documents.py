@@ -252,7 +252,7 @@ def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms
     """Describe a stream as one query reads it; `docs/http-api.md` explains the members of the description."""
     reached = known_time(query.timeline.inputs.lag_of(iri))
     known = {"iri": iri, "name": None, "active": reached is not None, "reached": reached, "late": 0,
-             "watermark": None, "idle": False, "newest": None, "derived_from": None}  # fmt: skip
+             "watermark": None, "idle": False, "newest": None, "derived_from": None, "early": 0}  # fmt: skip
     if stream is None:
         return known
     before = query.dropped_before
@@ -266,6 +266,7 @@ def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms
         "newest": stream.seen if stream.partitions is None else stream.partitions.newest,
         "held_by": None if stream.partitions is None else stream.partitions.holding(),
         "derived_from": stream.derived_from,
+        "early": stream.counts.early,
         "idle": stream.idle,
         "idle_timeout_ms": stream.idle_timeout_ms,
         "ahead_ms": ahead_ms(stream, now_ms),

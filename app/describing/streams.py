@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -68,6 +69,29 @@ def known_time(instant: int | None) -> int | None:
     return None if instant is None or instant < LEAST_MS else instant
 
 
+def feeding_streams(engine: Engine, iris: Iterable[str]) -> list[str]:
+    """Return streams and all streams from which queries make them, directly or through further queries."""
+    found: dict[str, None] = {}
+    waiting = list(iris)
+    while waiting:
+        iri = waiting.pop(0)
+        if iri in found:
+            continue
+        found[iri] = None
+        stream = engine.parts.streams.find(iri)
+        if stream is not None and stream.derived_from is not None:
+            prepared = engine.queries.prepared(stream.derived_from)
+            waiting += () if prepared is None else prepared.streams
+    return list(found)
+
+
+def stream_state(stream: StreamState) -> str:
+    """Return the state of a stream: ``empty`` before its first element, then ``active`` or ``idle``."""
+    if not stream.counts.accepted:
+        return "empty"
+    return "idle" if stream.idle else "active"
+
+
 def _conformance(record: StreamRecord) -> dict[str, Any]:
     """Return the members about the shapes of a stream; none if it has no shapes."""
     if record.shapes is None:
@@ -86,6 +110,7 @@ def _document(stream: StreamState, readers: list[str], now_ms: int) -> dict[str,
         "watermark": known_time(stream.watermark),
         "newest": stream.seen if stream.partitions is None else stream.partitions.newest,
         "partitions": None if stream.partitions is None else stream.partitions.to_json(),
+        "state": stream_state(stream),
         "idle": stream.idle,
         "lateness": show_duration(record.lateness_ms),
         "lateness_ms": stream.lateness_ms,
@@ -109,6 +134,7 @@ def _document(stream: StreamState, readers: list[str], now_ms: int) -> dict[str,
             "dropped": stream.counts.lost,
             "refused": stream.counts.refused,
         },
+        "early_count": stream.counts.early,
         "retained": stream.retained.elements,
         "oldest_retained": stream.retained.oldest,
         "silent_ms": None if stream.last_input_ms is None else max(0, now_ms - stream.last_input_ms),

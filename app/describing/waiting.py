@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
@@ -15,6 +16,7 @@ _AHEAD_MS = 1_000
 """Minimum milliseconds by which a stream must be ahead of the clock for a reason to be reported."""
 
 Word = OneOf[
+    "source",
     "late",
     "idle",
     "watermark",
@@ -31,24 +33,32 @@ Word = OneOf[
 class WaitingReason(NamedTuple):
     """Reason why a query has no results or delays further results.
 
-    ``number`` of a reason counts elements, rows of a static part or journal records, and is None for reasons
-    without a count.
+    ``number`` of a reason counts elements, rows of a static part, records that a source refused or journal
+    records, and is None for reasons without a count. ``source`` has the members ``source`` (name), ``error``
+    and ``at`` (milliseconds since 1970) of the reason ``source``.
     """
 
     word: Word
     stream: str | None
     number: int | None
     text: str
+    source: Mapping[str, Any] = MappingProxyType({})
 
     def to_json(self) -> dict[str, Any]:
         """Return the reason why a query waits as a JSON object."""
-        return {"reason": self.word, "stream": self.stream, "count": self.number, "text": self.text}
+        known = {"reason": self.word, "stream": self.stream, "count": self.number, "text": self.text}
+        return {**known, **self.source}
 
 
-def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
+def waiting_for(
+    document: dict[str, Any], sources: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({})
+) -> list[WaitingReason]:
     """Return the reasons why a query has no results or delays further results, most important first.
 
-    ``document`` is the description of the query, optionally with measured row counts of its plan.
+    Args:
+        document: the description of the query, optionally with measured row counts of its plan.
+        sources: descriptions of the sources that feed the query, directly or through streams that other
+            queries make, by the IRI of the stream that they push to.
     """
     if "starting" in document:
         replay = document["starting"]
@@ -72,6 +82,7 @@ def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
             return [WaitingReason("static-empty", None, made["rows"], text)]
     has_results = document["last_result"] is not None
     found = [
+        *_of_sources(sources, has_results=has_results),
         *_of_clocks(document),
         *(reason for stream in document["streams"] for reason in _of_stream(stream, has_results=has_results)),
         *_of_partitions(document),
@@ -119,6 +130,8 @@ def _of_stream(stream: dict[str, Any], *, has_results: bool) -> Iterator[Waiting
         text = f"no element of <{iri}> has come since registration"
         if stream["newest"] is not None:
             text += f"; the newest before is of {format_instant(stream['newest'])}"
+        if stream["early"]:
+            text += f"; {_elements(stream['early'])} early: refused, because their time is ahead of the clock"
         yield WaitingReason("no-element", iri, 0, text)
     if stream["reached"] is None or stream["name"] is None:
         return
@@ -134,6 +147,34 @@ def _of_stream(stream: dict[str, Any], *, has_results: bool) -> Iterator[Waiting
             f"{format_instant(stream['reached'])}; push an element or {_heartbeat(stream)}"
         )
         yield WaitingReason("idle", iri, None, text)
+
+
+def _of_sources(
+    sources: Mapping[str, Sequence[Mapping[str, Any]]], *, has_results: bool
+) -> Iterator[WaitingReason]:
+    """Return reasons for sources that refuse records or do not run.
+
+    For a query with results, only a refusal of the last minute and a failure count.
+    """
+    for stream, descriptions in sources.items():
+        for each in descriptions:
+            state, refused, refusal = each["state"], each["refused"], each["last_refusal"]
+            hindered = state in ("waiting", "failed") or (state == "stopped" and not has_results)
+            counts = each["health"] == "degraded" or (refused and not has_results)
+            if not (hindered or counts):
+                continue
+            error, at = each["error"], None
+            parts = [f"is {state}"] if hindered else []
+            parts[1:] = [error] if hindered and error else []
+            text = f"the source {each['name']} of <{stream}> {': '.join(parts)}"
+            if counts and refusal is not None:
+                error, at = refusal["error"], refusal["at"]
+                text += (" and " if parts else "") + (
+                    f"has refused {refused:,} record{'' if refused == 1 else 's'}, the newest at "
+                    f"{format_instant(at)}: {error}"
+                )
+            members = {"source": each["name"], "error": error, "at": at}
+            yield WaitingReason("source", stream, refused, text, members)
 
 
 def _late(stream: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ _MOST_VALIDATION_MS = 100
 """Maximum time in milliseconds for which shapes validate one element, because other live pushes wait."""
 _MOST_BAD = 10_000
 """Maximum number of invalid elements listed at the end of a push."""
-_COUNTS = ("accepted", "late", "dropped", "skipped")
+_COUNTS = ("accepted", "late", "dropped", "early", "skipped")
 
 
 class PushLimits(NamedTuple):

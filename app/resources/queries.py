@@ -13,6 +13,7 @@ from ..describing import preview as previews
 from ..describing import queries as describing
 from ..describing.advice import advice
 from ..describing.preview import PreviewLimits
+from ..describing.streams import feeding_streams
 from ..describing.waiting import waiting_for
 from ..http import negotiation
 from ..http.answers import WholeAnswer, json_answer, no_content, text_answer
@@ -31,9 +32,10 @@ def list_queries(services: Services, request: Request) -> WholeAnswer:
     """Return all registered queries; with parameters, the matching queries and their number."""
     request.arguments.check({"contains", "state", "offset", "limit"})
     if not request.arguments:
-        return json_answer({"queries": list(map(_listed, describing.describe_all(services.engine)))})
+        everything = describing.describe_all(services.engine)
+        return json_answer({"queries": [_listed(services, each) for each in everything]})
     document = listing.list_part(services.engine, _part(request))
-    document["queries"] = list(map(_listed, document["queries"]))
+    document["queries"] = [_listed(services, each) for each in document["queries"]]
     return json_answer(document)
 
 
@@ -100,9 +102,9 @@ def describe(services: Services, request: Request) -> WholeAnswer:
     document = describing.describe(engine, name)
     if any(reason.word == "filtered" for reason in waiting_for(document)):
         # The row counts of the plan's operators show which operator filters out all rows.
-        reasons = _described(describing.explain(engine, name, analyze=True))["waiting_for"]
+        reasons = _described(services, describing.explain(engine, name, analyze=True))["waiting_for"]
         return json_answer(document | {"waiting_for": reasons})
-    return json_answer(_described(document))
+    return json_answer(_described(services, document))
 
 
 def explain(services: Services, request: Request) -> WholeAnswer:
@@ -115,7 +117,7 @@ def explain(services: Services, request: Request) -> WholeAnswer:
     document = describing.explain(services.engine, name, analyze=analyze)
     code = {"code": plan_text.code_text(document)} if request.arguments.flag("code") else {}
     if chosen is _PLAN_JSON:
-        return json_answer(plan_text.plan_document(_described(document), analyze=analyze) | code)
+        return json_answer(plan_text.plan_document(_described(services, document), analyze=analyze) | code)
     text = code.get("code") or plan_text.explain_text(document)
     return text_answer(text, "text/plain; charset=utf-8")
 
@@ -134,7 +136,7 @@ def patch(services: Services, request: Request) -> WholeAnswer:
         raise HttpError(400, "the change is empty", code="member", hint='For instance {"state": "paused"}.')
     name = check_name(request.name, "the query name")
     services.engine.queries.patch(name, changes)
-    return json_answer(_described(describing.describe(services.engine, name)))
+    return json_answer(_described(services, describing.describe(services.engine, name)))
 
 
 def refresh(services: Services, request: Request) -> WholeAnswer:
@@ -142,7 +144,7 @@ def refresh(services: Services, request: Request) -> WholeAnswer:
     request.arguments.check()
     name = check_name(request.name, "the query name")
     services.engine.queries.refresh(name)
-    return json_answer(_described(describing.describe(services.engine, name)))
+    return json_answer(_described(services, describing.describe(services.engine, name)))
 
 
 def replay(services: Services, request: Request) -> WholeAnswer:
@@ -165,15 +167,17 @@ _PLAN_TEXT = negotiation.Offer("text", "text/plain", content_type="text/plain; c
 _PLAN_JSON = negotiation.Offer("plan", "application/json")
 
 
-def _described(document: dict[str, Any]) -> dict[str, Any]:
+def _described(services: Services, document: dict[str, Any]) -> dict[str, Any]:
     """Add the reasons why a query waits to its description."""
-    return document | {"waiting_for": [reason.to_json() for reason in waiting_for(document)]}
+    iris = feeding_streams(services.engine, [each["iri"] for each in document["streams"]])
+    sources = {iri: found for iri in iris if (found := services.connectors.feeding(iri))}
+    return document | {"waiting_for": [reason.to_json() for reason in waiting_for(document, sources)]}
 
 
-def _listed(document: dict[str, Any]) -> dict[str, Any]:
+def _listed(services: Services, document: dict[str, Any]) -> dict[str, Any]:
     """Add the reasons why a query waits to its description; log an error and add no reasons if that fails."""
     try:
-        return _described(document)
+        return _described(services, document)
     except Exception:
         log.exception("What the query %s waits for cannot be described", document["name"])
         return document | {"waiting_for": []}
@@ -187,7 +191,8 @@ def _register(services: Services, request: Request, name: str | None, *, replace
     prepared = engine.queries.prepared(registered)
     description["warnings"] += [] if prepared is None else advice(prepared, services.store.reader, engine)
     headers = {"Location": f"{base_url(services, request)}queries/{registered}"}
-    return json_answer(_described(description), 201 if created else 200, headers if created else None)
+    description = _described(services, description)
+    return json_answer(description, 201 if created else 200, headers if created else None)
 
 
 def _registration(services: Services, request: Request, name: str | None) -> Registration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict
@@ -18,7 +18,6 @@ from quadrill.store.feeds.feed import Feed
 from quadrill.store.results import one_line
 
 from ..algebra.flows import FlowEdge
-from ..durable.tasks import Task
 from ..errors import EngineStoppedError, FeedGoneError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import NEVER
@@ -33,6 +32,7 @@ from ..static.table_reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 from .starting import cancel_evaluation
+from .unused_streams import remove_unused_streams, streams_of
 
 T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
@@ -180,7 +180,7 @@ class QueryService:
         parts, lifecycle = self.parts, self.lifecycle
         evaluator = build.result() if build.done() else None
         existing = parts.catalogue.find(name)
-        replacing = existing is not None
+        replacing, before = existing is not None, () if existing is None else streams_of(existing)
         parts.tasks.require_writable()
         rollback = Rollback(lifecycle)
         with rollback.on_failure():
@@ -198,6 +198,8 @@ class QueryService:
                 lifecycle.run(entry, prepared, evaluator, reset=replacing)
             else:
                 lifecycle.reserve(entry, prepared, build, reset=replacing)
+        if before:
+            remove_unused_streams(parts, before)
 
     def _begun_entry(self, name: str) -> QueryEntry:
         entry = self.parts.catalogue.get(name)
@@ -380,10 +382,12 @@ class QueryService:
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
             self.parts.tasks.require_writable()
-            view = self.parts.views.by_name.get(name)
+            view, streams = self.parts.views.by_name.get(name), streams_of(entry)
             self.parts.catalogue.remove(entry)
             self.lifecycle.detach(entry, dropped=True)
             entry.feed.close()
+            if streams:
+                remove_unused_streams(self.parts, streams)
         # The lock of registrations is released before the view's graph is deleted; if another query has made
         # a view of the same graph meanwhile, the deletion raises an error.
         if view is not None and with_graph and self.parts.store.reader.graph_exists(view.graph):
@@ -466,7 +470,7 @@ class Rollback:
         """Add undo steps that end a new query and remove the streams that its registration declares."""
         made = () if prepared.made_stream is None else (prepared.made_stream,)
         missing = [iri for iri in (*prepared.streams, *made) if self._parts.streams.find(iri) is None]
-        self._add(entry.name, self._remove_streams, missing)
+        self._add(entry.name, remove_unused_streams, self._parts, missing)
         self._add(entry.name, self._end, entry, replacing)
 
     # --- steps ----------------------------------------------------------------------------------
@@ -489,22 +493,6 @@ class Rollback:
         except Exception as error:
             self._parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
             raise
-
-    def _remove_streams(self, iris: Iterable[str]) -> None:
-        """Remove streams without inputs, without readers and without a declaration by a client."""
-        parts = self._parts
-        for iri in iris:
-            state = parts.streams.find(iri)
-            if state is None or parts.router.readers(state.iri):
-                continue
-            with parts.tasks.lock:
-                had_inputs = state.counts.accepted or state.last_input_ms is not None
-                unused = not had_inputs and state.derived_from is None
-                if unused and not state.record.declared:
-                    parts.streams.remove(state)
-                    created = state.record.created_ms
-                    parts.tasks.submit(Task(), "unstream", stream=state.iri, created=created)
-        parts.sequencer.drain()
 
 
 def _run_undo(name: str, step: Callable[[], Any]) -> None:

@@ -147,10 +147,11 @@ class StreamService:
         On a retry, a late element enters the stream after all and corrects windows that still contain its
         event time. On a retry of an element at which a query failed, the query restarts with the retained
         elements from that event time on. On a retry, an unreadable record is pushed again. An element that
-        does not conform to shapes is validated again, and enters the stream if it conforms now.
+        was early or does not conform to shapes is checked again, and enters the stream if it is valid now.
 
         Raises: as `push`, for a record;
             ViolationError, ValidationStoppedError: the element still does not conform to the shapes.
+            InputError: the time of the element is still ahead of the clock.
             NotFoundError: the stream has no such dead letter, or the letter's query was dropped.
             ConflictError: the late element is in the stream already.
             BackPressureError: the queue of tasks is full.
@@ -163,8 +164,8 @@ class StreamService:
             call = PushCall(state.iri, type_of_record(letter.record), retried=letter)
             answer = self.push(call, letter.record.encode())
             return {"id": letter.id, "retried": "record", "seq": answer["first_seq"]}
-        if letter.reason == "shape":
-            return self._retry_misshapen(state, letter)
+        if letter.reason in ("early", "shape"):
+            return self._retry_refused(state, letter)
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
             with self.parts.admin:
@@ -187,8 +188,8 @@ class StreamService:
         self.parts.tasks.wait_durable(self.parts.tasks.order)
         return answer
 
-    def _retry_misshapen(self, state: StreamState, letter: DeadLetter) -> dict[str, Any]:
-        """Push the element of a dead letter with reason ``shape`` again if it conforms now."""
+    def _retry_refused(self, state: StreamState, letter: DeadLetter) -> dict[str, Any]:
+        """Push the element of a dead letter with reason ``early`` or ``shape`` again if it is valid now."""
         parts, statements = self.parts, letter.element.statements
         at = None if state.record.stamping == "arrival" else letter.element.event_time
         element = DecodedElement(statements, at, "the element", None, may_have_blank(lines_of(statements)))
@@ -416,7 +417,10 @@ class StreamService:
 
 
 def _answer_of(receipt: PushReceipt) -> dict[str, Any]:
-    """Return the JSON answer to a push; ``bad`` only for a partial push, ``skipped`` only for records."""
+    """Return the JSON answer to a push.
+
+    Only a partial push has ``bad`` and ``early``, only a push of records has ``skipped``.
+    """
     stream, first, last, accepted, late, durable, bad, dropped, skipped = receipt
     answer: dict[str, Any] = {
         "stream": stream, "first_seq": first, "last_seq": last, "accepted": accepted, "late": late,
@@ -424,6 +428,7 @@ def _answer_of(receipt: PushReceipt) -> dict[str, Any]:
     }  # fmt: skip
     if bad is not None:
         answer["bad"] = [element.to_json() for element in bad]
+        answer["early"] = sum(element.early for element in bad)
     answer["dropped"] = dropped
     if skipped is not None:
         answer["skipped"] = skipped

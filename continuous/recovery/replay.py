@@ -33,7 +33,7 @@ from ..remote.spec import SourceSpec
 from ..rules.definition import RuleSetDefinition, read_definition
 from ..scheduler import task_kinds as kinds
 from ..static.rule_graphs import NamedRules
-from ..streams.dead_letters import DeadLetter, misshapen, unreadable
+from ..streams.dead_letters import DeadLetter, early, misshapen, unreadable
 from ..streams.movements import forget_time
 from .replay_filter import ReplayFilter
 
@@ -293,6 +293,8 @@ class Replay:
                 )
             for each in members.get("unreadable", ()):
                 letters.add(unreadable(*each))
+            for each in members.get("early", ()):
+                letters.add(early(*each))
             for each in members.get("misshapen", ()):
                 letters.add(misshapen(*each))
             letters.remove_named([members.get("retried", "")])

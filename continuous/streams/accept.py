@@ -11,7 +11,13 @@ from typing import Any
 
 from quadrill.store.documents.element_terms import relabel_blank_nodes
 from quadrill.store.errors import LimitError
-from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, DecodedElement, DecodedPush
+from quadrill.store.pushes.decode import (
+    PROV_GENERATED_AT_TIME,
+    BadElement,
+    DecodedElement,
+    DecodedPush,
+    EarlyElement,
+)
 from quadrill.store.pushes.receipts import PushReceipt, Receipts
 from quadrill.store.registry.element_checks import check_elements
 from quadrill.store.registry.records import Stamping, StreamRecord
@@ -47,6 +53,7 @@ class StreamCounts:
         refused: elements that failed the checks of the stream, in pushes that accept the good elements
             (`PushCall.partial`).
         missed: late elements that were admitted but that no reading query could apply any more.
+        early: refused elements whose event time was too far ahead of the clock.
     """
 
     accepted: int = 0
@@ -55,6 +62,7 @@ class StreamCounts:
     dropped: int = 0
     refused: int = 0
     missed: int = 0
+    early: int = 0
 
     @property
     def lost(self) -> int:
@@ -260,11 +268,15 @@ class StreamState:
     def figures(self) -> list[Any]:
         """Return the stream's event time and counts as a list for a journal record."""
         known = [*_figures_of(self)]
-        return known if self.partitions is None else [*known, self.partitions.figures()]
+        partitions = None if self.partitions is None else self.partitions.figures()
+        if self.counts.early:
+            return [*known, partitions, self.counts.early]
+        return known if partitions is None else [*known, partitions]
 
     def restore_figures(self, figures: list[Any]) -> None:
         """Restore the stream's event time and counts from the list that `figures` returned."""
         self.partitions = Partitions.restored(figures[12] if len(figures) > 12 else None)
+        self.counts.early = figures[13] if len(figures) > 13 else 0
         for name, value in zip(_FIGURES, figures[:12], strict=True):
             part, _, count = name.rpartition(".")
             setattr(self.counts if part else self, count, value)
@@ -344,10 +356,12 @@ class Acceptor:
             if again is not None:
                 return again, None
         record, now, watermark = stream.record, self._clock.wall_ns() // 1_000_000, stream.watermark
-        elements, times, bad = self._check(stream, decoded, now, watermark, partial)
+        elements, times, bad, early = self._check(stream, decoded, now, watermark, partial)
         members: dict[str, Any] = {}
         if bad or retried is not None:
             members = stream.dead_letters.keep_unread(bad, retried, self._tasks.order + 1, now)
+            members |= stream.dead_letters.keep_early(early, self._tasks.order + 1)
+            stream.counts.early += len(early)
         stream.counts.refused += decoded.refused + len(decoded.misshapen)
         if decoded.misshapen:
             members |= stream.dead_letters.keep_misshapen(decoded.misshapen, self._tasks.order + 1, now)
@@ -379,8 +393,11 @@ class Acceptor:
 
     def _check(
         self, stream: StreamState, decoded: DecodedPush, now: int, watermark: int | None, partial: bool
-    ) -> tuple[list[DecodedElement], list[Any], list[BadElement]]:
-        """Return the elements of a push that pass the checks, their event times, and the bad elements."""
+    ) -> tuple[list[DecodedElement], list[Any], list[BadElement], list[EarlyElement]]:
+        """Return the elements of a push that pass the checks, their event times, the bad and the early ones.
+
+        An early element is also among the bad ones.
+        """
         elements, settings = decoded.elements, self._settings
         number, most = len(elements), settings.push_elements
         if number > most:
@@ -398,15 +415,15 @@ class Acceptor:
             and (watermark is None or min(times) >= watermark)
             and max(times) <= max(now, watermark or now) + ahead
         ):
-            return elements, times, decoded.bad
+            return elements, times, decoded.bad, []
         unstamped = times.count(None)
         arrival = max(now, watermark or now, stream.seen or now) if unstamped else now
         if unstamped == number and stamping == "arrival":
-            return elements, [arrival] * number, decoded.bad
+            return elements, [arrival] * number, decoded.bad, []
         known = stream.record, stream.lateness_ms, watermark, now, arrival, ahead, partial
-        good, times, bad = check_elements(decoded, *known)
+        good, times, bad, early = check_elements(decoded, *known)
         stream.counts.refused += len(bad) - len(decoded.bad)
-        return good, times, bad
+        return good, times, bad, early
 
     def _number(
         self,
@@ -483,9 +500,7 @@ class Acceptor:
         if self._journal is None:
             tasks.order += 1
         else:
-            members = {"stream": stream.iri, **(members or {}), "figures": [*_figures_of(stream)], "now": now}
-            if stream.partitions is not None:
-                members["figures"].append(stream.partitions.figures())
+            members = {"stream": stream.iri, **(members or {}), "figures": stream.figures(), "now": now}
             tasks.order = note_input(self._journal, "input", event, elements, members)
         if event is None:
             return None

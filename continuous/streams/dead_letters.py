@@ -3,6 +3,7 @@
     late        an element below the watermark; `retry` admits the element as the late policy `admit` does
     failed      an element at which a query failed; `retry` restarts the query from the element's event time
     budget      an element at which a query exceeded its budget; `retry` is as for `failed`
+    early       an element whose time was ahead of the clock; `retry` checks its time again
     shape       an element that did not conform to the shapes of its stream; `retry` validates it again
     unreadable  a record that the stream's mapping could not read, or whose time the stream refuses; `retry`
                 decodes the record again
@@ -19,13 +20,13 @@ from typing import Any
 from typing import Literal as OneOf
 
 from quadrill.store.documents.statements import lines_of, read_lines
-from quadrill.store.pushes.decode import BadElement, MisshapenElement
+from quadrill.store.pushes.decode import BadElement, EarlyElement, MisshapenElement
 from quadrill.store.results import quads_text
 
 from ..durable.tasks import weight_of
 from ..inputs import Element
 
-Reason = OneOf["late", "failed", "budget", "shape", "unreadable"]
+Reason = OneOf["late", "early", "failed", "budget", "shape", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class DeadLetter:
         at, quads = self.element.event_time, quads_text(self.element.quads)
         if self.reason == "shape":
             return {**known, "seq": None, "at": at, "quads": quads, "report": self.report}
-        return {**known, "seq": self.element.seq, "at": at, "quads": quads}
+        return {**known, "seq": self.element.seq or None, "at": at, "quads": quads}
 
 
 def unreadable(name: str, error: str, record: str, now: int) -> DeadLetter:
@@ -91,6 +92,18 @@ def misshapen(name: str, error: str, report: str | None, lines: str, at: int) ->
     """
     element = Element(read_lines(lines.encode()), at, 0)
     return DeadLetter(element, "shape", error=error, name=name, report=report)
+
+
+def early(name: str, error: str, lines: str, at: int) -> DeadLetter:
+    """Return the dead letter of an element that is ahead of the clock.
+
+    Args:
+        name: the id of the letter.
+        error: by how much the element's time may be ahead, and what the time is.
+        lines: the quads of the element as N-Quads.
+        at: the event time of the element in milliseconds since 1970.
+    """
+    return DeadLetter(Element(read_lines(lines.encode()), at, 0), "early", error=error, name=name)
 
 
 Change = OneOf["insert", "delete"]
@@ -148,6 +161,18 @@ class DeadLetters:
             for each in members["unreadable"]:
                 self.add(unreadable(*each))
         return members
+
+    def keep_early(self, elements: Sequence[EarlyElement], number: int) -> dict[str, Any]:
+        """Store the elements of a push that are ahead of the clock; see `keep_unread`."""
+        if not elements:
+            return {}
+        kept = [
+            (f"e{number}.{place}", each.error, lines_of(each.element.statements), each.element.at or 0)
+            for place, each in enumerate(elements)
+        ]
+        for letter in kept:
+            self.add(early(*letter))
+        return {"early": kept}
 
     def keep_misshapen(self, elements: Sequence[MisshapenElement], number: int, now: int) -> dict[str, Any]:
         """Store the elements of a push that do not conform to shapes; see `keep_unread`.

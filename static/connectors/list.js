@@ -30,11 +30,13 @@ function rows(which, each, on) {
   const running = each.state !== "stopped" && each.state !== "failed";
   const button = (action, label, kind = "quiet") => el("button", { type: "button", class: kind, dataset: { action }, "aria-label": `${label}: ${each.name}`,
     on: { click: () => on[action](which, each) } }, label);
+  const degraded = each.health === "degraded" && each.state === "running";
   const position = each.position === null || each.position === undefined ? "–" : String(each.position);
   return [el("tr", { dataset: { name: each.name, key: each.name } },
     el("th", { scope: "row" }, each.name, el("span", { class: "sub" }, where(each))),
     el("td", { "data-name": which === "sources" ? "Brings" : "Takes" }, carries(each)),
-    el("td", { "data-name": "State" }, el("span", { class: `badge badge-${BADGES[each.state]}`, dataset: { field: "state" } }, each.state), el("span", { class: "sub short" }, each.last ? ago(each.last) : "nothing yet")),
+    el("td", { "data-name": "State" }, el("span", { class: `badge badge-${degraded ? "degraded" : BADGES[each.state]}`, dataset: { field: "state" } }, each.state),
+      degraded ? el("span", { class: "sub short", dataset: { field: "health" } }, "degraded") : null, el("span", { class: "sub short" }, each.last ? ago(each.last) : "nothing yet")),
     el("td", { class: "num", "data-name": "/s" }, rate(each.rate)),
     el("td", { class: "num", "data-name": "Taken" }, count(each.taken), each.skipped ? el("span", { class: "sub" }, `${count(each.skipped)} empty`) : null),
     el("td", { class: "num", "data-name": "Refused" }, each.refused ? el("button", { type: "button", class: "link", on: { click: () => on.letters(which, each) } }, count(each.refused)) : "0"),
@@ -43,5 +45,7 @@ function rows(which, each, on) {
     el("td", { class: "actions" }, running ? button("stop", "Stop") : button("start", "Start"), button("edit", "Edit"),
       button("letters", "Dead letters"), button("drop", "Delete", "quiet danger"))),
   each.error ? el("tr", { class: "message", dataset: { key: `${each.name}/error`, kind: each.state === "failed" ? "error" : "waiting" } },
-    el("td", { colspan: 9 }, el("span", { class: "message-kind" }, each.state === "failed" ? "Failed: " : "Newest error: "), each.error)) : null].filter(Boolean);
+    el("td", { colspan: 9 }, el("span", { class: "message-kind" }, each.state === "failed" ? "Failed: " : "Newest error: "), each.error)) : null,
+  each.health === "degraded" && each.last_refusal ? el("tr", { class: "message", dataset: { key: `${each.name}/refusal`, kind: "waiting" } },
+    el("td", { colspan: 9 }, el("span", { class: "message-kind" }, `Refused ${ago(each.last_refusal.at)}: `), each.last_refusal.error)) : null].filter(Boolean);
 }

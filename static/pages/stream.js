@@ -28,8 +28,8 @@ const tail = new Tail(stream.name, prefixes);
 
 function show() {
   const [behind, exactly] = lagText(stream);
-  byId("activity").className = `badge badge-${stream.idle ? "idle" : "active"}`;
-  setText(byId("activity"), stream.idle ? "idle" : "active");
+  byId("activity").className = `badge badge-${stream.state}`;
+  setText(byId("activity"), stream.state);
   redraw(byId("figures"),
     figure("Elements", count(stream.elements)),
     figure("Kept", count(stream.retained), stream.oldest_retained === null ? null : `from ${instant(stream.oldest_retained)} on`),

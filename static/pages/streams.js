@@ -29,7 +29,7 @@ function row(stream) {
     el("td", { class: "num", "data-name": "Elements" }, count(stream.elements), el("span", { class: "sub" }, `${count(stream.retained)} kept`)),
     el("td", { "data-name": "Watermark" }, el("span", { class: "stamp" }, instant(stream.watermark)),
       el("span", { class: "sub", title: exactly }, behind), el("span", { class: "sub" }, timeText(stream))),
-    el("td", { "data-name": "State" }, el("span", { class: `badge badge-${stream.idle ? "idle" : "active"}` }, stream.idle ? "idle" : "active")),
+    el("td", { "data-name": "State" }, el("span", { class: `badge badge-${stream.state}` }, stream.state)),
     el("td", { "data-name": "Late" }, lateText(stream), el("span", { class: "sub short" }, `policy: ${stream.late}`)),
     el("td", { "data-name": "Read by" }, readers.length === 0 ? el("span", { class: "muted" }, "nobody") : readers.map((reader, i) => [i > 0 ? ", " : null,
       el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])),

@@ -31,6 +31,7 @@ export function mendsOf(reason, query, run) {
   const stream = (query.streams || []).find(({ iri }) => iri === reason.stream);
   switch (reason.reason) {
     case "late": return reason.stream === null ? [] : [latenessForm(reason, stream, run), streamLink("Show the dead letters", reason.stream)];
+    case "source": return [link("Open the sources", "/ui/connectors"), streamLink("Open the stream", reason.stream)];
     case "idle": case "watermark": return [heartbeatForm(reason, query, stream, run), streamLink("Open the stream", reason.stream)];
     case "no-element": return [streamLink("Push an element", reason.stream)];
     case "window-empty": return [streamLink("See what has come", reason.stream)];

@@ -4,6 +4,7 @@ import { el, put, setText } from "../base/dom.js";
 import { mendsOf } from "./mends.js";
 
 const TITLES = {
+  source: "A source refuses records or does not run",
   late: "Elements come too late",
   idle: "The stream is silent",
   watermark: "Event time does not move on",

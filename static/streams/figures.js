@@ -17,9 +17,9 @@ export function lagText(stream) {
   return [`${shown} behind`, `${count(behind)} ms behind the clock of this browser`];
 }
 
-/** What was late, by what became of it. */
+/** What was late, by what became of it, and what was ahead of the clock. */
 export function lateText(stream) {
-  const parts = Object.entries(stream.late_counts).filter(([, many]) => many > 0).map(([what, many]) => `${count(many)} ${what}`);
+  const parts = Object.entries({ ...stream.late_counts, early: stream.early_count }).filter(([, many]) => many > 0).map(([what, many]) => `${count(many)} ${what}`);
   return parts.length === 0 ? "none" : parts.join(", ");
 }
 

@@ -11,10 +11,11 @@ import { quadsNode } from "./quads.js";
 const SHOWN = 25;
 const REASONS = {
   late: ["Late", "Behind the watermark. Tried again, an element enters after all and corrects windows that still hold its time."],
+  early: ["Early", "Ahead of the clock, so it was refused. Tried again, its time is checked again."],
   failed: ["A query failed", "The element is in the stream. Tried again, its query begins anew from the element's time on."],
   budget: ["A query cost too much", "The element is in the stream. Tried again, its query begins anew from the element's time on."],
   shape: ["Does not conform to the shapes", "The element would add a violation to the data. Tried again, it is validated again."],
-  unreadable: ["Unreadable", "The mapping could not read the record, or the stream refused its time. Tried again, it is read by the mapping of now."],
+  unreadable: ["Unreadable", "The mapping could not read the record, or the stream refused its time as late. Tried again, it is read by the mapping of now."],
 };
 
 /** Keeps `#letters` as the stream has them; `then` follows what was done to some. */

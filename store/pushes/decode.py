@@ -105,7 +105,8 @@ make_element = partial(tuple.__new__, DecodedElement)
 class BadElement(NamedTuple):
     """An invalid element of a partial push, for the list in the answer.
 
-    The attribute ``text`` is the text of a mapped stream's record, which is stored as a dead letter.
+    The attribute ``text`` is the text of a mapped stream's record, which is stored as a dead letter. An
+    element is ``early`` if only its time, which is ahead of the clock, makes it invalid.
     """
 
     place: str
@@ -113,12 +114,21 @@ class BadElement(NamedTuple):
     line: int | None = None
     column: int | None = None
     text: str | None = None
+    early: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON members of this invalid element, for the list in the answer to a push."""
         position = {"line": self.line, "column": self.column}
         known = {name: value for name, value in position.items() if value is not None}
+        known |= {"early": True} if self.early else {}
         return {"element": self.place, "error": self.error, **known}
+
+
+class EarlyElement(NamedTuple):
+    """An element whose time is too far ahead of the clock and of its stream's watermark, with the error."""
+
+    element: DecodedElement
+    error: str
 
 
 class MisshapenElement(NamedTuple):

@@ -31,7 +31,10 @@ class PushReceipt(NamedTuple):
 
     def members(self) -> list[Any]:
         """Return the receipt's fields as a list, to be written into a journal record."""
-        bad = None if self.bad is None else [list(element[:4]) for element in self.bad]
+        # The texts of records are left out, because they are stored as dead letters.
+        bad = None
+        if self.bad is not None:
+            bad = [[*each[:4], None, True] if each.early else list(each[:4]) for each in self.bad]
         return [*self[:6], bad, self.dropped, self.skipped]
 
 

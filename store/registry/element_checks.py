@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from ..documents.times import format_instant, readable_duration
 from ..errors import InputError, LateElementError
-from ..pushes.decode import PROV_GENERATED_AT_TIME, BadElement, DecodedElement, DecodedPush
+from ..pushes.decode import (
+    PROV_GENERATED_AT_TIME,
+    BadElement,
+    DecodedElement,
+    DecodedPush,
+    EarlyElement,
+)
 from .records import StreamRecord
 
 
@@ -17,10 +23,11 @@ def check_elements(
     arrival: int,
     max_future_ms: int,
     partial: bool,
-) -> tuple[list[DecodedElement], list[int], list[BadElement]]:
-    """Return the elements that may enter the stream, their event times, and the bad elements.
+) -> tuple[list[DecodedElement], list[int], list[BadElement], list[EarlyElement]]:
+    """Return the elements that may enter the stream, their event times, the bad and the early elements.
 
-    A pushed element without a time gets the time ``arrival``. All event times are milliseconds since 1970.
+    An early element is also among the bad ones. A pushed element without a time gets the time ``arrival``.
+    All event times are milliseconds since 1970.
 
     Raises:
         InputError: the push is not ``partial``, and the time of an element is missing, forbidden, too far in
@@ -38,6 +45,7 @@ def check_elements(
     good: list[DecodedElement] = []
     times: list[int] = []
     bad = list(decoded.bad)
+    early: list[EarlyElement] = []
     for element in decoded.elements:
         element_stamping = "arrival" if element.at is None else "event"
         try:
@@ -61,16 +69,19 @@ def check_elements(
         except InputError as error:
             if not partial:
                 raise
-            source = decoded.records.pop(element.place, None)
-            text = source and source.excerpt()
-            bad.append(BadElement(element.place, error.message, element.line, None, text))
+            source, is_early = decoded.records.pop(element.place, None), error.code == "future"
+            # An early element is stored as an element, so the text of its record is not needed.
+            text = None if is_early else source and source.excerpt()
+            bad.append(BadElement(element.place, error.message, element.line, None, text, is_early))
+            if is_early:
+                early.append(EarlyElement(element, error.message))
             continue
         stamping = stamping or element_stamping  # type: ignore[assignment]  # own is one of the two words
         good.append(element)
         times.append(at)
     # Malformed elements were listed first: sorting by line number restores the order of the document.
     bad.sort(key=lambda element: element.line or 0)
-    return good, times, bad
+    return good, times, bad, early
 
 
 def _wrong_stamp(record: StreamRecord, element: DecodedElement) -> InputError:

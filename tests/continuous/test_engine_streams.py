@@ -180,6 +180,7 @@ def test_a_stream_that_is_read_cannot_be_dropped() -> None:
         b.register("q", NOW)
         with pytest.raises(ConflictError, match="read by q"):
             b.engine.streams.drop("s")
+        b.push(1, "a")
         b.engine.queries.drop("q")
         b.engine.streams.drop("s")
         with pytest.raises(NotFoundError):

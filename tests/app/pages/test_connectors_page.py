@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,6 +184,33 @@ def test_every_kind_has_a_form_without_findings(page: Page, client: httpx.Client
     choose(page, "sources", "mqtt")
     page.driver.execute_script("document.getElementById('more').open = true")
     found = looks_well(page, "connectors-mqtt")
+    assert not found, "\n".join(found)
+
+
+def test_a_source_that_refuses_is_amber_and_a_reason_of_its_query(
+    page: Page, client: httpx.Client, folder: Path
+) -> None:
+    (folder / "refused.nt").write_text("nonsense\n" * 3)
+    register(client, "waits", PREFIX + "SELECT ?s WHERE { STREAM ex:readings [NOW] { ?s ex:value ?v } }")
+    members = {"kind": "file", "stream": READINGS, "path": str(folder / "refused.nt")}
+    client.put("/sources/hall", json=members | {"format": "application/n-triples"}).raise_for_status()
+    page.open("/ui/connectors")
+    page.until(lambda: page.all('tr[data-name="hall"] [data-field="health"]'), "the health")
+    assert state(page, "hall") == "running", "the state is the same"
+    badge = page.one('tr[data-name="hall"] [data-field="state"]')
+    assert "badge-degraded" in badge.get_attribute("class").split()
+    colour = badge.value_of_css_property("background-color")
+    red, green, blue = (int(each) for each in re.findall(r"\d+", colour)[:3])
+    assert red > blue and green > blue, f"{colour} is no amber"
+    page.until_text("#sources", "Refused")
+    page.open("/ui/streams")
+    page.until_text("#streams tbody", "empty")
+    page.open("/ui/queries/waits")
+    page.until_text('#reasons [data-reason="source"]', "The source hall")
+    assert "has refused 3 records" in page.text('#reasons [data-reason="source"]')
+    page.click('#reasons [data-reason="source"] a[href="/ui/connectors"]')
+    page.until(lambda: page.all('tr[data-name="hall"]'), "the sources")
+    found = looks_well(page, "connectors-degraded")
     assert not found, "\n".join(found)
 
 
