@@ -76,21 +76,22 @@ def _register(options: argparse.Namespace) -> int:
     with connect(options) as server:
         if "name" not in members and file is not None:
             members |= _named(server, members, file)
-        changes, name = ObjectChanges(), None
+        changes = ObjectChanges()
+        replaced: str | None = None
         try:
             answer = server.call("POST", "queries", json=members)
             # A failed query that equals the registration is replaced, too, which restarts it.
-            name = answer.json()["name"] if answer.json()["state"] == "failed" else None
+            replaced = answer.json()["name"] if answer.json()["state"] == "failed" else None
         except ServerError as error:
             if error.document.get("code") != "query-exists":
                 raise
-            changes, name = ObjectChanges.of_query(error.document), error.document["name"]
+            changes, replaced = ObjectChanges.of_query(error.document), error.document["name"]
             if not options.replace:
                 raise _refused(error, changes) from error
-        if options.replace and name is not None:
-            answer = server.call("PUT", query_path(name), params={"replace": "true"}, json=members)
+        if options.replace and replaced is not None:
+            answer = server.call("PUT", query_path(replaced), params={"replace": "true"}, json=members)
     document = answer.json()
-    done = "same" if answer.status == 200 else "replaced" if name is not None else "registered"
+    done = "same" if answer.status == 200 else "replaced" if replaced is not None else "registered"
     if options.json:
         output.print_json(document | {"change": done})
     else:

@@ -284,7 +284,7 @@ def test_a_query_that_takes_the_place_of_another_resets_its_feed(life: Life, gat
     life.push(1_000, "a", wait=True)
     gate.open.clear()
     subscription = life.engine.queries.feed("q").subscribe(None)
-    changed = Registration.from_json({"query": f"PREFIX : <{E}>\n{NAMED} # other"}, name="q")
+    changed = Registration.from_json({"query": f"PREFIX : <{E}>\n{NAMED} LIMIT 9"}, name="q")
     life.engine.queries.register(changed, replace=True)
     assert state(life) == "materialising"
     life.push(2_000, "b")
