@@ -203,9 +203,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         folder = settings.data_folder
         disk = None if folder is None else Disk(folder)
         connectors = ConnectorService(engine, registry, settings, clock.now_ms)
-        metrics.registry.register(
-            ServiceFigures(store, engine, endpoint, fanout, pages, disk, connectors)
-        )
+        metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout, pages, disk, connectors))
         server = ServerHistory(engine.parts.tasks.stages.total, metrics, disk)
         services = Services(
             settings,
