@@ -38,8 +38,13 @@ def line_of(event: StoredEvent) -> bytes:
 
 
 def key_of(event: StoredEvent) -> str:
-    """Return an event's key for sinks: unique within its query, equal at a repeated delivery."""
-    return event.kind if event.id is None else str(event.id)
+    """Return an event's key for sinks: unique within its query, equal at a repeated delivery.
+
+    Two resets have the same key only if the query has emitted no event between them.
+    """
+    if event.id is not None:
+        return str(event.id)
+    return f"reset-{json.loads(event.data)['earliest']}" if event.kind == "reset" else event.kind
 
 
 def cloud_event(event: StoredEvent, query: str, source: str) -> dict[str, Any]:

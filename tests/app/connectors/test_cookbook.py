@@ -15,11 +15,14 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.connectors.envelopes import body_of, key_of
+from quadrill.store.feeds.feed import reset_event
 from tests.app.conftest import LiveServer, Start
 from tests.app.connectors.processes import cookbook_blocks
 from tests.app.connectors.test_sources import reply, web
 from tests.app.test_feed_streams import until
 
+COOKBOOK = Path(__file__).parents[3] / "docs" / "cookbook"
 HOST = "127.0.0.1"
 pytestmark = [
     pytest.mark.skipif(
@@ -104,12 +107,37 @@ def test_webhooks(start_server: Start) -> None:
         assert json.loads(run(post))["accepted"] == 1
         assert process.stdout is not None
         event = process.stdout.readline()
+        # The page's receiver takes the record of a replaced query, and the rows after it.
+        query = sink[: sink.index("curl -X PUT", 1)].replace("} }'", "} } LIMIT 9'")
+        run(query.replace("/queries/opened", "/queries/opened?replace=true"))
+        assert process.stdout.readline() == "reset {'earliest': 2}\n"
+        assert json.loads(run(post))["accepted"] == 1
+        assert process.stdout.readline() == event
+        run(f"curl -X POST {server.url}queries/opened/replay")
+        resets = [process.stdout.readline(), process.stdout.readline()]
+        assert resets[0] == "reset {'earliest': 3}\n" and resets[1] == event
+        sink_now = described(server, "/sinks/alarm")
+        assert (sink_now["state"], sink_now["refused"]) == ("running", 0)
     assert event == "insert [{'door': {'type': 'uri', 'value': 'http://example.org/front'}}]\n"
     forged = post.replace("open-sesame", "guessed")
     with pytest.raises(AssertionError, match="401"):
         run(forged)
     run(own)
     assert described(server, "/sinks/hot")["body"] == {"text": "{{door}} is open"}
+
+
+@pytest.mark.parametrize("name", ["webhook", "mqtt", "kafka", "files"])
+def test_a_page_of_sinks_shows_the_record_of_a_reset(name: str) -> None:
+    (shown,) = cookbook_blocks(name, "json")
+    assert json.loads(shown) == json.loads(body_of(reset_event(2), "json", "opened"))
+    text = " ".join((COOKBOOK / f"{name}.md").read_text("utf-8").split())
+    assert "**Reset.** When the query is replaced or replayed" in text
+    data = body_of(reset_event(2), "data", "opened").decode()
+    assert name not in ("mqtt", "kafka") or f'With `"style": "data"` a reset is only `{data}`' in text
+
+
+def test_two_resets_have_different_keys() -> None:
+    assert key_of(reset_event(2)) == "reset-2" != key_of(reset_event(3))
 
 
 def test_event_streams_and_websockets(start_server: Start) -> None:
