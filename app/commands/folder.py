@@ -121,6 +121,7 @@ def _add_tokens(commands: Any) -> None:
         # The options --data and --config of a command with actions are accepted before and after the action's
         # name.
         add_data_options(action, default=argparse.SUPPRESS)
+        action.add_argument("--create", action="store_true", help="make the data folder if there is none yet")
 
 
 def _migrate(options: argparse.Namespace) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
+from urllib.parse import urlsplit
 
 from . import output
 from .arguments import OfflineError, UsageError, add_client_command, media_type_of
@@ -16,6 +18,9 @@ from .progress import ProgressLine, followed
 ENGINES = ("auto", "oxigraph", "spark")
 BAD_LINES = 1
 """Exit code of a load that skipped bad lines; the other lines were loaded."""
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""Begin of an IRI that is given as a file."""
+_GLOB = re.compile(r"[*?\[]")
 _DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
 """RDF formats that can name graphs; files in other formats are uploaded to the default graph."""
 
@@ -69,6 +74,7 @@ def _load(options: argparse.Namespace) -> int:
         )
     code = 0
     with connect(options) as server:
+        _check_files(options, server.url)
         for file in options.files:
             there = _load_there(server, file, options)
             if there is None:
@@ -76,6 +82,31 @@ def _load(options: argparse.Namespace) -> int:
             else:
                 code = max(code, there)
     return code
+
+
+def _check_files(options: argparse.Namespace, url: str) -> None:
+    """Check all arguments before the first load, because each load is a separate commit.
+
+    Raises:
+        UsageError: an argument is an address, or the ending of a file names no RDF format.
+        OfflineError: an argument names no file, and the server, which runs on this machine, has none either.
+    """
+    # The import is slow enough to matter, and only this command needs it.
+    from ..security import is_loopback
+
+    on_this_machine = is_loopback(urlsplit(url).hostname or "")
+    for file in options.files:
+        if _ADDRESS.match(str(file)) and not file.exists():
+            raise UsageError(
+                f"{file} is an address, not a file; nothing was loaded",
+                hint="--graph IRI names the graph of all files.",
+            )
+        if file.is_file():
+            packed = _PACKED.get(file.suffix)
+            if options.type is None:
+                media_type_of(file.with_suffix("") if packed else file)
+        elif on_this_machine and not file.exists() and not _GLOB.search(str(file)):
+            raise OfflineError(f"there is no file {file}; nothing was loaded")
 
 
 def _upload(server: ServerConnection, file: Path, options: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import reason_of
@@ -13,6 +12,7 @@ from quadrill.continuous.inputs import Element
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.scale_out.core import open_instants, take_instants
 from quadrill.continuous.scale_out.recordings import RecordingError, read_elements, recorded_files
+from quadrill.store.documents.times import format_instant
 
 _AT_ONCE = 10_000
 """Number of elements after which waiting events are printed; an instant is never cut."""
@@ -24,6 +24,7 @@ def play(
     streams: Mapping[str, str],
     until: int | None,
     printed: Callable[[], None],
+    late: str = "admit",
 ) -> None:
     """Let a query evaluate all instants that the recordings of its streams have reached.
 
@@ -31,6 +32,10 @@ def play(
     The query reaches the least watermark of the streams that have elements or a heartbeat; later elements
     wait for ever. Recordings without event times arrive one after the other, at the time of this call. The
     function ``printed`` is called after some thousand elements.
+
+    An element is late if its time is below the greatest time before it in its recording, minus the lateness.
+    With ``late`` as ``admit``, late elements take their place by time, with ``drop`` they are left out and
+    counted on standard error, and with ``error`` the first one raises RecordingError.
     """
     query = _running(engine, name)
     lateness = open_instants(query)
@@ -40,12 +45,16 @@ def play(
     for arrival, (stream, source) in enumerate(streams.items(), now):
         iri = _iri_of(engine, query, stream)
         elements = recorded.setdefault(iri, [])
+        order = _LateElements(iri, lateness.get(iri, 0), late)
         marks: list[int] = []
         for file in recorded_files(source):
             for each in read_elements(file, iri):
                 at = arrival if each.at is None else each.at
                 marks += [now + len(streams)] if each.at is None and not marks else []
+                if order.leaves_out(at):
+                    continue
                 elements.append(Element(each.statements, at, len(elements) + 1))
+        order.report()
         elements.sort(key=lambda element: element.event_time)
         marks += [elements[-1].event_time - lateness.get(iri, 0)] if elements else []
         marks += [] if until is None else [until]
@@ -62,14 +71,36 @@ def play(
         raise RecordingError(f"the query failed: {reason_of(error)[0]}") from error
 
 
-def warn_of_unused(described: Mapping[str, Any], static: Sequence[str]) -> None:
-    """Print a warning for static files that no pattern outside the query's windows can read."""
-    if static and not described["static_parts"]:
-        print(
-            f"# warning: no part of the query reads static data, so --static {static[0]} is not used",
-            file=sys.stderr,
-            flush=True,
-        )
+class _LateElements:
+    """The late elements of one recording, by the policy ``late`` of `play`."""
+
+    def __init__(self, stream: str, lateness_ms: int, policy: str) -> None:
+        self._stream = stream
+        self._lateness_ms = lateness_ms
+        self._policy = policy
+        self._newest: int | None = None
+        self._dropped = 0
+
+    def leaves_out(self, at: int) -> bool:
+        """Take the event time of the next element; return True if the element is late and is dropped."""
+        if self._newest is None or at > self._newest:
+            self._newest = at
+        if self._policy == "admit" or at >= self._newest - self._lateness_ms:
+            return False
+        if self._policy == "error":
+            mark = format_instant(self._newest - self._lateness_ms)
+            raise RecordingError(
+                f"an element of <{self._stream}> of {format_instant(at)} is late: the watermark is {mark}",
+                hint="Give --option lateness=, or --option late=admit or late=drop.",
+            )
+        self._dropped += 1
+        return True
+
+    def report(self) -> None:
+        """Print the number of dropped elements on standard error, if there are any."""
+        if self._dropped:
+            were = "1 late element was" if self._dropped == 1 else f"{self._dropped} late elements were"
+            print(f"# {were} dropped from <{self._stream}>", file=sys.stderr, flush=True)
 
 
 def _running(engine: Engine, name: str) -> RunningQuery:

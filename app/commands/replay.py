@@ -17,6 +17,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.scale_out.recordings import RecordingError, recorded_files
+from quadrill.store.documents.members import one_of
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.formats import guess_rdf_format
@@ -25,10 +26,11 @@ from quadrill.store.quads.quad_store import QuadStore
 from ..config import MEMORY, Settings, load_settings
 from ..describing.queries import describe
 from ..upkeep.garbage import CollectionSchedule
-from ..wiring import open_services
+from ..wiring import Services, open_services
 from . import challenge
 from .event_lines import EventLines, prefixes_of
-from .play import play, warn_of_unused
+from .play import play
+from .unmatched import unmatched
 
 NAME = "run"
 
@@ -41,6 +43,7 @@ def run_recorded(
     until: int | None,
     form: str = "events",
     options: Mapping[str, Any] = MappingProxyType({}),
+    strict: bool = False,
 ) -> int:
     """Register a query in an engine in memory, evaluate it over recordings and print the results.
 
@@ -55,19 +58,27 @@ def run_recorded(
         until: an instant in milliseconds; None for none.
         form: ``events`` for one feed event per line, ``rows`` for one row per line, ``json`` for one
             JSON object per event, or ``debs`` for the output lines of the DEBS 2015 challenge.
-        options: further members of the registration.
+        options: further members of the registration, and ``late``, the policy for late elements of the
+            recordings (see `play`).
+        strict: True to evaluate nothing if a stream or graph is read but not given, or given but not read.
+
+    Raises RecordingError for a wrong recording, and InputError for a wrong option.
     """
     members: dict[str, Any] = {"query": text, "name": NAME, **options}
+    late = one_of("admit", "drop", "error")(members.pop("late", "admit"), "late")
     if form == "debs":
         members |= challenge.OPTIONS
-    with _registered(members, static) as engine:
-        _check_streams(engine, streams, form)
+    with _registered(members, static) as services:
+        engine = services.engine
+        prepared = engine.queries.prepared(NAME)
+        if prepared is not None:
+            found = unmatched(engine, services.store, prepared, [*streams], static)
+            _report_unmatched(found, strict=strict)
         if form == "debs":
             _challenge(engine, streams)
         else:
-            warn_of_unused(describe(engine, NAME), static)
             printer = _EventPrinter(engine.queries.feed(NAME), EventLines(form, prefixes_of(text)))
-            play(engine, NAME, streams, until, printer.print_waiting)
+            play(engine, NAME, streams, until, printer.print_waiting, late)
             engine.sync()
             printer.print_waiting()
         state = describe(engine, NAME)
@@ -106,8 +117,8 @@ class _EventPrinter:
 
 
 @contextmanager
-def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
-    """Open an engine in memory, load the static files and register the query.
+def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Services]:
+    """Open a store and an engine in memory, load the static files and register the query.
 
     The engine evaluates the query on the thread that pushes elements.
     """
@@ -129,31 +140,28 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
             print(f"# warning: {warning}", file=sys.stderr, flush=True)
         collections.start()
         services.pages.start()
-        yield services.engine
+        yield services
     finally:
         collections.stop()
         services.close()
 
 
-def _check_streams(engine: Engine, streams: dict[str, str], form: str) -> None:
-    """Raise RecordingError for a recording of a stream that the query does not read."""
-    if form == "debs" and len(streams) != 1:
+def _report_unmatched(found: Sequence[str], *, strict: bool) -> None:
+    """Print a warning for each stream or graph that does not match; raise RecordingError if ``strict``."""
+    for each in found:
+        print(f"# warning: {each}", file=sys.stderr, flush=True)
+    if strict and found:
         raise RecordingError(
-            f"--format debs reads one file, here are {len(streams)}", hint="Give --stream Taxi=FILE once."
+            "nothing was evaluated, because --strict refuses these warnings",
+            hint="Give the streams and graphs that the query reads, and no others.",
         )
-    description = describe(engine, NAME)
-    if any(window["stream"].startswith("?") for window in description["windows"]):
-        return
-    read = [known for stream in description["streams"] for known in (stream["name"], stream["iri"])]
-    for name in streams:
-        if name not in read:
-            raise RecordingError(
-                f"the query does not read the stream {name}",
-                hint=f"It reads {', '.join(stream['iri'] for stream in description['streams']) or 'none'}.",
-            )
 
 
 def _challenge(engine: Engine, streams: dict[str, str]) -> None:
+    if len(streams) != 1:
+        raise RecordingError(
+            f"--format debs reads one file, here are {len(streams)}", hint="Give --stream Taxi=FILE once."
+        )
     ((stream, source),) = streams.items()
     (file,) = recorded_files(source)
     listener = challenge.DelayRecorder(engine.queries.feed(NAME), sys.stdout)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from quadrill.store.documents.times import parse_instant
 
-from .arguments import DIALECTS, OfflineError, UsageError, add_command, read_text, split_pair
+from .arguments import (
+    DIALECTS,
+    OfflineError,
+    UsageError,
+    add_command,
+    dialect_of,
+    members_of,
+    read_text,
+    split_pair,
+)
 
 
 def add_commands(commands: Any) -> None:
@@ -43,9 +51,23 @@ def add_commands(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=JSON",
-        help="a member of the registration, such as lateness=5000 or output='\"changes\"'",
+        help="a member of the registration, such as lateness=5s, report=on-window-close or "
+        "bounds=open-closed; or late=admit, drop or error, what to do with elements that are late in the "
+        "order of their recording (default: admit); can be repeated",
     )
-    run.add_argument("--dialect", choices=DIALECTS, help="default: detected from the text")
+    run.add_argument(
+        "--output",
+        choices=("istream", "dstream", "rstream", "changes"),
+        help="rows to emit: new rows, removed rows, whole answers, or new and removed rows",
+    )
+    run.add_argument(
+        "--dialect", choices=DIALECTS, help="default: by the file's ending, else detected from the text"
+    )
+    run.add_argument(
+        "--strict",
+        action="store_true",
+        help="evaluate nothing if a stream or graph is read but not given, or given but not read",
+    )
     run.add_argument(
         "--format",
         choices=("events", "rows", "debs"),
@@ -92,6 +114,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.json and options.format is not None:
         raise UsageError("--json and --format are two formats")
     if options.engine == "spark":
+        if options.strict:
+            raise UsageError("--strict does not go with --engine spark")
         from .run_spark import run_on_spark
 
         return run_on_spark(options, registration_options(options), _until(options))
@@ -110,6 +134,7 @@ def _run(options: argparse.Namespace) -> int:
         until=until,
         form="json" if options.json else options.format or "events",
         options=registration_options(options),
+        strict=options.strict,
     )
 
 
@@ -128,23 +153,17 @@ def _until(options: argparse.Namespace) -> int | None:
 
 
 def registration_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the members of the registration that ``--option`` and ``--dialect`` give.
+    """Return the members of the registration that options and the ending of the query's file give.
 
-    Raises UsageError for a value that is not JSON.
+    Raises UsageError for an ``--option`` that is not NAME=JSON, or that gives the query or its name.
     """
-    found: dict[str, Any] = {} if options.dialect is None else {"dialect": options.dialect}
-    for each in options.option:
-        name, equals, text = each.partition("=")
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            raise UsageError(
-                f"--option {each} is not NAME=JSON",
-                hint="Write texts in quotes: --option output='\"changes\"'",
-            ) from error
-        if not equals or not name or name in ("query", "name"):
-            raise UsageError(f"--option {each} is not NAME=JSON with a member of a registration")
-        found[name] = value
+    dialect = options.dialect or dialect_of(options.query)
+    given = {"dialect": dialect, "output": options.output}
+    found = {name: value for name, value in given.items() if value is not None}
+    found |= members_of(options.option, "--option")
+    for name in ("query", "name"):
+        if name in found:
+            raise UsageError(f"--option {name} is not an option of a registration")
     return found
 
 

@@ -6,17 +6,28 @@ import argparse
 import time
 from typing import Any
 
-from quadrill.store.registry import TokenRecord
+from quadrill.store.folder import is_new
+from quadrill.store.registry import REGISTRY, TokenRecord
 
 from .. import security
-from ..config import load_settings
+from ..config import load_settings, names_data_folder
 from ..data_folder import open_registry
 from . import output
+from .arguments import OfflineError
 
 
 def _registry(options: argparse.Namespace) -> Any:
+    """Open the registry of the data folder; raise OfflineError for a named folder without a registry."""
     given = {"data": options.data} if options.data else {}
-    return open_registry(load_settings(overrides=given, file=options.config))
+    settings = load_settings(overrides=given, file=options.config)
+    folder, is_named = settings.data_folder, bool(given) or options.config or names_data_folder()
+    is_empty = folder is not None and is_new(folder) and not (folder / REGISTRY).exists()
+    if is_named and is_empty and not settings.registry_url and not options.create:
+        raise OfflineError(
+            f"{folder} is no data folder",
+            hint="Name the folder of the server with --data, or let token add --create make this one.",
+        )
+    return open_registry(settings)
 
 
 def add(options: argparse.Namespace) -> int:

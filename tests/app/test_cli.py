@@ -316,7 +316,8 @@ def test_recorded_files_are_evaluated_without_a_server(
     assert [json.loads(line.partition(" ")[2])["at"] for line in lines] == [1000, 3000]
     assert main(["run", str(tmp_path / "q.cqels"), "--stream", "r=/nowhere"]) == 1
     capsys.readouterr()
-    assert main(["run", str(tmp_path / "q.cqels"), "--stream", f"other={tmp_path / 'r.ndjson'}"]) == 1
+    wrong = ["run", str(tmp_path / "q.cqels"), "--stream", f"other={tmp_path / 'r.ndjson'}"]
+    assert (main(wrong), main([*wrong, "--strict"])) == (0, 1)
     errors = capsys.readouterr().err
     assert "the query does not read the stream other" in errors
     assert "http://localhost/r" in errors
@@ -387,7 +388,11 @@ def test_a_text_is_explained_without_a_server(capsys: pytest.CaptureFixture[str]
 
 def test_tokens_are_made_listed_and_removed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     at = ["token", "--data", str(tmp_path / "data")]
-    assert main([*at, "add", "push", "--label", "sensor 7"]) == 0
+    for action in (["add", "push"], ["list"], ["remove", "5f0c2a"]):
+        assert main([*at, *action]) == 1
+        assert f"{tmp_path / 'data'} is no data folder" in capsys.readouterr().err
+        assert not (tmp_path / "data").exists()
+    assert main([*at, "add", "push", "--label", "sensor 7", "--create"]) == 0
     token = capsys.readouterr().out.strip()
     assert main([*at, "list"]) == 0
     digits, role, *label = capsys.readouterr().out.split()
