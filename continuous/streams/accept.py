@@ -33,7 +33,7 @@ from .push_call import PushCall
 
 _FIGURES = (
     "seen floor idle next_seq counts.accepted counts.late counts.dropped counts.refused last_input_ms "
-    "counts.derived promised counts.missed".split()
+    "counts.derived promised counts.missed counts.early".split()
 )
 _figures_of = attrgetter(*_FIGURES)
 # The function `tuple.__new__` creates a named tuple faster than the generated `__new__` of its class.
@@ -268,16 +268,15 @@ class StreamState:
     def figures(self) -> list[Any]:
         """Return the stream's event time and counts as a list for a journal record."""
         known = [*_figures_of(self)]
-        partitions = None if self.partitions is None else self.partitions.figures()
-        if self.counts.early:
-            return [*known, partitions, self.counts.early]
-        return known if partitions is None else [*known, partitions]
+        return known if self.partitions is None else [*known, self.partitions.figures()]
 
     def restore_figures(self, figures: list[Any]) -> None:
         """Restore the stream's event time and counts from the list that `figures` returned."""
-        self.partitions = Partitions.restored(figures[12] if len(figures) > 12 else None)
-        self.counts.early = figures[13] if len(figures) > 13 else 0
-        for name, value in zip(_FIGURES, figures[:12], strict=True):
+        known, partitions = figures[:12], figures[12:]
+        # Records of version 0.1.0 have no count of early elements, which is an integer.
+        early = partitions.pop(0) if partitions and isinstance(partitions[0], int) else 0
+        self.partitions = Partitions.restored(partitions[0] if partitions else None)
+        for name, value in zip(_FIGURES, [*known, early], strict=True):
             part, _, count = name.rpartition(".")
             setattr(self.counts if part else self, count, value)
 
@@ -288,7 +287,7 @@ class StreamState:
         this stream.
         """
         if not counted:
-            self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0, None, 0])
+            self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0, None, 0, 0])
             self.dead_letters.restore(())
         self.retained.clear()
 
@@ -500,7 +499,9 @@ class Acceptor:
         if self._journal is None:
             tasks.order += 1
         else:
-            members = {"stream": stream.iri, **(members or {}), "figures": stream.figures(), "now": now}
+            members = {"stream": stream.iri, **(members or {}), "figures": [*_figures_of(stream)], "now": now}
+            if stream.partitions is not None:
+                members["figures"].append(stream.partitions.figures())
             tasks.order = note_input(self._journal, "input", event, elements, members)
         if event is None:
             return None
