@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict
-from dataclasses import replace as changed
 from functools import partial
 from typing import Any, TypeVar
 
-from quadrill.store.errors import ConflictError, ReportedError
+from quadrill.store.errors import ConflictError
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.results import one_line
 
@@ -25,10 +23,10 @@ from ..language.registration import Registration
 from ..queries.catalogue import EvaluatorBuild, PendingQuery, QueryEntry, flows_of
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
-from ..queries.same import QueryDifference, costs_of, differences, differences_as_written
 from ..scheduler.sequencer import TASK_WAIT_S
 from ..scheduler.task_kinds import PauseTask, RefreshTask, SettingsTask
 from ..static.table_reading import Progress, entered
+from .equal_queries import stays
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 from .starting import cancel_evaluation
@@ -88,7 +86,7 @@ class QueryService:
         prepared = self.lifecycle.prepare(registration)
         existing = self.parts.catalogue.find(prepared.name) if prepared.name is not None else None
         if existing is not None:
-            self._is_same(existing, prepared.under_name(existing.name), replace=replace)
+            stays(self.lifecycle, existing, prepared.under_name(existing.name), replace=replace)
         # Remote sources are fetched outside of the lock, so a slow endpoint delays only this registration.
         specs = prepared.source_specs
         with self.parts.sources.acquired(specs) if specs else nullcontext():
@@ -128,52 +126,11 @@ class QueryService:
     def _is_registered(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
         """Return True if the same query is registered already; raise an error if the query cannot be."""
         existing = self.parts.catalogue.find(name)
-        if existing is not None and self._is_same(existing, prepared, replace=replace):
+        if existing is not None and stays(self.lifecycle, existing, prepared, replace=replace):
             return True
         self.parts.catalogue.check_room(existing)
         self.lifecycle.check_streams(prepared)
         return False
-
-    def _is_same(self, entry: QueryEntry, prepared: PreparedQuery, *, replace: bool) -> bool:
-        """Return True if a registered query equals a registration of its name and therefore stays.
-
-        A failed query does not stay if it is to be replaced, because its replacement restarts it.
-
-        Raises:
-            ConflictError: the two differ, and the registered query is not to be replaced. The error's details
-                are the differences and what a replacement costs.
-        """
-        found = self._differences(entry, prepared)
-        if not found:
-            return not replace or entry.state != "failed"
-        if replace:
-            return False
-        is_text = any(each.member in ("query", "parameters") for each in found)
-        raise ConflictError(
-            f"a query named {entry.name} is registered with another text"
-            if is_text
-            else f"the query {entry.name} is registered with other options: "
-            + ", ".join(each.member for each in found),
-            code="query-exists",
-            hint="Choose another name, drop the query, or PUT with ?replace=true (register --replace)",
-            name=entry.name,
-            differences=[asdict(each) for each in found],
-            costs=[asdict(each) for each in costs_of(entry.running, (entry.prepared or prepared).query)],
-        )
-
-    def _differences(self, entry: QueryEntry, prepared: PreparedQuery) -> tuple[QueryDifference, ...]:
-        """Return the members in which a registered query and a registration of its name differ."""
-        registered = entry.registration
-        if registered == prepared.registration:
-            return ()
-        old = entry.prepared
-        try:
-            # A client may have changed options of the query since its preparation.
-            old = self.lifecycle.prepare(registered) if old is None else changed(old, registration=registered)
-        except ReportedError:
-            # The query cannot run, for instance because its rule set was deleted.
-            return differences_as_written(registered, prepared.registration)
-        return differences(old.under_name(entry.name), prepared)
 
     def _begin(self, prepared: PreparedQuery, name: str, build: EvaluatorBuild) -> None:
         """Write a query to the registry and begin it; undo all steps if one step fails."""
