@@ -139,15 +139,6 @@ class ConnectorService:
         """Return the descriptions of all sources or sinks, ordered by name."""
         return [_listed(self._describe, each) for key, each in sorted(self._all.items()) if key[0] == role]
 
-    def feeding(self, stream: str) -> list[dict[str, Any]]:
-        """Return the descriptions of the sources that push to the stream with this IRI, ordered by name."""
-        found = sorted(self._all.items())
-        return [
-            _listed(self._describe, each)
-            for (role, _), each in found
-            if role == "source" and each.record.members.get("stream") == stream
-        ]
-
     def get(self, role: ConnectorRole, name: str) -> dict[str, Any]:
         """Return the description of a source or sink; raises NotFoundError for an unknown name."""
         return self._describe(self._find(role, name))

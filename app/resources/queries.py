@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from quadrill.continuous.language.registration import Registration
@@ -33,9 +34,9 @@ def list_queries(services: Services, request: Request) -> WholeAnswer:
     request.arguments.check({"contains", "state", "offset", "limit"})
     if not request.arguments:
         everything = describing.describe_all(services.engine)
-        return json_answer({"queries": [_listed(services, each) for each in everything]})
+        return json_answer({"queries": _all_described(services, everything)})
     document = listing.list_part(services.engine, _part(request))
-    document["queries"] = [_listed(services, each) for each in document["queries"]]
+    document["queries"] = _all_described(services, document["queries"])
     return json_answer(document)
 
 
@@ -167,20 +168,26 @@ _PLAN_TEXT = negotiation.Offer("text", "text/plain", content_type="text/plain; c
 _PLAN_JSON = negotiation.Offer("plan", "application/json")
 
 
-def _described(services: Services, document: dict[str, Any]) -> dict[str, Any]:
-    """Add the reasons why a query waits to its description."""
-    iris = feeding_streams(services.engine, [each["iri"] for each in document["streams"]])
-    sources = {iri: found for iri in iris if (found := services.connectors.feeding(iri))}
-    return document | {"waiting_for": [reason.to_json() for reason in waiting_for(document, sources)]}
+def _described(
+    services: Services, document: dict[str, Any], sources: Sequence[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Add the reasons why a query waits to its description; ``sources`` describes all sources, if known."""
+    given = services.connectors.all("source") if sources is None else sources
+    iris = feeding_streams(services.engine, [each["iri"] for each in document["streams"]]) if given else ()
+    feeding = {iri: [each for each in given if each.get("stream") == iri] for iri in iris}
+    return document | {"waiting_for": [reason.to_json() for reason in waiting_for(document, feeding)]}
 
 
-def _listed(services: Services, document: dict[str, Any]) -> dict[str, Any]:
-    """Add the reasons why a query waits to its description; log an error and add no reasons if that fails."""
-    try:
-        return _described(services, document)
-    except Exception:
-        log.exception("What the query %s waits for cannot be described", document["name"])
-        return document | {"waiting_for": []}
+def _all_described(services: Services, documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the reasons why queries wait to their descriptions; log an error and add no reasons if one fails."""
+    sources, found = services.connectors.all("source"), []
+    for document in documents:
+        try:
+            found.append(_described(services, document, sources))
+        except Exception:
+            log.exception("What the query %s waits for cannot be described", document["name"])
+            found.append(document | {"waiting_for": []})
+    return found
 
 
 def _register(services: Services, request: Request, name: str | None, *, replace: bool) -> WholeAnswer:
