@@ -179,7 +179,7 @@ def _described(
 
 
 def _all_described(services: Services, documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the reasons why queries wait to their descriptions; log an error and add no reasons if one fails."""
+    """Add the reasons why queries wait to their descriptions; log an error of one, which gets no reasons."""
     sources, found = services.connectors.all("source"), []
     for document in documents:
         try:
