@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from flask import Blueprint, Response, current_app, redirect, render_template, request
+from markupsafe import Markup
 from pyoxigraph import DefaultGraph
 from werkzeug.security import safe_join
 from werkzeug.wrappers import Response as AnyResponse
@@ -348,6 +349,8 @@ def _render(status: int, template: str, **values: Any) -> Response:
         version=services().store.reader.version,
         release=release_of(),
         signed_in=services().security.has_tokens(),
+        refusals=_refusals() if "pages" in values else {},
+        unless=_unless,
         **values,
     )
     return Response(text, status=status, content_type=HTML.header)
@@ -395,12 +398,26 @@ def _required_pace() -> Pace:
 
 def _write_refusal() -> str | None:
     """Return why the sender may not change the store; None if it may."""
-    caller = received().caller or NOBODY
-    if services().settings.read_only:
-        return "This server is read-only."
-    if not caller.may("write"):
-        return f"This token has the role {caller.role}; a change needs the role write."
-    return None
+    return _refusals()["write"]
+
+
+def _refusals() -> dict[str, str | None]:
+    """Return for each role why the sender may not do what needs the role; None if it may."""
+    caller, read_only = received().caller or NOBODY, services().settings.read_only
+    found: dict[str, str | None] = {}
+    for role, step in (("push", "a push"), ("write", "a change"), ("admin", "this")):
+        found[role] = None
+        if read_only and role != "admin":
+            found[role] = "This server is read-only."
+        elif not caller.may(role):
+            found[role] = f"This token has the role {caller.role}; {step} needs the role {role}."
+    return found
+
+
+def _unless(role: str) -> Markup:
+    """Return the attributes that switch a button off, with the reason, if the sender lacks a role."""
+    reason = _refusals()[role]
+    return Markup("") if reason is None else Markup(' disabled title="{}"').format(reason)
 
 
 def _owned_graphs() -> list[str]:

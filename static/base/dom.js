@@ -1,6 +1,7 @@
 // Builds elements. Text always goes in as text nodes: nothing in this folder ever parses a string as HTML,
 // so data from the store or a stream is shown, never run.
 
+import { refusalOf } from "./refusal.js";
 import { at } from "./root.js";
 
 const listeners = new WeakMap();
@@ -9,7 +10,7 @@ const listeners = new WeakMap();
  * An element with attributes and children.
  * `attributes` members: `class`, `title`, `dataset` (object), `on` (event name to listener), booleans
  * (present or absent), anything else as an attribute; an `href` that begins with a slash is a path of the
- * server. Children: nodes, strings, numbers; null is left out.
+ * server; `needs` and `reason` of a button (the role of its request, and why it cannot work now). Children: nodes, strings, numbers; null is left out.
  */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -28,7 +29,12 @@ function fill(node, attributes, children) {
       for (const event of Object.keys(value)) node.addEventListener(event, hear);
     } else if (name === "dataset") {
       Object.assign(node.dataset, value);
-    } else {
+    } else if (name === "needs") {
+      // A button that the sender's role does not permit, or that cannot work for another `reason`, is off and says why.
+      const reason = refusalOf(value) ?? attributes.reason ?? null;
+      node.disabled = reason !== null;
+      if (reason !== null) node.title = reason;
+    } else if (name !== "reason") {
       const text = value === true ? "" : String(value);
       node.setAttribute(name, name === "href" && text.startsWith("/") ? at(text) : text);
     }

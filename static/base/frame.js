@@ -1,6 +1,7 @@
 // The header of every view: the entry of the present view stands in sight, and a button changes the theme.
 
 import { byId } from "./dom.js";
+import { listenToMenus } from "./menu.js";
 
 const NEXT = { system: "light", light: "dark", dark: "system" };
 const NAMES = { system: "as the system", light: "light", dark: "dark" };
@@ -35,6 +36,7 @@ function changeTheme(button) {
   nameTheme(button);
 }
 
+listenToMenus();
 showPresent();
 window.addEventListener("resize", showPresent);
 const theme = byId("theme");

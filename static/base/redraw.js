@@ -49,8 +49,9 @@ function change(old, node) {
     return;
   }
   for (const { name } of [...old.attributes]) {
-    // Opened by a person; the copy knows nothing of it.
-    if (!node.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
+    // Opened by a person, or moved to its button: the copy knows nothing of it.
+    const isKept = (name === "open" && old.nodeName === "DETAILS") || (name === "style" && old.hasAttribute("popover"));
+    if (!node.hasAttribute(name) && !isKept) old.removeAttribute(name);
   }
   for (const { name, value } of node.attributes) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);

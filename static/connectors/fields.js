@@ -5,7 +5,21 @@ import { el } from "../base/dom.js";
 import { count, duration } from "../base/format.js";
 
 export const HIDDEN = "***";
-const LISTS = { stream: "streams", query: "queries" };
+const LISTS = { stream: "streams", query: "queries", format: "formats" };
+const LABELS = {
+  array: "all events in one request", batch: "records in one push", ca: "trusted certificates", events: "kinds of events", every: "time between two checks",
+  files: "files read at a time", format: "format of the records", from: "begin at the", header: "first line names the fields", headers: "headers of the request",
+  max_age: "longest age of a part file", max_bytes: "largest size in bytes", max_line: "longest line in bytes", options: "options of the client", path: "file or pattern",
+  protocol: "version of MQTT", qos: "quality of service", query: "query", refresh: "time between two looks for partitions", retain: "the broker keeps the last event",
+  secret: "key of the signature", send: "messages after connecting", session: "the broker keeps messages for", style: "form of an event", timeout: "time limit of the other side",
+  token: "bearer token", tries: "attempts", url: "address", username: "user name",
+};
+
+/** A member's name for people. */
+function labelOf(name) {
+  const words = LABELS[name] ?? name.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
 
 /** One member as a labelled field; `value` is what is declared, `kept` says that a secret is. */
 export function fieldOf(member, value) {
@@ -16,9 +30,10 @@ export function fieldOf(member, value) {
   input.title = member.help;
   input.required = member.required && !kept;
   input.dataset.kept = kept ? "yes" : "";
-  const title = `${member.name}${member.required ? " *" : ""}`;
-  if (member.form === "flag") return el("label", { class: "check", title: member.help }, input, ` ${member.name}`, el("span", { class: "sub" }, member.help));
-  return el("label", {}, title, input, el("span", { class: "sub" }, member.help));
+  const name = labelOf(member.name);
+  const help = el("span", { class: "sub" }, member.help, " ", el("code", { title: "Name in a declaration" }, member.name));
+  if (member.form === "flag") return el("label", { class: "check", title: member.help }, input, ` ${name}`, help);
+  return el("label", {}, el("span", {}, name, member.required ? el("span", { class: "required" }, " (required)") : null), input, help);
 }
 
 function inputOf(member, value, kept) {

@@ -3,6 +3,7 @@
 import { call } from "../base/api.js";
 import { copyButton, curl, commandBox } from "../base/curl.js";
 import { announce, byId, el, put, setText } from "../base/dom.js";
+import { refusalOf } from "../base/refusal.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 import { fieldOf, valueOf } from "./fields.js";
 
@@ -72,7 +73,9 @@ export class Form {
   showMembers() {
     const { members, guarantee, needs } = this.kind();
     setText(byId("guarantee"), needs ? `This kind needs a library: pip install '${needs}'.` : guarantee ? `Promised: ${guarantee}.` : "");
-    byId("save").disabled = Boolean(needs);
+    const reason = refusalOf("admin") ?? (needs ? `This kind needs a library: pip install '${needs}'.` : null);
+    byId("save").disabled = reason !== null;
+    byId("save").title = reason ?? "";
     const first = members.filter((member) => member.required || FIRST.has(member.name));
     const further = members.filter((member) => !first.includes(member));
     put(byId("members"), first.map((member) => fieldOf(member, this.shown[member.name])));

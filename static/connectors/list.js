@@ -2,6 +2,7 @@
 
 import { breakable, byId, el } from "../base/dom.js";
 import { ago, count, rate } from "../base/format.js";
+import { menu, step } from "../base/menu.js";
 import { redraw } from "../base/redraw.js";
 import { at } from "../base/root.js";
 import { streamView } from "../streams/path.js";
@@ -28,7 +29,7 @@ export function showList(which, all, on) {
 
 function rows(which, each, on) {
   const running = each.state !== "stopped" && each.state !== "failed";
-  const button = (action, label, kind = "quiet") => el("button", { type: "button", class: kind, dataset: { action }, "aria-label": `${label}: ${each.name}`,
+  const button = (action, label, needs = "admin") => el("button", { type: "button", class: "quiet", dataset: { action }, needs, "aria-label": `${label}: ${each.name}`,
     on: { click: () => on[action](which, each) } }, label);
   const degraded = each.health === "degraded" && each.state === "running";
   const position = each.position === null || each.position === undefined ? "–" : String(each.position);
@@ -43,7 +44,8 @@ function rows(which, each, on) {
     el("td", { class: "num", "data-name": "Lag" }, each.lag === null ? "–" : count(each.lag)),
     el("td", { "data-name": "Position" }, el("code", { class: "wrap position", title: position }, position.length > 60 ? `${position.slice(0, 60)}…` : position)),
     el("td", { class: "actions" }, running ? button("stop", "Stop") : button("start", "Start"), button("edit", "Edit"),
-      button("letters", "Dead letters"), button("drop", "Delete", "quiet danger"))),
+      button("letters", "Dead letters", "read"),
+      menu(`${which}-${each.name}`, each.name, step("Delete", { dataset: { action: "drop" }, needs: "admin", on: { click: () => on.drop(which, each) } })))),
   each.error ? el("tr", { class: "message", dataset: { key: `${each.name}/error`, kind: each.state === "failed" ? "error" : "waiting" } },
     el("td", { colspan: 9 }, el("span", { class: "message-kind" }, each.state === "failed" ? "Failed: " : "Newest error: "), each.error)) : null,
   each.health === "degraded" && each.last_refusal ? el("tr", { class: "message", dataset: { key: `${each.name}/refusal`, kind: "waiting" } },

@@ -2,6 +2,7 @@
 
 import { act } from "../base/act.js";
 import { call } from "../base/api.js";
+import { confirmed } from "../base/ask.js";
 import { commandBox, curl } from "../base/curl.js";
 import { byId, el, poll, put, setText } from "../base/dom.js";
 import { count, counted, instant } from "../base/format.js";
@@ -11,6 +12,8 @@ import { Form } from "../connectors/form.js";
 import { showList } from "../connectors/list.js";
 
 const form = new Form(update);
+const MOST_NAMES = 200;
+const FORMATS = ["application/json", "application/x-ndjson", "text/csv", "text/turtle", "application/trig", "application/n-triples", "application/n-quads", "application/ld+json"];
 let opened = null;
 
 const path = (which, name, rest = "") => `/${which}/${encodeURIComponent(name)}${rest}`;
@@ -19,8 +22,8 @@ const on = {
   start: (which, each) => act(() => call("POST", path(which, each.name, ":start")), `${each.name} is started.`, update),
   stop: (which, each) => act(() => call("POST", path(which, each.name, ":stop")), `${each.name} is stopped.`, update),
   edit: (which, each) => form.edit(which, each),
-  drop(which, each) {
-    if (!window.confirm(`Delete ${each.name}? Its declaration, its place and its dead letters are forgotten.`)) return;
+  async drop(which, each) {
+    if (!(await confirmed(`Delete ${each.name}?`, "Its declaration, its position and its dead letters are deleted.", "Delete"))) return;
     if (opened?.name === each.name) close();
     act(() => call("DELETE", path(which, each.name)), `${each.name} is deleted.`, update);
   },
@@ -62,11 +65,11 @@ async function update() {
   }
 }
 
-/** Names to choose from while a declaration is written. */
+/** Names to choose from while a declaration is written; read again when somebody enters the form. */
 async function showNames() {
-  const [{ data: { streams } }, { data: { queries } }] = await Promise.all([call("GET", "/streams"), call("GET", "/queries")]);
-  put(byId("streams"), streams.map(({ iri }) => el("option", { value: iri })));
-  put(byId("queries"), queries.map(({ name }) => el("option", { value: name })));
+  const [{ data: { streams } }, { data: { queries } }] = await Promise.all([call("GET", "/streams"), call("GET", `/queries?limit=${MOST_NAMES}`)]);
+  redraw(byId("streams"), streams.slice(0, MOST_NAMES).map(({ iri, name }) => el("option", { value: iri }, name)));
+  redraw(byId("queries"), queries.map(({ name, state }) => el("option", { value: name }, state)));
 }
 
 put(byId("first-sources"), commandBox(curl("PUT", "/sources/hook", { json: { kind: "webhook", stream: "http://example.org/readings", format: "application/n-triples" } })));
@@ -75,11 +78,13 @@ byId("letters-close").addEventListener("click", close);
 byId("letters-panel").addEventListener("keydown", (event) => {
   if (event.key === "Escape") close();
 });
-byId("letters-drop").addEventListener("click", () => {
+byId("letters-drop").addEventListener("click", async () => {
   const { which, name } = opened;
-  if (window.confirm(`Drop the dead letters of ${name} for good?`)) {
+  if (await confirmed(`Drop the dead letters of ${name}?`, "They are deleted, and cannot be looked at again.", "Drop")) {
     act(() => call("DELETE", path(which, name, "/dead-letters")), ({ dropped }) => `${counted(dropped, "dead letter")} dropped.`, update);
   }
 });
+byId("declare").addEventListener("focusin", ({ target }) => target.list && showNames().catch(() => null));
+put(byId("formats"), FORMATS.map((type) => el("option", { value: type })));
 form.load().then(showNames).catch((problem) => showProblem(byId("declare-problem"), problem));
 poll(update, 2000);

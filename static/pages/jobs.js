@@ -56,7 +56,7 @@ function row(job) {
     el("td", { class: "num", "data-name": "Rate" }, job.progress.rate ? `${count(job.progress.rate)}/s` : ""),
     el("td", { class: "num", "data-name": "Bad lines" }, badLines(job)),
     el("td", { class: "num", "data-name": "Time" }, job.progress.seconds === undefined ? "" : duration(job.progress.seconds * 1000)),
-    el("td", { class: "actions" }, cancel ? el("button", { type: "button", class: "quiet danger", on: { click: () => stop(job) } }, "Cancel") : null));
+    el("td", { class: "actions" }, cancel ? el("button", { type: "button", class: "quiet danger", needs: "write", on: { click: () => stop(job) } }, "Cancel") : null));
 }
 
 async function update() {

@@ -26,6 +26,10 @@ function rowsOf(name) {
   const copy = byId("query-row").content.cloneNode(true);
   const [fresh, message] = [...copy.querySelectorAll("tr")];
   fresh.dataset.name = name;
+  const [more, steps] = [fresh.querySelector("[popovertarget]"), fresh.querySelector("[popover]")];
+  steps.id = `menu-${name}`;
+  more.setAttribute("popovertarget", steps.id);
+  more.setAttribute("aria-label", `More steps: ${name}`);
   field(fresh, "name").href = at(`/ui/queries/${encodeURIComponent(name)}`);
   body.append(fresh, message);
   return [fresh, message];

@@ -6,6 +6,7 @@ import { drawChart, Rates } from "../charts/lines.js";
 import { chooseRange } from "../charts/range.js";
 import { codeBlock } from "../editor/coloured.js";
 import { announce, byId, el, poll, put, serverState, setText } from "../base/dom.js";
+import { redraw } from "../base/redraw.js";
 import { growing } from "../query/names.js";
 import { showPlan } from "../plan/view.js";
 import { Reasons } from "../query/reasons.js";
@@ -34,7 +35,7 @@ function show(query) {
   reasons.show(query);
   rates.add(growing(query));
   drawRates();
-  put(byId("counters"), countersList(query));
+  redraw(byId("counters"), countersList(query));
   put(byId("windows"), windowsList(query));
   put(byId("static"), staticList(query));
   setText(byId("raw"), JSON.stringify(query, null, 2));

@@ -57,7 +57,7 @@ async function attempt(action) {
   put(byId("live-check"));
   outcome.hidden = true;
   byId("replace").hidden = true;
-  const buttons = BUTTONS.map(byId);
+  const buttons = BUTTONS.map(byId).filter((button) => !button.disabled);
   buttons.forEach((button) => (button.disabled = true));
   try {
     await action();

@@ -4,6 +4,7 @@ import { triplesPath } from "../base/browse.js";
 import { commandBox, curl } from "../base/curl.js";
 import { breakable, byId, el, poll, put, serverState, setText } from "../base/dom.js";
 import { count, counted } from "../base/format.js";
+import { menu, step } from "../base/menu.js";
 import { redraw } from "../base/redraw.js";
 import { openFeed } from "../feeds/feed.js";
 import { deleteRefusal, remove } from "../rules/actions.js";
@@ -52,8 +53,8 @@ function row(set) {
     el("td", { class: "num", "data-name": "Last minute" }, changesNode(minuteOf(set.into))),
     el("td", { "data-name": "Strata" }, strataText(set)),
     el("td", { class: "num", "data-name": "Last change" }, costText(set)),
-    el("td", { class: "actions" }, el("button", { type: "button", class: "quiet danger", disabled: reason !== null, title: reason,
-      "aria-label": `Delete the rule set ${set.name}`, on: { click: () => remove(set, update) } }, "Delete")));
+    el("td", { class: "actions" }, menu(set.name, set.name, step("Delete", { needs: "write", reason,
+      "aria-label": `Delete the rule set ${set.name}`, on: { click: () => remove(set, update) } }))));
 }
 
 async function update() {

@@ -5,6 +5,7 @@ import { commandBox, curl } from "../base/curl.js";
 import { byId, el, poll, put, serverState, setText } from "../base/dom.js";
 import { counted } from "../base/format.js";
 import { serverPrefixes } from "../base/prefixes.js";
+import { menu, step } from "../base/menu.js";
 import { redraw } from "../base/redraw.js";
 import { costText, stateBadge } from "../rules/figures.js";
 import { remove } from "../shapes/actions.js";
@@ -28,8 +29,8 @@ function row(shapes) {
     el("td", { "data-name": "Mode" }, shapes.mode, el("span", { class: "sub" }, MODES[shapes.mode])),
     el("td", { "data-name": "Results" }, severitiesNode(shapes, prefixes)),
     el("td", { class: "num", "data-name": "Last check" }, costText(shapes)),
-    el("td", { class: "actions" }, el("button", { type: "button", class: "quiet danger", disabled: refusal !== null, title: refusal,
-      "aria-label": `Delete the shapes ${shapes.name}`, on: { click: () => remove(shapes, update) } }, "Delete")));
+    el("td", { class: "actions" }, menu(shapes.name, shapes.name, step("Delete", { needs: "write",
+      "aria-label": `Delete the shapes ${shapes.name}`, on: { click: () => remove(shapes, update) } }))));
 }
 
 async function update() {

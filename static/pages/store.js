@@ -6,6 +6,8 @@ import { commandBox, curl } from "../base/curl.js";
 import { announce, breakable, byId, el, put, serverState, setText } from "../base/dom.js";
 import { openFeed, showFeedState } from "../feeds/feed.js";
 import { count, counted, instant } from "../base/format.js";
+import { confirmed } from "../base/ask.js";
+import { menu, step } from "../base/menu.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
 import { ROOT } from "../base/root.js";
@@ -37,7 +39,7 @@ function graphRow([iri, many]) {
       el("a", { class: "button-link", href: triplesPath(iri) }, "Browse"), " ",
       el("a", { class: "button-link", href: graphPath(iri), download: "graph.ttl" }, "Download"), " ",
       inferred.has(iri) ? el("a", { class: "button-link", href: "/ui/rules" }, "Inferred")
-        : el("button", { type: "button", class: "quiet danger", on: { click: () => drop(iri) } }, iri === "" ? "Clear" : "Drop")));
+        : menu(`graph-${iri}`, iri || "default graph", step(iri === "" ? "Clear" : "Drop", { needs: "write", on: { click: () => drop(iri) } }))));
 }
 
 function showGraphs() {
@@ -101,7 +103,8 @@ function nameOf(key) {
 }
 
 async function drop(iri) {
-  if (!window.confirm(`${iri === "" ? "Clear the default graph" : `Drop the graph ${iri}`}?`)) return;
+  const [title, word] = iri === "" ? ["Clear the default graph?", "Clear"] : [`Drop the graph ${iri}?`, "Drop"];
+  if (!(await confirmed(title, `${counted(quads.get(iri) ?? 0, "quad")} are removed from the store, in one commit.`, word))) return;
   clearProblem(byId("problem"));
   try {
     if (iri !== "") dropped.add(iri);

@@ -10,7 +10,8 @@ import { prefixesOf } from "../base/terms.js";
 import { BegunRates } from "../charts/begun.js";
 import { drawChart } from "../charts/lines.js";
 import { chooseRange } from "../charts/range.js";
-import { drop, heartbeat } from "../streams/actions.js";
+import { menu } from "../base/menu.js";
+import { dropStep, heartbeat } from "../streams/actions.js";
 import { Declaration } from "../streams/declaration.js";
 import { lagText, lateText, timeText } from "../streams/figures.js";
 import { Letters } from "../streams/letters.js";
@@ -43,7 +44,7 @@ function show() {
   drawChart(byId("chart"), rate, LABELS, range());
   redraw(byId("readers"), stream.readers.length === 0 ? "No query reads it." : ["Read by ", stream.readers.map((reader, i) => [i > 0 ? ", " : null,
     el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])]);
-  byId("drop").disabled = stream.readers.length > 0 || stream.derived_from !== null;
+  redraw(byId("more"), menu("stream", stream.name, dropStep(stream, () => go("/ui/streams"))));
 }
 
 async function update() {
@@ -89,7 +90,6 @@ learnPrefixes().catch(() => null).then(() => {
   poll(lookAtLetters, 3000);
 });
 byId("heartbeat").addEventListener("click", () => heartbeat(stream, update));
-byId("drop").addEventListener("click", () => drop(stream, () => go("/ui/streams")));
 if (stream.derived_from === null) {
   pushForm(update, stream.mapping !== null);
   new Declaration(stream, prefixes, (changed) => {

@@ -8,7 +8,8 @@ import { clearProblem, showProblem } from "../base/problem.js";
 import { redraw } from "../base/redraw.js";
 import { BegunRates } from "../charts/begun.js";
 import { drawSpark } from "../charts/lines.js";
-import { drop, heartbeat } from "../streams/actions.js";
+import { menu } from "../base/menu.js";
+import { dropStep, heartbeat } from "../streams/actions.js";
 import { lagText, lateText, timeText } from "../streams/figures.js";
 import { streamPath, streamView } from "../streams/path.js";
 import { pushForm } from "../streams/push.js";
@@ -34,10 +35,9 @@ function row(stream) {
     el("td", { "data-name": "Read by" }, readers.length === 0 ? el("span", { class: "muted" }, "nobody") : readers.map((reader, i) => [i > 0 ? ", " : null,
       el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])),
     el("td", { class: "actions" },
-      el("button", { type: "button", class: "quiet", dataset: { action: "push" }, on: { click: () => choose(stream) } }, "Push"),
-      el("button", { type: "button", class: "quiet", title: "Move the watermark without data", on: { click: () => heartbeat(stream, update) } }, "Heartbeat"),
-      el("button", { type: "button", class: "quiet danger", disabled: readers.length > 0,
-        title: readers.length > 0 ? "A query reads this stream" : null, on: { click: () => drop(stream, update) } }, "Drop")));
+      el("button", { type: "button", class: "quiet", dataset: { action: "push" }, needs: "push", on: { click: () => choose(stream) } }, "Push"),
+      el("button", { type: "button", class: "quiet", title: "Move the watermark without data", needs: "push", on: { click: () => heartbeat(stream, update) } }, "Heartbeat"),
+      menu(stream.iri, stream.name, dropStep(stream, update))));
 }
 
 function show(streams) {

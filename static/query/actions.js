@@ -1,6 +1,7 @@
 // What can be done with a registered query: the same buttons on the list and on the query's own page.
 
 import { call, queryPath } from "../base/api.js";
+import { confirmed } from "../base/ask.js";
 import { announce } from "../base/dom.js";
 import { showProblem } from "../base/problem.js";
 
@@ -12,6 +13,12 @@ const STEPS = {
   drop: { run: (name) => call("DELETE", queryPath(name)), done: "is dropped" },
 };
 
+/** The dialogs of steps that cannot be undone: title, text, and the word of the button. */
+const QUESTIONS = {
+  replay: (name) => [`Replay the query ${name}?`, "It is evaluated again over the retained elements. Its feed begins anew, so subscribers get a reset.", "Replay"],
+  drop: (name) => [`Drop the query ${name}?`, "Its feed ends for all subscribers, and its results are deleted.", "Drop"],
+};
+
 /** Listen for the action buttons inside `root`; `nameOf(button)` gives the query, `then(action)` follows a success. */
 export function listenForActions(root, nameOf, problemPlace, then) {
   root.addEventListener("click", async (event) => {
@@ -19,8 +26,7 @@ export function listenForActions(root, nameOf, problemPlace, then) {
     if (!button) return;
     const name = nameOf(button);
     const action = button.dataset.action;
-    if (action === "replay" && !window.confirm(`Begin ${name} anew over the retained elements? Its feed begins a new epoch.`)) return;
-    if (action === "drop" && !window.confirm(`Drop the query ${name}? Its feed ends and its results are gone.`)) return;
+    if (action in QUESTIONS && !(await confirmed(...QUESTIONS[action](name)))) return;
     button.disabled = true;
     try {
       await STEPS[action].run(name);

@@ -4,17 +4,40 @@ import { breakable, el, figure } from "../base/dom.js";
 import { coloured } from "../editor/coloured.js";
 import { count, duration, instant, interval } from "../base/format.js";
 
-/** "elements_in" -> "Elements in". */
-function label(name) {
-  const words = name.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+/** The counters of a query: name, and what it counts, since the registration or the last restart of the server. */
+const COUNTERS = {
+  elements: ["Elements read", "Elements of its streams that the query has processed"],
+  waiting: ["Elements waiting", "Elements that wait in the query, for instance until static parts are read or until their time has come"],
+  late: ["Late elements", "Elements that came after the watermark had passed their time"],
+  behind: ["Elements behind", "Elements in time for their own stream, but behind the time that another stream of the query had reached"],
+  evaluations: ["Evaluations", "Times at which the query computed how its answer changes"],
+  refreshes: ["Refreshes", "Times at which a static part was read again"],
+  events: ["Events", "Events that the query has published in its feed; one event may have many rows"],
+  rows: ["Rows emitted", "Rows in these events, inserted and deleted ones together"],
+  rows_inserted: ["Rows inserted", "Rows that have entered the answer"],
+  rows_deleted: ["Rows deleted", "Rows that have left the answer"],
+  answers: ["Whole answers", "Events with the whole answer, of a query with the output rstream"],
+  state_size: ["Quads held", "Quads in the windows of the query and in elements that wait for it"],
+  subscribers: ["Subscribers", "Clients that read the feed now; this page is one of them"],
+};
+
+/** Counters, state size and sharing as a list of figures, each with its meaning. */
+export function countersList(query) {
+  const values = { ...query.counters, state_size: query.state_size, subscribers: query.feed?.subscribers };
+  const known = Object.entries(values).filter(([, value]) => Number.isFinite(value));
+  const figures = known.map(([name, value]) => {
+    const [label, meaning] = COUNTERS[name] ?? [name.replaceAll("_", " "), null];
+    return explained(label, count(value), meaning);
+  });
+  if (query.sharing_group !== null && query.sharing_group !== undefined) {
+    figures.push(explained("Shares its windows with", query.sharing_group, "Queries that read the same windows, which the server keeps once"));
+  }
+  return figures;
 }
 
-/** Counters, state size and sharing as a list of figures. */
-export function countersList(query) {
-  const figures = { ...query.counters, state_size: query.state_size, subscribers: query.feed?.subscribers };
-  return Object.entries(figures).filter(([, value]) => Number.isFinite(value)).map(([name, value]) => figure(label(name), count(value)))
-    .concat(query.sharing_group === null || query.sharing_group === undefined ? [] : [figure("Sharing group", query.sharing_group)]);
+/** A figure whose name shows its meaning when it is pointed at or focused. */
+function explained(name, value, meaning) {
+  return el("div", { title: meaning }, el("dt", meaning === null ? {} : { class: "explained", tabindex: "0", dataset: { meaning } }, name, el("span", { class: "visually-hidden" }, meaning === null ? "" : `: ${meaning}`)), el("dd", {}, value));
 }
 
 /** Windows with what they hold and when they close next, then the streams that feed the query. */

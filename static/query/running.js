@@ -33,7 +33,7 @@ export function watchRunning(body, problemPlace, everyMs, then) {
     el("td", { "data-name": "Kind" }, process.kind, el("span", { class: "sub" }, [process.lane, process.user].filter(Boolean).join(", "))),
     el("td", { "data-name": "Running for" }, duration(process.seconds * 1000), process.stopping ? el("span", { class: "sub" }, "stopping") : null),
     el("td", { "data-name": "Text" }, el("code", { class: "wrap" }, process.text.slice(0, 600))),
-    el("td", { class: "actions" }, el("button", { type: "button", class: "quiet danger", on: { click: () => stop(process.id) } }, "Stop")));
+    el("td", { class: "actions" }, el("button", { type: "button", class: "quiet danger", needs: "admin", on: { click: () => stop(process.id) } }, "Stop")));
 
   poll(look, everyMs);
 }

@@ -2,6 +2,7 @@
 
 import { act } from "../base/act.js";
 import { call, Problem } from "../base/api.js";
+import { confirmed } from "../base/ask.js";
 import { counted } from "../base/format.js";
 import { rulesPath } from "./path.js";
 
@@ -27,7 +28,7 @@ export function deleteRefusal({ state }, refusal) {
 
 /** Compute the graph of a suspended or failed set again after a question; `then` is called when the computation begins and when it ends. */
 export async function putAgain(set, then) {
-  if (!window.confirm(`Put the rule set ${set.name} again? Its graph is computed from all input graphs.`)) return;
+  if (!(await confirmed(`Put the rule set ${set.name} again?`, "Its graph is computed again from all input graphs, which may take long.", "Put again"))) return;
   await act(() => put(set, then), `The rule set ${set.name} was put again.`, then);
 }
 
@@ -45,6 +46,6 @@ async function put(set, then) {
 
 /** Delete a set after a question. */
 export async function remove(set, then) {
-  if (!window.confirm(`Delete the rule set ${set.name} and its ${counted(set.inferred, "inferred triple")}?`)) return;
+  if (!(await confirmed(`Delete the rule set ${set.name}?`, `Its graph with ${counted(set.inferred, "inferred triple")} is deleted, too.`, "Delete"))) return;
   await act(() => call("DELETE", rulesPath(set.name)), `The rule set ${set.name} is deleted.`, then);
 }

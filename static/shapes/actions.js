@@ -2,6 +2,7 @@
 
 import { act } from "../base/act.js";
 import { call } from "../base/api.js";
+import { confirmed } from "../base/ask.js";
 import { curl } from "../base/curl.js";
 import { counted } from "../base/format.js";
 import { shapesPath } from "./path.js";
@@ -19,6 +20,7 @@ export function putCommand({ name, mode, data = [], into, max_time, max_results,
 /** Delete shapes after a question. */
 export async function remove({ name, into, results }, then) {
   const graph = into === undefined ? "" : ` and the graph of their report, ${into}`;
-  if (!window.confirm(`Delete the shapes ${name} with ${counted(results, "result")}${graph}? Commits are no longer checked by them.`)) return;
+  const text = `Their ${counted(results, "result")}${graph} are deleted, and commits are no longer checked by them.`;
+  if (!(await confirmed(`Delete the shapes ${name}?`, text, "Delete"))) return;
   await act(() => call("DELETE", shapesPath(name)), `The shapes ${name} are deleted.`, then);
 }

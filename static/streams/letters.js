@@ -2,6 +2,7 @@
 
 import { act } from "../base/act.js";
 import { call } from "../base/api.js";
+import { confirmed } from "../base/ask.js";
 import { byId, el } from "../base/dom.js";
 import { count, counted, instant } from "../base/format.js";
 import { redraw } from "../base/redraw.js";
@@ -71,13 +72,14 @@ export class Letters {
   }
 
   button(label, action, choice, what, many = 1) {
-    const click = () => {
-      if (many > 1 && !window.confirm(`Drop ${counted(many, "dead letter")} for good?`)) return null;
+    const click = async () => {
+      const question = [`Drop ${counted(many, "dead letter")}?`, "They are deleted, and cannot be tried again.", "Drop"];
+      if (many > 1 && !(await confirmed(...question))) return null;
       const step = action === "retry" ? () => call("POST", streamPath(this.name, "/dead-letters:retry", choice))
         : () => call("DELETE", streamPath(this.name, "/dead-letters", choice));
       return act(step, (answer) => told(action, answer), this.then);
     };
-    return el("button", { type: "button", class: action === "drop" ? "quiet danger" : "quiet", "aria-label": `${label}: ${what}`, on: { click } }, label);
+    return el("button", { type: "button", class: action === "drop" ? "quiet danger" : "quiet", needs: action === "drop" ? "write" : "push", "aria-label": `${label}: ${what}`, on: { click } }, label);
   }
 }
 

@@ -96,6 +96,14 @@ class Page:
 
         self.until(pressed, f"{hint} stays long enough to be clicked")
 
+    def confirm(self, css: str) -> None:
+        """Do a step that cannot be undone: open its menu, if it stands in one, choose it, and confirm it."""
+        closed = "return document.querySelector(arguments[0])?.closest('[popover]:not(:popover-open)')?.id"
+        if menu := self.driver.execute_script(closed, css):
+            self.click(f'[popovertarget="{menu}"]')
+        self.click(css)
+        self.click("dialog[open] [data-confirm]")
+
     def write(self, css: str, text: str) -> None:
         field = self.one(css)
         if field.find_elements(By.XPATH, "parent::*[contains(@class, 'editor')]"):

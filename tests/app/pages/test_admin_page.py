@@ -121,8 +121,7 @@ def test_a_query_is_paused_resumed_and_dropped_from_the_list(page: Page, client:
     assert client.get("/queries/listed").json()["state"] == "paused"
     page.click(f'{row} button[data-action="resume"]')
     page.until_text(f'{row} [data-field="state"]', "running")
-    page.click(f'{row} button[data-action="drop"]')
-    page.driver.switch_to.alert.accept()
+    page.confirm(f'{row} button[data-action="drop"]')
     page.until(lambda: page.all(row) == [], "the row goes away")
     page.until_text("main", "No continuous query is registered yet")
 
@@ -251,8 +250,7 @@ def test_a_stream_is_declared_and_dropped_from_the_page(page: Page, client: http
     page.click("#declare button[type=submit]")
     page.until_text("#streams tbody", "http://example.org/doors")
     page.until_text("#streams tbody", "lateness 2 s")
-    page.click("#streams button.danger")
-    page.driver.switch_to.alert.accept()
+    page.confirm("#streams button.danger")
     page.until_text("main", "No stream yet")
     assert client.get("/streams").json()["streams"] == []
 

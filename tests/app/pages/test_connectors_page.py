@@ -84,8 +84,7 @@ def test_a_file_is_tailed_by_a_source_of_the_form_stopped_started_and_deleted(
     page.until(lambda: state(page, "readings-file") == "stopped", "it is stopped")
     page.click(f'{row} [data-action="start"]')
     page.until(lambda: state(page, "readings-file") == "running", "it runs again")
-    page.click(f'{row} [data-action="drop"]')
-    page.driver.switch_to.alert.accept()
+    page.confirm(f'{row} [data-action="drop"]')
     page.until(lambda: page.all(row) == [], "it is gone")
     assert client.get("/sources").json()["sources"] == []
 
@@ -129,8 +128,7 @@ def test_what_a_source_could_not_read_is_shown_and_dropped(
     page.until(lambda: client.get("/sources/bad").json()["refused"] == 1, "one line is refused")
     page.click('tr[data-name="bad"] [data-action="letters"]')
     page.until_text("#letters tbody", "this is no triple")
-    page.click("#letters-drop")
-    page.driver.switch_to.alert.accept()
+    page.confirm("#letters-drop")
     page.until_text("#letters-note", "None")
     assert client.get("/sources/bad/dead-letters").json() == {"letters": []}
     page.click("#letters-close")

@@ -36,11 +36,6 @@ def put(client: httpx.Client, name: str, *rules: str, **further: object) -> None
     client.put(f"/rules/{name}", json=members).raise_for_status()
 
 
-def accept_questions(page: Page) -> None:
-    """Answer the questions of the page's buttons with yes."""
-    page.driver.execute_script("window.confirm = () => true")
-
-
 def sign_in(page: Page, path: str, token: str) -> None:
     """Open a view of a server with tokens."""
     page.open(path)
@@ -71,8 +66,7 @@ def test_rule_sets_are_listed_with_their_errors_and_deleted(client: httpx.Client
     page.until_text(minute, "+2 −0")
     update(client, PREFIX + "DELETE DATA { ex:s1 ex:in ex:kitchen }")
     page.until_text(minute, "+2 −1\nin 2 commits")
-    accept_questions(page)
-    page.one(ROW.format("small") + " button").click()
+    page.confirm(ROW.format("small") + " button.danger")
     page.until_text("#summary", "1 rule set")
     assert [each["name"] for each in client.get("/rules").json()["rules"]] == ["listed"]
     page.one(ROW.format("listed") + " a").click()
@@ -131,8 +125,7 @@ def test_suspended_set_is_put_again_and_deleted(client: httpx.Client, page: Page
     page.until_text("#error", "max_inferred")
     assert page.text("#state-badge") == "suspended"
     update(client, PREFIX + "DELETE DATA { ex:s1 ex:in ex:kitchen }")
-    accept_questions(page)
-    page.click("#put-again")
+    page.confirm("#put-again")
     page.until_text("#state-badge", "ready")
     page.until(lambda: not page.one("#put-again").is_enabled(), "nothing to put again")
     assert "Its graph is complete" in page.text("#put-again-refusal")
@@ -140,11 +133,10 @@ def test_suspended_set_is_put_again_and_deleted(client: httpx.Client, page: Page
     assert not page.one("#error").is_displayed()
     assert client.get("/rules/rooms").json()["inferred"] == 1
     put(client, "reader", RULE, **{"from": [INTO]})
-    accept_questions(page)
-    page.click("#delete")
+    page.confirm("#delete")
     page.until_text("#problem", "the rule set reader")
     client.delete("/rules/reader").raise_for_status()
-    page.click("#delete")
+    page.confirm("#delete")
     page.until_text("h1", "Rule sets")
     assert client.get("/rules").json() == {"rules": []}
 
@@ -220,7 +212,7 @@ def test_role_read_sees_a_set_and_why_it_cannot_change_it(start_server: Start, d
     page.open("/ui/rules")
     page.until_text("#refusal", "the role write")
     page.until_text("#summary", "1 rule set")
-    assert not page.one(ROW.format("rooms") + " button").is_enabled()
+    assert not page.one(ROW.format("rooms") + " button.danger").is_enabled()
     page.driver.get("about:blank")
 
 
@@ -233,9 +225,8 @@ def test_put_that_fails_says_why(client: httpx.Client, page: Page, monkeypatch: 
 
     page.open("/ui/rules/rooms")
     page.until_text("#state-badge", "suspended")
-    accept_questions(page)
     monkeypatch.setattr(RuleService, "_materialise", fail)
-    page.click("#put-again")
+    page.confirm("#put-again")
     page.until_text("#problem", "The rule set was not put")
     assert "the disk of the rule set is full" in page.text("#problem")
 
@@ -251,8 +242,7 @@ def test_set_that_could_not_be_loaded_shows_the_error_and_is_put_again(
     page.open("/ui/rules/rooms")
     page.until_text("#error", "a rule is of a later version")
     assert page.text("#state-badge") == "failed"
-    accept_questions(page)
-    page.click("#put-again")
+    page.confirm("#put-again")
     page.until_text("#state-badge", "ready")
     assert not page.one("#error").is_displayed()
     page.driver.get("about:blank")

@@ -12,7 +12,7 @@ from tests.app.conftest import Start
 from .browser import NEEDS_BROWSER, Page
 from .conftest import PREFIX, put_shapes, update
 from .looks import NARROW, looks_well, show_as
-from .test_rules_page import ADMIN, READER, accept_questions, sign_in
+from .test_rules_page import ADMIN, READER, sign_in
 
 pytestmark = NEEDS_BROWSER
 
@@ -51,8 +51,7 @@ def test_shapes_are_listed_with_results_by_severity_and_deleted(client: httpx.Cl
     assert page.text(ROW.format("small") + " td:nth-child(2)").startswith("failed")
     assert "max_results" in page.text(ROW.format("small") + " .bad")
     assert page.text(ROW.format("small") + " td:nth-child(4)") == "unknown"
-    accept_questions(page)
-    page.one(ROW.format("small") + " button").click()
+    page.confirm(ROW.format("small") + " button.danger")
     page.until_text("#summary", "1 set of shapes")
     assert [each["name"] for each in client.get("/shapes").json()["shapes"]] == ["people"]
     page.one(ROW.format("people") + " a").click()
@@ -297,7 +296,7 @@ def test_role_read_sees_shapes_and_why_it_cannot_delete_them(start_server: Start
     page.open("/ui/shapes")
     page.until_text("#refusal", "the role write")
     page.until_text("#summary", "1 set of shapes")
-    assert not page.one(ROW.format("people") + " button").is_enabled()
+    assert not page.one(ROW.format("people") + " button.danger").is_enabled()
     page.driver.get("about:blank")
 
 

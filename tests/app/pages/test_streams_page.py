@@ -92,9 +92,8 @@ def test_all_letters_of_a_reason_are_tried_again_or_dropped(
 ) -> None:
     page.open(VIEW)
     page.until_text("#letters", "Late (3)")
-    page.click(f'[data-reason="late"] button[aria-label^="{action}"]')
-    if action == "Drop all":
-        page.driver.switch_to.alert.accept()
+    step = page.confirm if action == "Drop all" else page.click
+    step(f'[data-reason="late"] button[aria-label^="{action}"]')
     page.until_text(
         "#announcements", "3 letters tried again" if action == "Retry all" else "3 dead letters dropped"
     )

@@ -93,8 +93,7 @@ def test_a_person_registers_follows_and_drops_a_query_below_the_path(page: Page,
     with httpx.Client(base_url=outer, timeout=30) as client:
         push(client, PREFIX + "ex:s2 ex:value 30 .", 2000)
     page.until_text("#live", "cellar")
-    page.driver.execute_script("window.confirm = () => true")
-    page.click("[data-action=drop]")
+    page.confirm("[data-action=drop]")
     page.until(lambda: urlsplit(page.driver.current_url).path == "/kg/ui/queries", "the list of queries")
 
 
