@@ -135,6 +135,14 @@ def _definition(services: Services, request: Request) -> ShapesDefinition:
         )
     else:
         triples = [quad.triple for quad in quads_of_body(services, request, None)]
+    if not triples:
+        where = "the body" if graph is None else f"the graph {graph}"
+        raise HttpError(
+            400,
+            f"{where} has no triples, so nothing would be checked",
+            code="shapes-invalid",
+            hint="Send a shapes graph; DELETE removes shapes.",
+        )
     return read_parameters(given, shapes_text(triples), graph)
 
 

@@ -22,17 +22,22 @@ def claim(store: QuadStore, graph: NamedNode, owner: Owner) -> None:
         ConflictError: the graph has quads, or belongs to another owner.
     """
     with store.committer.lock:
-        other = store.queue.owned.get(graph)
-        if other is not None and other != owner:
-            raise other.refusal(graph)
-        if other is None and store.committer.counts.get(graph, 0):
-            raise ConflictError(
-                f"the graph {graph} has quads already; derived quads need a graph of their own",
-                code="graph-not-empty",
-                hint="drop the graph first, or choose another one for into",
-                graph=graph_key(graph),
-            )
+        require_free(store, graph, owner)
         store.queue.own(graph, owner)
+
+
+def require_free(store: QuadStore, graph: NamedNode, owner: Owner) -> None:
+    """Raise ConflictError if a graph has quads, or belongs to another owner."""
+    other = store.queue.owned.get(graph)
+    if other is not None and other != owner:
+        raise other.refusal(graph)
+    if other is None and store.committer.counts.get(graph, 0):
+        raise ConflictError(
+            f"the graph {graph} has quads already; derived quads need a graph of their own",
+            code="graph-not-empty",
+            hint="drop the graph first, or choose another one for into",
+            graph=graph_key(graph),
+        )
 
 
 def missed_changes(store: QuadStore, version: int) -> list[NetChange] | None:

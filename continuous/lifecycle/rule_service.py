@@ -26,7 +26,7 @@ from ..rules.order import flows_of, require_no_cycle, require_no_report, require
 from ..rules.rule_set import RuleBudgetError, RuleSet
 from ..rules.strata import require_for_windows
 from .commit_consequences import CommitConsequences
-from .derived_graphs import claim, missed_changes
+from .derived_graphs import claim, missed_changes, require_free
 from .rule_consequences import RuleConsequences
 from .rule_descriptions import describe_set, why_of
 from .rule_put import RulePut
@@ -142,13 +142,7 @@ class RuleService:
             old = self._sets.get(name)
             if old is not None and not old.suspended and old.definition == candidate.definition:
                 return RulePut(name, False, False, lambda: None, candidate.definition)
-            require_no_cycle((*self._sets.values(), *self._candidates.values()), candidate)
-            require_no_view_cycle(candidate, [*self.flows(name), *self.queries.flows()])
-            require_no_report(candidate, self._store.queue.owned)
-            if old is not None and old.into != candidate.into and (readers := self.readers_of(old)):
-                raise _in_use(name, readers)
-            if self.queries.with_windows(name):
-                require_for_windows(name, candidate.rules)
+            self._require_possible(candidate, old)
             claim(self._store, candidate.into, candidate.owner)
             put = RulePut(
                 name, old is None, True, lambda: self._run(put, candidate, old), candidate.definition
@@ -179,6 +173,17 @@ class RuleService:
         sets = (*self._sets.copy().values(), *self._candidates.copy().values())
         return [flows_of(each) for each in sets if each.name != without]
 
+    def _require_possible(self, candidate: RuleSet, old: RuleSet | None) -> None:
+        """Raise the errors of `put` about sets, queries and shapes that a new definition does not fit."""
+        name = candidate.name
+        require_no_cycle((*self._sets.values(), *self._candidates.values()), candidate)
+        require_no_view_cycle(candidate, [*self.flows(name), *self.queries.flows()])
+        require_no_report(candidate, self._store.queue.owned)
+        if old is not None and old.into != candidate.into and (readers := self.readers_of(old)):
+            raise _in_use(name, readers)
+        if self.queries.with_windows(name):
+            require_for_windows(name, candidate.rules)
+
     def _require_idle(self, name: str) -> None:
         if name in self._under_way or name in self._dropping:
             raise _in_progress(name)
@@ -190,13 +195,15 @@ class RuleService:
             self._candidates.pop(name, None)
 
     def compare(self, name: str, members: Mapping[str, Any]) -> Literal["create", "change", "same"]:
-        """Return what a PUT would do, without doing it; raise the errors of `put` about the definition."""
+        """Return what a PUT would do, without doing it; raises the errors of `put`, except of its run."""
         candidate = self._parse(name, members)
-        with self._lock:
+        with self._lock, self.queries.lock:
             old = self._sets.get(name)
-        if old is None:
-            return "create"
-        return "same" if not old.suspended and old.definition == candidate.definition else "change"
+            if old is not None and not old.suspended and old.definition == candidate.definition:
+                return "same"
+            self._require_possible(candidate, old)
+            require_free(self._store, candidate.into, candidate.owner)
+        return "create" if old is None else "change"
 
     def _run(self, put: RulePut, candidate: RuleSet, old: RuleSet | None) -> None:
         state: RuleSetState = "ready"

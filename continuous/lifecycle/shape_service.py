@@ -27,7 +27,7 @@ from ..shapes.kept_results import KeptResults
 from ..shapes.result import Result
 from ..shapes.shape_order import require_no_cycle
 from ..shapes.shape_set import ShapeSet
-from .derived_graphs import claim, missed_changes
+from .derived_graphs import claim, missed_changes, require_free
 from .shape_commits import ShapeCommits
 from .shape_consequences import ShapeConsequences
 from .shape_feeds import ShapeFeeds
@@ -125,10 +125,7 @@ class ShapeService:
             old = self.consequences.sets.get(name)
             if old is not None and old.error is None and old.definition == definition:
                 return ShapesPut(False, False)
-            others = {**self.consequences.sets, **{n: s for n, s in self._under_way.items() if s is not None}}
-            require_no_cycle({**others, name: candidate}.values())
-            self._require_no_flow_cycle(candidate)
-            self._require_free(candidate, old)
+            self._require_possible(candidate, old)
             into = definition.into
             if into is not None:
                 claim(self._store, into, candidate.owner)
@@ -149,12 +146,16 @@ class ShapeService:
         return ShapesPut(old is None, True)
 
     def compare(self, name: str, definition: ShapesDefinition) -> Literal["create", "change", "same"]:
-        """Return what a PUT would do, without doing it; raises the errors of `put` about the definition."""
-        self._parse(name, definition)
-        old = self.consequences.sets.get(name)
-        if old is None:
-            return "create"
-        return "same" if old.error is None and old.definition == definition else "change"
+        """Return what a PUT would do, without doing it; raises the errors of `put` but for the validation."""
+        candidate = self._parse(name, definition)
+        with self._lock:
+            old = self.consequences.sets.get(name)
+            if old is not None and old.error is None and old.definition == definition:
+                return "same"
+            self._require_possible(candidate, old)
+            if definition.into is not None:
+                require_free(self._store, definition.into, candidate.owner)
+        return "create" if old is None else "change"
 
     def _replace(self, candidate: ShapeSet, old: ShapeSet | None) -> None:
         """Compute results at one version without the writer lock, then update them for later commits."""
@@ -309,8 +310,14 @@ class ShapeService:
                 hint="wait for its end, then repeat the request",
             )
 
-    def _require_free(self, candidate: ShapeSet, old: ShapeSet | None) -> None:
-        """Refuse a report in a graph that a rule set reads, and to move a report that other shapes read."""
+    def _require_possible(self, candidate: ShapeSet, old: ShapeSet | None) -> None:
+        """Raise the errors of `put` about other shapes, rule sets and queries.
+
+        A report must not be in a graph that a rule set reads, and a report that other shapes read stays.
+        """
+        under_way = {name: shapes for name, shapes in self._under_way.items() if shapes is not None}
+        require_no_cycle({**self.consequences.sets, **under_way, candidate.name: candidate}.values())
+        self._require_no_flow_cycle(candidate)
         into = candidate.definition.into
         if into is not None and any(("graph", into.value) in reads for reads, _ in self.flows_of_rules()):
             raise report_is_read(str(into), f"the shapes {candidate.name}", "a rule set")

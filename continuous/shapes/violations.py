@@ -41,9 +41,10 @@ def violation_error(name: str, violations: Sequence[Result], what: str = "change
     first = violations[0]
     message = first.messages[0].value if first.messages else f"{first.component}"
     more = f", and {len(violations) - 1} more" if len(violations) > 1 else ""
+    listed = "all" if len(violations) <= _MOST_REPORTED else f"the first {_MOST_REPORTED:,}"
     return ViolationError(
         f"the {what} violates the shapes {name}: {message} (focus node {first.focus}{more})",
-        hint="correct the data, or put the shapes with mode=warn; the member report has all violations",
+        hint=f"correct the data, or put the shapes with mode=warn; the member report has {listed} violations",
         shapes=name,
         results=len(violations),
         report=report_turtle(violations[:_MOST_REPORTED]),

@@ -100,6 +100,8 @@ def test_what_is_not_supported_is_501(server: LiveServer, text: str) -> None:
         ({"Content-Type": "application/json"}, "{}", 400, "member"),
         ({"Content-Type": "application/json"}, '{"graph": "x"}', 400, "member"),
         ({"Content-Type": "application/json"}, '{"graph": "urn:none"}', 404, "no-such-graph"),
+        ({"Content-Type": "text/turtle"}, "", 400, "shapes-invalid"),
+        ({"Content-Type": "text/turtle"}, "# no triples", 400, "shapes-invalid"),
     ],
 )
 def test_wrong_body_is_refused(
@@ -196,9 +198,13 @@ def test_exponential_conjunctions_are_shared(server: LiveServer) -> None:
 
 def test_graph_that_has_quads_or_an_owner_cannot_hold_the_report(server: LiveServer) -> None:
     server.update("INSERT DATA { GRAPH <urn:full> { <urn:a> <urn:b> 1 } }")
-    assert problem_of(put(server, into="urn:full"), 409)["code"] == "graph-not-empty"
+    for more in ({"dry_run": "true"}, {}):
+        assert problem_of(put(server, into="urn:full", **more), 409)["code"] == "graph-not-empty"
+    assert put(server, into="urn:report", dry_run="true").json() == {"change": "create"}
     assert put(server, into="urn:report").status_code == 201
-    assert problem_of(put(server, name="other", into="urn:report"), 409)["code"] == "graph-owned"
+    for more in ({"dry_run": "true"}, {}):
+        refused = put(server, name="other", into="urn:report", **more)
+        assert problem_of(refused, 409)["code"] == "graph-owned"
     for answer in (
         server.update("INSERT DATA { GRAPH <urn:report> { <urn:a> <urn:b> 1 } }"),
         server.client.put("/store?graph=urn:report", content="<urn:a> <urn:b> 1 .", headers=TURTLE),
@@ -211,11 +217,13 @@ def test_reports_that_lead_to_one_another_are_a_cycle(server: LiveServer) -> Non
     assert problem_of(put(server, data="urn:d", into="urn:d"), 400)["code"] == "cycle"
     assert put(server, name="a", into="urn:ra", data="default").status_code == 201
     assert put(server, name="b", into="urn:rb", data="urn:ra").status_code == 201
-    refused = put(server, name="a", into="urn:ra", data=["default", "urn:rb"])
-    assert problem_of(refused, 400)["code"] == "cycle"
+    for more in ({"dry_run": "true"}, {}):
+        refused = put(server, name="a", into="urn:ra", data=["default", "urn:rb"], **more)
+        assert problem_of(refused, 400)["code"] == "cycle"
     in_use = problem_of(server.client.delete("/shapes/a"), 409)
     assert (in_use["code"], in_use["used_by"]) == ("in-use", ["the shapes b"])
-    assert problem_of(put(server, name="a"), 409)["code"] == "in-use"
+    for more in ({"dry_run": "true"}, {}):
+        assert problem_of(put(server, name="a", **more), 409)["code"] == "in-use"
 
 
 def test_data_may_name_a_graph_that_comes_later(server: LiveServer) -> None:

@@ -204,8 +204,9 @@ def test_sets_that_would_read_one_another_are_refused(start_server: Start) -> No
     used = problem_of(server.client.delete("/rules/one"), 409)
     assert (used["code"], used["used_by"]) == ("in-use", ["the rule set three"])
     moved = members(into="urn:moved", **{"from": ["urn:two"]})
-    used = problem_of(put(server, "one", moved), 409)
-    assert (used["code"], used["used_by"]) == ("in-use", ["the rule set three"])
+    for path in ("/rules/one?dry_run=true", "/rules/one"):
+        used = problem_of(server.client.put(path, json=moved), 409)
+        assert (used["code"], used["used_by"]) == ("in-use", ["the rule set three"])
     assert server.client.get("/rules/one").json()["into"] == "urn:one"
     assert server.client.delete("/rules/three").status_code == 204
     assert put(server, "one", moved).status_code == 200
@@ -214,8 +215,9 @@ def test_sets_that_would_read_one_another_are_refused(start_server: Start) -> No
 def test_graph_of_a_rule_set_belongs_to_the_set(start_server: Start) -> None:
     server = start_server()
     server.update("INSERT DATA { GRAPH <urn:full> { <urn:a> <urn:p> 1 } }")
-    problem = problem_of(put(server, body=members(into="urn:full")), 409)
-    assert (problem["code"], problem["graph"]) == ("graph-not-empty", "urn:full")
+    for path in ("/rules/family?dry_run=true", "/rules/family"):
+        problem = problem_of(server.client.put(path, json=members(into="urn:full")), 409)
+        assert (problem["code"], problem["graph"]) == ("graph-not-empty", "urn:full")
     put(server)
     written = server.update(f"INSERT DATA {{ <urn:x> <urn:p> 1 . GRAPH <{INTO}> {{ <urn:a> <urn:p> 1 }} }}")
     assert problem_of(written, 409)["code"] == "graph-owned"

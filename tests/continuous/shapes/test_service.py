@@ -163,3 +163,14 @@ def test_a_triple_that_makes_the_focus_node_a_node_of_the_graph_changes_paths_of
         assert server.update("INSERT DATA { :n :other 1 }") == 1
         server.update("DELETE DATA { :n :other 1 }")
         assert server.count("s") == 0
+
+
+def test_a_refusal_says_how_many_violations_its_report_has() -> None:
+    with served() as server:
+        server.put("s", mode="reject")
+        for count, listed in ((1_000, "all violations"), (1_001, "the first 1,000 violations")):
+            with pytest.raises(ViolationError) as refused:
+                server.update(f"INSERT DATA {{ {' . '.join(f':n{each} a :P' for each in range(count))} }}")
+            assert refused.value.details["results"] == count
+            assert refused.value.details["report"].count("sh:focusNode") == min(count, 1_000)
+            assert listed in str(refused.value.hint)
