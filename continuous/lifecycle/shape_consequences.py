@@ -77,14 +77,12 @@ class _ResultGroup:
 class ShapeConsequences:
     """Applies the shapes of one store to commits; see `quadrill.store.quads.consequences`.
 
-    Shapes are replaced as a whole under the writer lock. The attribute ``lock`` guards their results. A
-    writer that has the writer lock acquires it too, and holds it while a group is logged and applied. A
-    reader that holds the lock sees the results at the version of the store.
+    Shapes are replaced as a whole under the writer lock. `reading` keeps their results at the version of the
+    store; a writer changes results only after a group is logged and applied, which may take long for a load.
 
     Attributes:
         sets: the shapes by name.
         ordered: the shapes, each after the shapes whose reports it reads.
-        lock: guards the results of all shapes.
         leaving: the pending changes of a request that replaces or removes shapes, and the name of the shapes;
             None while there is no such request.
     """
@@ -92,7 +90,10 @@ class ShapeConsequences:
     def __init__(self, store: QuadStore, records: ShapeRecords, feeds: ShapeFeeds) -> None:
         self.sets: dict[str, ShapeSet] = {}
         self.ordered: Sequence[ShapeSet] = ()
-        self.lock = threading.RLock()
+        # Guards the results of all shapes.
+        self._results = threading.Condition()
+        # The version before the group that is being logged and applied; None if there is none.
+        self._before: int | None = None
         self.leaving: tuple[PendingChanges, str] | None = None
         self._store = store
         self._records = records
@@ -118,7 +119,7 @@ class ShapeConsequences:
         self._use({other: each for other, each in self.sets.items() if other != name})
 
     def _use(self, sets: dict[str, ShapeSet]) -> None:
-        with self.lock:
+        with self._results:
             self.sets = sets
             self.ordered = in_order(sets.values())
             self._holding = holding(sets.values())
@@ -303,7 +304,8 @@ class ShapeConsequences:
 
     @contextmanager
     def _noting(self, group: _ResultGroup, owned: Owners) -> Iterator[None]:
-        with self.lock:
+        self._before = self._store.committer.version
+        try:
             self._feeds.add(group.notes)
             try:
                 for name, error in group.failed.items():
@@ -318,6 +320,22 @@ class ShapeConsequences:
                     self._records.restore(name)
                 raise
             self._take(group, owned)
+        finally:
+            with self._results:
+                self._before = None
+                self._results.notify_all()
+
+    @contextmanager
+    def reading(self) -> Iterator[int]:
+        """Keep the results at the version of the store, which is yielded, until the end of the block.
+
+        A reader waits only between the moment at which a commit becomes visible and that at which its results
+        do. Commits that change results wait for the end of the block, so keep it short.
+        """
+        with self._results:
+            while (version := self._store.reader.version) != self._before and self._before is not None:
+                self._results.wait()
+            yield version
 
     def regroup(self, cause: str) -> None:
         """Commit what changes in derived graphs when graphs have joined or left the graphs that they read."""
@@ -330,13 +348,14 @@ class ShapeConsequences:
             self._feeds.commit_delivered(commit)
 
     def _take(self, group: _ResultGroup, owned: Owners) -> None:
-        for name, kept in group.kept.items():
-            if name not in group.failed:
-                self.sets[name].kept.take(kept)
-        for name, error in group.failed.items():
-            self.sets[name].fail(error)
-            log.warning("the shapes %s have failed: %s", name, error)
-        self.note_owners(owned)
+        with self._results:
+            for name, kept in group.kept.items():
+                if name not in group.failed:
+                    self.sets[name].kept.take(kept)
+            for name, error in group.failed.items():
+                self.sets[name].fail(error)
+                log.warning("the shapes %s have failed: %s", name, error)
+            self.note_owners(owned)
 
     def note_owners(self, owned: Owners) -> None:
         """Record the owners of graphs that the results reflect."""

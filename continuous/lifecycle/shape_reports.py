@@ -74,8 +74,7 @@ class ShapeReports:
         record, shapes = self._records.get(name), self._consequences.sets.get(name)
         if record is None:
             raise unknown_shapes(name)
-        with self._consequences.lock:
-            version = self._store.reader.version
+        with self._consequences.reading() as version:
             counts = {} if shapes is None else {each.value: n for each, n in shapes.kept.severities.items()}
         error = record.error if shapes is None else shapes.error
         return {
@@ -112,10 +111,10 @@ class ShapeReports:
             NotFoundError: there are no such shapes.
             ShapesFailedError: the shapes are over a budget, so that they have no report.
         """
-        with self._consequences.lock:
+        with self._consequences.reading() as version:
             shapes = self._working(name)
             results = list(islice(shapes.kept.results(), limit))
-            return ShapeReport(self._store.reader.version, shapes.kept.count, results)
+            return ShapeReport(version, shapes.kept.count, results)
 
     def rows(self, name: str) -> dict[str, Any]:
         """Return the results as SPARQL Results JSON, with `COLUMNS` and the members ``at`` and ``version``.
@@ -124,9 +123,9 @@ class ShapeReports:
             FeedGoneError, NotFoundError, ShapesFailedError: see `feed` and `report`.
         """
         self.feed(name)
-        with self._consequences.lock:
+        with self._consequences.reading() as version:
             shapes = self._working(name)
-            version, results = self._store.reader.version, list(shapes.kept.results())
+            results = list(shapes.kept.results())
         rows = in_fixed_order([result_row(each) for each in results])
         return {"at": self._feeds.time_of(name), "version": version, **solutions(COLUMNS, rows)}
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pyoxigraph import NamedNode, RdfFormat, parse
+from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 
 from quadrill.continuous.lifecycle.rule_service import RuleService
 from quadrill.continuous.lifecycle.shape_feeds import ShapeFeeds
@@ -64,10 +65,13 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path | None = None) -> Iterator[Served]:
+def served(
+    folder: Path | None = None, reached: Callable[[str], None] = lambda step: None
+) -> Iterator[Served]:
+    options = StoreOptions(durable=False, reached=reached)
     url = "sqlite://" if folder is None else f"sqlite:///{folder / 'registry.sqlite'}"
     with (
-        QuadStore.open(None if folder is None else folder / "data", StoreOptions(durable=False)) as store,
+        QuadStore.open(None if folder is None else folder / "data", options) as store,
         Registry.open(url) as registry,
     ):
         yield Served(store, registry)
@@ -174,3 +178,49 @@ def test_a_refusal_says_how_many_violations_its_report_has() -> None:
             assert refused.value.details["results"] == count
             assert refused.value.details["report"].count("sh:focusNode") == min(count, 1_000)
             assert listed in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("step", ["bulk-staged", "after-bulk", "before-log", "after-log", "after-apply"])
+def test_readers_get_results_of_their_version_while_a_write_is_applied(step: str) -> None:
+    waits, goes_on = threading.Event(), threading.Event()
+
+    def reached(name: str) -> None:
+        if name == step and armed:
+            waits.set()
+            assert goes_on.wait(30)
+
+    armed = False
+    with served(reached=reached) as server:
+        server.update("INSERT DATA { :a a :P }")
+        server.put("s")
+        before = server.store.reader.version
+        armed = True
+        person = parse(PREFIXES + ":b a :P .", format=RdfFormat.TURTLE)
+        quads = [Quad(*quad.triple) for quad in person]
+        loading = "bulk" in step
+        write = (
+            server.store.writer.bulk_extend
+            if loading
+            else lambda quads: server.update("INSERT DATA { :b a :P }")
+        )
+        writer = threading.Thread(target=write, args=(quads,))
+        writer.start()
+        assert waits.wait(30)
+        found: list[tuple[int, int]] = []
+
+        def read() -> None:
+            report = server.shapes.reports.report("s", 10)
+            assert server.shapes.reports.describe("s")["results"] >= report.count
+            found.append((report.version, report.count))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        visible = step == "after-apply"
+        reader.join(0.2 if visible else 30)
+        assert found == ([] if visible else [(before, 1)])
+        goes_on.set()
+        for thread in (writer, reader):
+            thread.join(30)
+        assert found[0] == ((before + 1, 2) if visible else (before, 1))
+        report = server.shapes.reports.report("s", 10)
+        assert (report.version, report.count) == (before + 1, 2)
