@@ -11,6 +11,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from quadrill.continuous.engine import Engine
+from quadrill.continuous.lifecycle.shape_reports import ShapeFigures, ShapeReports
+from quadrill.continuous.shapes.vocabulary import SH
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.continuous.streams.movements import ahead_ms
 from quadrill.store.quads.meters import Histogram
@@ -25,6 +27,8 @@ from .feeds.fanout import Fanout
 from .upkeep.disk import Disk
 from .upkeep.freed_memory import native_memory
 from .upkeep.huge_pages import HugePages
+
+_SEVERITIES = ("Violation", "Warning", "Info")
 
 
 class ServiceFigures(Collector):
@@ -131,6 +135,17 @@ class ServiceFigures(Collector):
                 native.free,
             )
         yield from self._process.collect()
+
+
+class ShapesCollector(Collector):
+    """Prometheus collector for registered shapes."""
+
+    def __init__(self, shapes: ShapeReports) -> None:
+        self._shapes = shapes
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the current value of every metric of shapes."""
+        return _of_shapes(self._shapes.figures())
 
 
 def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
@@ -312,6 +327,45 @@ def _of_queries(queries: list[QueryFigures]) -> Iterable[Metric]:
         kept_bytes.add_metric(label, query.kept_bytes)
         held.add_metric(label, query.state_quads)
     return (states, evaluations, events, subscribers, kept, kept_bytes, held)
+
+
+def _of_shapes(shapes: list[ShapeFigures]) -> Iterable[Metric]:
+    states = GaugeMetricFamily("quadrill_shapes", "Registered shapes by state.", labels=("state",))
+    failed = sum(each.failed for each in shapes)
+    states.add_metric(("ready",), len(shapes) - failed)
+    states.add_metric(("failed",), failed)
+    results = GaugeMetricFamily(
+        "quadrill_shapes_results",
+        "Validation results of shapes, by the standard severities; other severities are counted together.",
+        labels=("shapes", "severity"),
+    )
+    validations = CounterMetricFamily(
+        "quadrill_shapes_validations", "Changes that shapes have validated.", labels=("shapes",)
+    )
+    seconds = CounterMetricFamily(
+        "quadrill_shapes_validation_seconds", "Time of the validation of changes.", labels=("shapes",)
+    )
+    refused = CounterMetricFamily(
+        "quadrill_shapes_refused_changes",
+        "Changes that were refused because they added violations.",
+        labels=("shapes",),
+    )
+    stopped = CounterMetricFamily(
+        "quadrill_shapes_stopped_validations",
+        "Validations that were stopped, for instance by a budget.",
+        labels=("shapes",),
+    )
+    for each in shapes:
+        label, counts = (each.name,), each.counts
+        found = {severity.value.removeprefix(SH): number for severity, number in each.severities.items()}
+        for severity in _SEVERITIES:
+            results.add_metric((each.name, severity), found.pop(severity, 0))
+        results.add_metric((each.name, "other"), sum(found.values()))
+        validations.add_metric(label, counts.validations)
+        seconds.add_metric(label, counts.seconds)
+        refused.add_metric(label, counts.refused)
+        stopped.add_metric(label, counts.stopped)
+    return (states, results, validations, seconds, refused, stopped)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -42,7 +42,7 @@ from .feeds.change_feed import ChangeFeed
 from .feeds.fanout import Fanout
 from .http.request_metrics import RequestMetrics
 from .ingest.loop import PushLoop
-from .metrics import ServiceFigures
+from .metrics import ServiceFigures, ShapesCollector
 from .prefixes import PrefixTable
 from .security import REFRESH_SECONDS, Security
 from .setting_values import SettingsError
@@ -204,6 +204,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         disk = None if folder is None else Disk(folder)
         connectors = ConnectorService(engine, registry, settings, clock.now_ms)
         metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout, pages, disk, connectors))
+        metrics.registry.register(ShapesCollector(shapes.reports))
         server = ServerHistory(engine.parts.tasks.stages.total, metrics, disk)
         services = Services(
             settings,

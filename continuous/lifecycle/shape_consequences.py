@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -266,7 +265,6 @@ class ShapeConsequences:
             if shapes.error is not None or name in group.failed or name == leaving:
                 continue
             kept = group.kept.get(name, shapes.kept)
-            started = time.perf_counter()
             try:
                 new = update(shapes, kept, change)
             except ValidationStoppedError as error:
@@ -276,13 +274,13 @@ class ShapeConsequences:
             else:
                 violations: list[Result] = added_violations(kept, new) if new and mode != "watch" else []
                 if violations and mode == "reject":
+                    shapes.counts.refused += 1
                     raise violation_error(name, violations)
                 warned += len(violations)
                 if new:
                     after = group.change(name, kept, new, version)
                     if into is not None:
                         write_changes(pending, into, kept, after, new, shapes.size)
-            shapes.cost_ms = (time.perf_counter() - started) * 1000
             if into is not None and len(self.ordered) > 1:
                 change = pending.net()
         if unknown or change or pending.net():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from pyoxigraph import Quad, Store
+from pyoxigraph import NamedNode, Quad, Store
 
 from quadrill.store.changes.pending import StoreView
 from quadrill.store.errors import NotFoundError
@@ -24,6 +24,7 @@ from ..shapes.report import COLUMNS, result_row
 from ..shapes.result import Result
 from ..shapes.shape_set import ShapeSet
 from ..shapes.snapshot import Snapshot
+from ..shapes.validation_counts import ValidationCounts
 from .shape_consequences import ShapeConsequences
 from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
@@ -45,6 +46,23 @@ class ShapeReport:
     version: int
     count: int
     results: list[Result]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeFigures:
+    """The state of shapes for metrics.
+
+    Attributes:
+        name: the name of the shapes.
+        failed: True if their validation was stopped.
+        severities: number of results by severity.
+        counts: how often they have validated changes; the counts go on.
+    """
+
+    name: str
+    failed: bool
+    severities: Mapping[NamedNode, int]
+    counts: ValidationCounts
 
 
 class ShapeReports:
@@ -84,7 +102,7 @@ class ShapeReports:
             "version": version,
             "results": sum(counts.values()),
             "severities": counts,
-            "cost_ms": 0.0 if shapes is None else round(shapes.cost_ms, 3),
+            "cost_ms": 0.0 if shapes is None else round(shapes.counts.last_ms, 3),
             "error": error,
             "created": record.created_ms,
         }
@@ -103,6 +121,14 @@ class ShapeReports:
             with suppress(NotFoundError):  # removed in the meantime
                 found.append(self.describe(record.name))
         return found
+
+    def figures(self) -> list[ShapeFigures]:
+        """Return the state and the counts of all shapes that are loaded, for metrics."""
+        with self._consequences.reading():
+            return [
+                ShapeFigures(each.name, each.error is not None, dict(each.kept.severities), each.counts)
+                for each in self._consequences.ordered
+            ]
 
     def report(self, name: str, limit: int) -> ShapeReport:
         """Return the results of shapes, ``limit`` at most.

@@ -26,6 +26,7 @@ from .node_facts import NodeFacts
 from .reading.reader import read_shapes
 from .result import Result
 from .snapshot import Snapshot, snapshot
+from .validation_counts import ValidationCounts
 
 _MOST_TERMS = 200_000
 """Number of terms in a dictionary above which the shapes are compiled again with an empty dictionary."""
@@ -57,7 +58,7 @@ class ShapeSet:
         base_iri: the base of relative IRIs in SPARQL constraints.
         kept: the results at the newest version; the lock of `ShapeConsequences` guards it.
         error: the reason why the validation of the shapes was stopped; None while they are validated.
-        cost_ms: milliseconds that the validation of the last commit took.
+        counts: how often the shapes have validated changes, and how long it took.
     """
 
     name: str
@@ -65,7 +66,7 @@ class ShapeSet:
     base_iri: str
     kept: KeptResults = field(default_factory=KeptResults)
     error: str | None = None
-    cost_ms: float = 0.0
+    counts: ValidationCounts = field(default_factory=ValidationCounts)
 
     def __post_init__(self) -> None:
         """Read the shapes graph.
@@ -111,7 +112,8 @@ class ShapeSet:
         Raises:
             ShapesBudgetError: the validation exceeds the budget.
         """
-        return self.complete_snapshot(self.snapshot(view, inputs), budget)
+        with self.counts.validation():
+            return self.complete_snapshot(self.snapshot(view, inputs), budget)
 
     def snapshot(self, view: StoreView | PendingChanges, inputs: InputGraphs) -> Snapshot:
         """Return iterators over the triples that the shapes read, at the version of ``view``."""
@@ -174,11 +176,10 @@ class ShapeSet:
             return kept.replacing(self.complete(pending, inputs, budget).by_focus())
         prepared = self._prepared
         terms = prepared.terms
-        states = _States.of(below, pending, change, inputs, terms)
-        if not states.changed:
-            return {}
-        before, now = (DataGraph(facts, terms, budget) for facts in (states.before, states.now))
-        result = prepared.validation.update(kept, before, now, states.changed)
+        with self.counts.validation():
+            states = _States.of(below, pending, change, inputs, terms)
+            before, now = (DataGraph(facts, terms, budget) for facts in (states.before, states.now))
+            result = prepared.validation.update(kept, before, now, states.changed)
         if len(terms.dictionary) > _MOST_TERMS:
             self._prepared = self._prepare()
         return result

@@ -401,3 +401,31 @@ def test_refused_view_is_failed_after_a_restart_too(tmp_path: Path, killed: bool
         assert (after["state"], after["error"]) == (before["state"], before["error"])
         assert not server.boolean("ASK { GRAPH <urn:view> { ?s ?p ?o } }")
         server.client.close()
+
+
+def test_metrics_count_results_validations_and_refusals(server: LiveServer) -> None:
+    server.update("INSERT DATA { <urn:old> a <urn:P> }")
+    for name, parameters in (("r", {"mode": "reject"}), ("w", {"max_results": "3"})):
+        put_shapes = server.client.put(f"/shapes/{name}", params=parameters, content=SHAPES, headers=TURTLE)
+        assert put_shapes.status_code == 201
+
+    def value(metric: str) -> float:
+        text = server.client.get("/metrics").text
+        found = [line.split(" ")[1] for line in text.splitlines() if line.startswith(f"{metric} ")]
+        assert len(found) == 1, metric
+        return float(found[0])
+
+    assert value('quadrill_shapes_results{severity="Violation",shapes="r"}') == 1
+    assert value('quadrill_shapes_results{severity="Warning",shapes="r"}') == 1
+    assert value('quadrill_shapes_results{severity="other",shapes="r"}') == 0
+    server.update("INSERT DATA { <urn:a> a <urn:P> }")
+    server.update('INSERT DATA { <urn:b> a <urn:P> ; <urn:name> "b" }')
+    server.update("INSERT DATA { <urn:c> <urn:unseen> 1 }")
+    assert value('quadrill_shapes_validations_total{shapes="r"}') == 2
+    assert value('quadrill_shapes_refused_changes_total{shapes="r"}') == 1
+    assert value('quadrill_shapes_stopped_validations_total{shapes="r"}') == 0
+    assert value('quadrill_shapes_validation_seconds_total{shapes="r"}') > 0
+    assert value('quadrill_shapes_results{severity="Warning",shapes="w"}') == 2
+    server.update('INSERT DATA { <urn:d> a <urn:P> ; <urn:name> "d" }')
+    assert value('quadrill_shapes_stopped_validations_total{shapes="w"}') == 1
+    assert (value('quadrill_shapes{state="failed"}'), value('quadrill_shapes{state="ready"}')) == (1, 1)
