@@ -29,8 +29,9 @@ PAUSE_SECONDS = 0.02
 """Seconds until a message that met a full queue of the engine is pushed again."""
 _MOST_UNSENT = 256 << 10
 _RECEIVED_AT_ONCE = 128 << 10
-_MOST_VALIDATION_MS = 100
-"""Maximum time in milliseconds for which shapes validate one element, because other live pushes wait."""
+_MOST_VALIDATION_MS = 1_000
+"""Maximum time in milliseconds for which shapes validate the elements of one message, because other live
+pushes wait; one element may take a tenth of it."""
 _MOST_BAD = 10_000
 """Maximum number of invalid elements listed at the end of a push."""
 _COUNTS = ("accepted", "late", "dropped", "early", "skipped")

@@ -282,7 +282,8 @@ class StreamService:
     ) -> tuple[dict[str, Any], InputTask | None, int]:
         """Accept a push's elements; return its answer, its task and the number of its journal record.
 
-        ``most_ms`` limits the time in milliseconds for which one element is validated by shapes.
+        ``most_ms`` limits the time in milliseconds for which shapes validate all elements; one element may
+        take a tenth of it.
 
         The returned task is None if no element of the push entered the stream. The caller may send the answer
         of the push once `TaskQueue.wait_durable` has returned for the record number.

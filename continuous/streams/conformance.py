@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from quadrill.store.documents.element_terms import relabel_blank_nodes
@@ -11,7 +12,7 @@ from quadrill.store.pushes.decode import BadElement, DecodedElement, DecodedPush
 from quadrill.store.registry.records import StreamRecord
 
 from ..shapes.conformance import Conformance
-from ..shapes.errors import ShapesFailedError, ValidationStoppedError
+from ..shapes.errors import ShapesBudgetError, ShapesFailedError, ValidationStoppedError
 from ..shapes.result import Result
 from ..shapes.violations import ViolationError, violation_error, violations_of
 
@@ -37,8 +38,8 @@ def with_conforming_elements(
         shapes: the name of the shapes.
         conformance: the registered shapes.
         partial: True if the answer lists bad elements.
-        most_ms: a time limit for each element in milliseconds, which applies if it is lower than ``max_time``
-            of the shapes.
+        most_ms: a time limit for all elements together, in milliseconds; None for none. An element may take a
+            tenth of it, or ``max_time`` of the shapes if this is lower.
 
     Raises:
         ViolationError: an element does not conform, the stream refuses such elements, and the push is not
@@ -55,11 +56,13 @@ def with_conforming_elements(
     violations: list[Result] = []
     refusals = 0
     stopped: ReportedError | None = None
+    until = time.monotonic() + (most_ms or 0) / 1_000
     for element in decoded.elements:
         error = stopped
         if error is None:
             try:
-                found = _violations(element, record.iri, shapes, conformance, most_ms)
+                limit = None if most_ms is None else _element_ms(most_ms, until)
+                found = _violations(element, record.iri, shapes, conformance, limit)
                 if not found:
                     good.append(element)
                     continue
@@ -99,6 +102,18 @@ def _violations(
     if element.blank:  # a blank node of the document must not be one of the data
         statements = relabel_blank_nodes(statements, stream, 0)
     return violations_of(conformance.added_by(shapes, quads_of(statements), most_ms=most_ms))
+
+
+def _element_ms(most_ms: int, until: float) -> int:
+    """Return the time limit for the next element: a tenth of that of all, or what is left of it."""
+    left = int((until - time.monotonic()) * 1_000)
+    if left <= 0:
+        raise ShapesBudgetError(
+            f"the validation of the elements of one message takes longer than {most_ms} ms",
+            hint="send fewer elements in a message, or push them in the body of a request",
+            max_time_ms=most_ms,
+        )
+    return max(1, min(most_ms // 10, left))
 
 
 def _named(error: ReportedError, shapes: str) -> ReportedError:
