@@ -1,19 +1,14 @@
-"""Rule sets and derivations as JSON members, for clients."""
+"""Rule sets as JSON members, for clients."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pyoxigraph import Quad
-
-from quadrill.store.changes.pending import StoreView
-from quadrill.store.errors import NotFoundError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import RuleSetRecord
 
 from ..rules.rule_set import RuleSet
-from ..rules.why import RuleDerivation
 from .rule_inconsistencies import inconsistencies
 from .rule_put import RulePut
 
@@ -66,33 +61,3 @@ def describe_set(
         "error": error,
         "created": created_ms,
     }
-
-
-def why_of(store: QuadStore, sets: Iterable[RuleSet], quad: Quad) -> dict[str, Any]:
-    """Return why a quad is in the store, as JSON members: whether it is asserted, and derivations.
-
-    Raises:
-        NotFoundError: the store does not have the quad.
-    """
-    with store.reader.snapshot_read() as snapshot:
-        view = StoreView(snapshot.database(), store.queue.owned)
-        if not view.contains(quad):
-            raise NotFoundError(f"the store does not have the quad {quad}", code="unknown-quad")
-        asserted = True
-        found: list[RuleDerivation] = []
-        rule_set = next((each for each in sets if each.into == quad.graph_name), None)
-        if rule_set is not None:
-            asserted, found = rule_set.why(view, quad)
-        return {
-            "version": snapshot.version,
-            "asserted": asserted,
-            "derivations": [
-                {
-                    "set": rule_set.name,
-                    "rule": each.rule,
-                    "premises": [f"{premise} ." for premise in each.premises],
-                }
-                for each in found
-                if rule_set is not None
-            ],
-        }

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from pyoxigraph import NamedNode, Quad
@@ -28,10 +29,11 @@ from ..rules.strata import require_for_windows
 from .commit_consequences import CommitConsequences
 from .derived_graphs import claim, missed_changes, require_free
 from .rule_consequences import RuleConsequences
-from .rule_descriptions import describe_set, why_of
+from .rule_descriptions import describe_set
 from .rule_put import RulePut
 from .rule_records import RuleRecords
 from .rule_start import RuleStart, empty, exceeds_own_budget
+from .rule_why import why_of
 from .shape_consequences import ShapeConsequences
 from .shape_feeds import ShapeFeeds
 from .shape_records import ShapeRecords
@@ -97,8 +99,7 @@ class RuleService:
         self._shapes = shapes or ShapeConsequences(store, ShapeRecords(None), ShapeFeeds(store))
         self.all_consequences = CommitConsequences(store, self._consequences, self._shapes)
         self.definition_of = self._consequences.definition_of
-        self._base_iri = base_iri
-        self._limits = limits
+        self._parse = partial(_parsed, base_iri, limits)
         self._clock_ms = clock_ms
         self._lock = threading.RLock()
         self._under_way: dict[str, RulePut] = {}
@@ -409,13 +410,11 @@ class RuleService:
 
         Raises:
             NotFoundError: the store does not have the quad.
+            LimitError: the search takes too long; code ``query-timeout``.
         """
         return why_of(self._store, self._consequences.ordered, quad)
 
     # --- helpers ------------------------------------------------------------------------------
-
-    def _parse(self, name: str, members: Mapping[str, Any]) -> RuleSet:
-        return RuleSet(name, read_definition(members), self._base_iri, self._limits)
 
     def _abandon(self, candidate: RuleSet, old: RuleSet | None) -> None:
         """Undo a PUT that failed, so that the set is as it was before."""
@@ -437,6 +436,10 @@ class RuleService:
             with self._lock:
                 self._failed[name] = RuleSetRecord(name, members, None, "failed", "the PUT failed")
         self._end(name)
+
+
+def _parsed(base_iri: str, limits: LanguageLimits | None, name: str, members: Mapping[str, Any]) -> RuleSet:
+    return RuleSet(name, read_definition(members), base_iri, limits)
 
 
 def _reads_former(candidate: RuleSet, old: RuleSet | None) -> bool:

@@ -24,7 +24,7 @@ from .match_cache import MatchCache
 from .program import Program
 from .rule import Rule
 from .single_facts import instances
-from .store_facts import InputGraphs, StoreFacts, StoreState
+from .store_facts import CheckedFacts, InputGraphs, StoreFacts, StoreState
 from .terms import RuleTerms
 from .why import RuleDerivation, derivations
 
@@ -305,9 +305,15 @@ class RuleSet:
         terms = RuleTerms(self._base_iri)
         return terms, StoreFacts(view, terms, self.inputs(view.owned), self.into)
 
-    def why(self, view: StoreView, quad: Quad) -> tuple[bool, list[RuleDerivation]]:
-        """Return whether an input graph has the triple of an inferred quad, and derivations of the quad."""
-        terms, facts = self._facts(view)
+    def why(
+        self, view: StoreView, quad: Quad, check: Callable[[], None] = lambda: None
+    ) -> tuple[bool, list[RuleDerivation]]:
+        """Return whether an input graph has the triple of an inferred quad, and derivations of the quad.
+
+        ``check`` is called before each read of the store, and raises an error to end the search.
+        """
+        terms = RuleTerms(self._base_iri)
+        facts = CheckedFacts(view, terms, self.inputs(view.owned), self.into, check)
         ids = terms.dictionary.ids
         fact = ids[quad.subject], ids[quad.predicate], ids[quad.object]
         return facts.asserted(fact), derivations(Program(self.rules, terms), fact, facts)

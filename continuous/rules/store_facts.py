@@ -224,6 +224,30 @@ class StoreFacts:
         return Quad(terms[s], terms[p], terms[o], self._into)  # type: ignore[arg-type]
 
 
+class CheckedFacts(StoreFacts):
+    """Facts that call a function before each read of the store; it can raise an error to end the work."""
+
+    def __init__(
+        self,
+        view: StoreView | PendingChanges,
+        terms: RuleTerms,
+        inputs: InputGraphs,
+        into: NamedNode,
+        check: Callable[[], None],
+    ) -> None:
+        """Create the facts of a view of the dataset; see `StoreFacts`."""
+        super().__init__(view, terms, inputs, into)
+        self._check = check
+
+    def _quads(self, s: Pattern, p: Pattern, o: Pattern) -> Iterable[Quad]:
+        self._check()
+        return super()._quads(s, p, o)
+
+    def _named_quads(self, graph: Pattern, s: Pattern, p: Pattern, o: Pattern) -> list[Quad]:
+        self._check()
+        return super()._named_quads(graph, s, p, o)
+
+
 class StoreState:
     """The facts of a rule set before and after a change that is not yet committed.
 
