@@ -7,8 +7,9 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,30 @@ from .tasks import DRIVER, Evaluating, Reading, evaluate_part, read_part
 
 _RETRIES = 4
 """Number of times that a task is tried, also in local mode, because a Python worker may be killed."""
-START_S = 9.0
-"""Seconds within which a cluster must have accepted the job and given it a worker."""
+ACCEPT_S = 4.0
+"""Seconds within which a cluster's master must accept the job."""
+GRANT_S = 3.0
+"""Seconds within which a cluster's master must name a worker for an accepted job."""
+_START_S = 120.0
+"""Seconds within which Java, or the processes of a worker, must start on a slow machine."""
+_CONNECTING, _CONNECTED, _GRANTED = (
+    "Connecting to master", "Connected to Spark cluster", "Granted executor ID"
+)  # fmt: skip
+"""Messages of Spark's log at the steps of a start on a cluster."""
+_LOGGING = """
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+logger.client.name = org.apache.spark.deploy.client
+logger.client.level = info
+logger.cluster.name = org.apache.spark.scheduler.cluster
+logger.cluster.level = info
+"""
+"""The configuration of Spark's log, which has the steps of a start."""
 
 
 class SparkFailedError(ReportedError):
@@ -58,7 +81,12 @@ class SparkRuntime:
         check_installed()
         check_master(master)
         self.log = log
-        self._context = self._started(master)
+        try:
+            with _redirected(log):
+                self._context = self._started(master)
+        except BaseException:
+            _kill_java()
+            raise
 
     def _started(self, master: str) -> Any:
         found: list[Any] = []
@@ -70,17 +98,36 @@ class SparkRuntime:
             except BaseException as error:
                 failed.append(error)
 
-        if not master.startswith("spark://"):
-            start()
+        clustered = master.startswith("spark://")
+        if clustered:
+            threading.Thread(target=start, daemon=True).start()
+            self._wait_for_worker(master, lambda: bool(failed) or (bool(found) and _has_worker(found[0])))
         else:
-            thread = threading.Thread(target=start, daemon=True)
-            thread.start()
-            thread.join(START_S)
+            start()
         if failed:
             raise SparkFailedError(f"Spark cannot start with the master {master}: {reason_of(failed[0])}")
-        if not found:
-            raise SparkFailedError(f"the Spark master {master} did not accept the job within {START_S:g} s")
         return found[0]
+
+    def _wait_for_worker(self, master: str, done: Callable[[], bool]) -> None:
+        """Wait until a cluster has accepted the job and given it a worker, which Spark's log tells.
+
+        Raises SparkFailedError if the master does not accept the job, or names no worker for it.
+        """
+        steps = (
+            (_CONNECTING, ACCEPT_S, _CONNECTED, "did not accept the job: check spark.authenticate.secret"),
+            (_CONNECTED, GRANT_S, _GRANTED, "has no free worker for the job"),
+        )
+        began: dict[str, float] = {}
+        limit = time.monotonic() + _START_S
+        while not done():
+            now = time.monotonic()
+            log = self.log.read_text("utf-8", "replace") if self.log.exists() else ""
+            for begin, seconds, end, message in steps:
+                if begin in log and end not in log and now > began.setdefault(begin, now) + seconds:
+                    raise SparkFailedError(f"the Spark master {master} {message}")
+            if now > limit:
+                raise SparkFailedError(f"no worker of {master} started within {_START_S:g} s")
+            time.sleep(0.1)
 
     @property
     def partitions(self) -> int:
@@ -126,26 +173,27 @@ class SparkRuntime:
             self._context.stop()
 
 
+def _has_worker(context: Any) -> bool:
+    return bool(context._jsc.sc().getExecutorMemoryStatus().size() > 1)
+
+
 def _session(master: str, log: Path) -> Any:
     """Start a session whose Java process writes to ``log`` instead of the standard streams."""
     os.environ["JAVA_HOME"] = java_home() or ""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
     from pyspark.sql import SparkSession
 
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
+    settings = log.with_suffix(".properties").absolute()
+    settings.write_text(_LOGGING, encoding="utf-8")
     try:
         builder = (
             SparkSession.builder.master(_with_retries(master))
             .appName("quadrill run")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "WARN")
+            .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{settings}")
             .config("spark.driver.memory", os.environ.get("QUADRILL_SPARK_MEMORY") or "1g")
             .config("spark.task.maxFailures", str(_RETRIES))
             .config("spark.python.worker.reuse", "true")
@@ -155,15 +203,37 @@ def _session(master: str, log: Path) -> Any:
             builder = builder.config("spark.driver.host", "localhost").config(
                 "spark.driver.bindAddress", "127.0.0.1"
             )
-        secret = os.environ.get("QUADRILL_SPARK_SECRET")
-        if secret:
-            builder = builder.config("spark.authenticate", "true").config("spark.authenticate.secret", secret)
         return builder.getOrCreate()
+    finally:
+        settings.unlink(missing_ok=True)
+
+
+@contextmanager
+def _redirected(log: Path) -> Iterator[None]:
+    """Let the processes that start in the block write to a log file instead of the standard streams."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    try:
+        yield
     finally:
         os.dup2(kept[0], 1)
         os.dup2(kept[1], 2)
         for each in (*kept, file):
             os.close(each)
+
+
+def _kill_java() -> None:
+    """Kill the Java process of a session that did not start, whose regular end would take up to a minute."""
+    from pyspark import SparkContext
+
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    SparkContext._active_spark_context = None
+    if gateway is not None:
+        gateway.proc.kill()
 
 
 def _with_retries(master: str) -> str:
