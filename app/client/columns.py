@@ -99,7 +99,7 @@ class Column:
 
 
 def _digits(values: Sequence[Any]) -> int:
-    """Return how many digits the numbers of a column need, with one place for the decimal point."""
+    """Return the greatest number of digits before the decimal point plus that after the decimal point."""
     whole = fraction = 0
     for value in values:
         if value is not None:

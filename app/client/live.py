@@ -70,7 +70,12 @@ class _Follower:
             self._thread.join(5)
 
     def newest_id(self, timeout: float) -> int:
-        """Return the id of the newest event that the server has; raise QuadrillError without a server."""
+        """Return the id of the newest event that the server has.
+
+        Raises:
+            QuadrillError: the server cannot be reached, or the query was dropped.
+            TimeoutError: the server did not respond within ``timeout`` seconds.
+        """
         description = asyncio.run_coroutine_threadsafe(self._describe(), self._loop)
         return int(description.result(timeout)["feed"]["last_id"])
 
@@ -146,7 +151,7 @@ class _Follower:
             self._apply(held, event)
 
     def _release(self, event: FeedEvent) -> None:
-        """Apply a ``delete`` event that no other event has followed."""
+        """Apply a ``delete`` event that still waits for the ``insert`` event of its evaluation."""
         if self._held is event:
             self._held = None
             try:
@@ -248,11 +253,16 @@ class LiveFrame:
         Args:
             event_id: id of the event; None for the newest event that the server has now.
             timeout: maximum number of seconds to wait.
+
+        Raises: QuadrillError if the server cannot say which event is the newest.
         """
         follower, end = self._follower, time.monotonic() + timeout
-        if event_id is None:
-            event_id = follower.content.last_id if follower.ended else follower.newest_id(timeout)
         wanted = event_id
+        if wanted is None:
+            try:
+                wanted = follower.content.last_id if follower.ended else follower.newest_id(timeout)
+            except TimeoutError:
+                return False
         with follower.lock:
             follower.lock.wait_for(
                 lambda: follower.content.last_id >= wanted or follower.ended, end - time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 import time
@@ -406,3 +407,23 @@ def test_a_run_of_empty_reports_empties_the_answer_unless_its_first_report_had_r
 
 def test_a_query_whose_description_is_known_in_part_is_judged_by_it() -> None:
     assert refusal({"name": "q", "form": "select", "output": "changes", "once_per": None}) is None
+
+
+def test_a_wait_ends_in_time(server: LiveServer, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.register(NODES, name="q", output="changes")
+    with client.live("q") as live:
+        assert live.wait(0) and not live.wait(1, timeout=0.05)
+        pending = threading.Event()
+
+        async def stuck(*_: Any) -> Any:
+            pending.set()
+            await asyncio.sleep(60)
+
+        monkeypatch.setattr(AsyncSender, "json", stuck)
+        assert not live.wait(timeout=0.05) and pending.is_set()
+        monkeypatch.undo()
+        client.drop("q")
+        with contextlib.suppress(QuadrillError):
+            live.wait()
+        until(lambda: live.ended, "the query was dropped")
+        assert live.wait()
