@@ -125,7 +125,12 @@ class WindowDeclaration:
 
 def elements_of(window: NamedNode) -> NamedNode:
     """Return the name of a window's content with a graph for each element."""
-    return NamedNode(f"urn:quadrill:elements:{window.value}")
+    return NamedNode(f"{_ELEMENTS}{window.value}")
+
+
+def is_elements(content: NamedNode) -> bool:
+    """Return True for a name that `elements_of` has returned."""
+    return content.value.startswith(_ELEMENTS)
 
 
 def ends_of(window: NamedNode) -> NamedNode:
@@ -138,7 +143,7 @@ def is_ends(content: NamedNode) -> bool:
     return content.value.startswith(_ENDS)
 
 
-_ENDS = "urn:quadrill:ends:"
+_ELEMENTS, _ENDS = "urn:quadrill:elements:", "urn:quadrill:ends:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ class KeyGroup:
         found: list[GroupEvent] = []
         at, number = self._last
         for kind, line in core.events:
-            if kind not in ("insert", "delete", "answer") or line.endswith(_EMPTY):
+            if kind not in ("insert", "delete", "answer", "resolved") or line.endswith(_EMPTY):
                 continue
             instant = int(line[6 : line.index(",")])
             number = number + 1 if instant == at and (found or self._last[1]) else 1

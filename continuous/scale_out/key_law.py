@@ -7,6 +7,8 @@ always follows. For other patterns:
 
     basic graph pattern in a window   each triple pattern mentions ?k
     window of self-contained streams  a triple pattern of the block binds ?k in each solution of the block
+    block with AT                     the same, because a solution comes from one element
+    ends of a grid window (BOUNDS)    always, because the ends are those of every key
     SEQ                               each step binds ?k, and so does each match
     Join, OPTIONAL, MINUS, EXISTS     each operand with a window follows ?k and binds it in each solution
     UNION, FILTER, BIND, GRAPH        each operand follows ?k
@@ -47,9 +49,10 @@ from ..algebra.nodes import (
     Var,
     Window,
 )
-from ..algebra.query import SequencePattern, WindowDeclaration
+from ..algebra.query import SequencePattern, WindowDeclaration, is_elements, is_ends
 from ..algebra.show import show
 from ..algebra.variables import Names, certain, in_scope, triple_variables
+from ..algebra.window_times import TIMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,9 @@ class KeyLaw:
             sequence = each.spec.sequence
             if sequence is not None:
                 return _sequence(sequence, key) or _unless_bound(node, key)
-        if declared and all(self._is_self_contained(each) for each in declared) and node.name != MERGED:
+        by_element = isinstance(node.name, NamedNode) and is_elements(node.name)
+        whole = declared and all(self._is_self_contained(each) for each in declared) and node.name != MERGED
+        if by_element or whole:
             if anchored(node.input, key):
                 return None
             return Obstacle(f"the block {brief(node)}", f"does not bind ?{key} in each solution")
@@ -197,8 +202,13 @@ def brief(node: Algebra) -> str:
 
 
 def reads_windows(node: Algebra) -> bool:
-    """Return True if a pattern, EXISTS patterns included, reads a window."""
-    return any(isinstance(each, Window) for each in all_nodes(node))
+    """Return True if a pattern, EXISTS patterns included, reads elements of a window."""
+    return any(isinstance(each, Window) and not _reads_ends(each) for each in all_nodes(node))
+
+
+def _reads_ends(node: Window) -> bool:
+    """Return True for the pattern of BOUNDS, which reads no elements."""
+    return isinstance(node.name, NamedNode) and is_ends(node.name)
 
 
 def is_single_step(path: PathExpr) -> bool:
@@ -225,6 +235,8 @@ def anchored(node: Algebra, key: str) -> bool:
             return any(_has(each, key) for each in patterns)
         case Path():
             return key in in_scope(node)
+        case Graph(name, _) if name == TIMES:
+            return False  # The time of an element is no triple of the element.
         case Join(left, right):
             return anchored(left, key) or anchored(right, key)
         case Union(left, right):
@@ -254,7 +266,7 @@ def needs_elements(node: Algebra) -> bool:
     match node:
         case Window(name, inner, _):
             # The merged window of C-SPARQL contains the background graphs, too.
-            return name != MERGED and _reads_triples(inner)
+            return name != MERGED and not _reads_ends(node) and _reads_triples(inner)
         case Join(left, right):
             return needs_elements(left) or needs_elements(right)
         case Union(left, right):
@@ -313,7 +325,7 @@ def routes_of(node: Algebra, windows: dict[NamedNode, WindowDeclaration]) -> tup
 
 def _window_patterns(node: Algebra) -> Iterator[TriplePattern | Path]:
     if isinstance(node, Window):
-        yield from _patterns(node.input)
+        yield from () if _reads_ends(node) else _patterns(node.input)
     else:
         for each in operands(node):
             yield from _window_patterns(each)

@@ -36,6 +36,7 @@ from ..algebra.nodes import (
     TriplePattern,
     Var,
 )
+from ..algebra.rewrites import windows_read
 from ..algebra.variables import Scopes, certain, in_scope
 from ..language.registration import NO_INFERRED
 from ..queries.prepare import PreparedQuery
@@ -144,7 +145,7 @@ class _Search:
         self._prepared = prepared
         self._query = prepared.query
         self._root = prepared.analysis.root
-        self._windows = {each.name: each for each in self._query.windows}
+        self._windows = {each.name: each for each in windows_read(self._query)}
         self._law = KeyLaw(self._windows, self_contained)
         self._modifiers, self._pattern = _peeled(self._root)
 
@@ -156,6 +157,8 @@ class _Search:
         for window in windows:
             if window.spec.kind in _COUNTED or window.spec.kind not in _BUILT_IN:
                 return f"the window {show_window(window.spec)} counts the elements of all keys"
+            if window.bounds is not None and window.spec.kind != "grid":
+                return f"the BOUNDS of the window {show_window(window.spec)} follow the elements of all keys"
         if prepared.report.non_empty and output != "rstream":
             return "non_empty with an output other than rstream depends on the windows of all keys"
         if not closes and prepared.report.kind != "periodic" and prepared.analysis.depends_on_instant:

@@ -45,6 +45,12 @@ QUERIES = {
     "session": "SELECT ?x ?v { STREAM :s [SESSION 1s PARTITION BY ?x] { ?x :p ?v } }",
     "sequence": "SELECT ?x ?v ?u { SEQ { STREAM :s { ?x :p ?v } ; STREAM :s { ?x :q ?u } } WITHIN 5s }",
     "once per": "SELECT ?x ?v { STREAM :s [RANGE 2s] { ?x :p ?v } } ONCE PER ?x EVERY 3s",
+    "until gone": "SELECT ?x ?v { STREAM :s [RANGE 1s] { ?x :p ?v } } "
+    "ONCE PER ?x UNTIL GONE RESOLVED EVERY 3s",
+    "times": "SELECT ?x ?v ?t ?o { STREAM :s [RANGE 1s SLIDE 1s BOUNDS ?o ?c] { ?x :p ?v } AT ?t }",
+    "sliding times": "SELECT ?x ?v ?u ?t { STREAM :s [RANGE 1s] { ?x :p ?v OPTIONAL { ?x :q ?u } } AT ?t }",
+    "times and counts": "SELECT ?o (COUNT(*) AS ?n) (MAX(?t) AS ?m) "
+    "{ STREAM :s [RANGE 2s SLIDE 1s BOUNDS ?o ?c] { ?x :p ?v } AT ?t } GROUP BY ?o",
     "quads": "CONSTRUCT { ?x :r ?v } { STREAM :s [RANGE 1s] { ?x :p ?v } }",
     "quads without the key": "CONSTRUCT { :a :r ?v } { STREAM :s [RANGE 1s] { ?x :p ?v } }",
 }
@@ -62,6 +68,10 @@ _IN_EVERY_RUN = {
     ("latest", "changes"),
     ("sequence", None),
     ("once per", None),
+    ("until gone", None),
+    ("times", None),
+    ("sliding times", "changes"),
+    ("times and counts", "changes"),
     ("quads without the key", "changes"),
 }
 CASES = [

@@ -74,6 +74,8 @@ REFUSED = [
     ("SELECT ?x FROM NAMED WINDOW :w ON :s [ELEMENTS 3 STEP 1] WHERE { WINDOW :w { ?x :p ?v } }",
      ("ELEMENTS 3",)),
     ("SELECT ?x { STREAM :s [TRIPLES 3] { ?x :p ?v } }", ("TRIPLES 3",)),
+    ("SELECT ?t { STREAM :s [NOW] { :a :p 1 } AT ?t }", ("?t",)),
+    ("SELECT ?x { STREAM :s [RANGE 3s BOUNDS ?o ?c] { ?x :p ?v } }", ("BOUNDS", "RANGE 3")),
     ("SELECT ?x { STREAM :s [SESSION 3s] { ?x :p ?v } }", ("SESSION", "lacks ?x")),
     ("SELECT ?x { STREAM :s [LATEST 1 BY ?v] { ?x :p ?v } STREAM :s [LATEST 1 BY ?x] { ?x :p ?v } }",
      ("LATEST",)),
