@@ -71,7 +71,7 @@ def _list(options: argparse.Namespace) -> int:
         output.print_json(found)
         return 0
     end = "stream" if options.which == "sources" else "query"
-    names = ["name", "kind", "state", end, "position", "rate", "lag", "refused", "error"]
+    names = ["name", "kind", "state", "health", end, "position", "rate", "lag", "refused", "error"]
     tables.print_table(
         names, [["" if each.get(name) is None else str(each[name]) for name in names] for each in found]
     )

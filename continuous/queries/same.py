@@ -19,7 +19,7 @@ from quadrill.store.documents.times import show_duration
 from ..algebra.canonical import with_numbered_hidden_variables
 from ..algebra.nodes import Call
 from ..algebra.print_triples import parts_of
-from ..algebra.query import ContinuousQuery, WindowDeclaration
+from ..algebra.query import ContinuousQuery, ResultDeclaration, WindowDeclaration
 from ..algebra.reports import show_report
 from ..language.registration import Registration
 from .prepare import PreparedQuery
@@ -137,23 +137,36 @@ def _lateness(prepared: PreparedQuery) -> Any:
 
 
 def _meaning(query: ContinuousQuery) -> tuple[Any, ...]:
-    """Return the parts of a parsed query from which its answers follow, in a form that can be compared.
+    """Return a parsed query without its spelling and its options, in a form that can be compared.
 
-    The graphs of rule sets are left out, because the option ``entailment`` stands for them.
+    Every clause that is neither spelling nor an option is compared, also one that a later version adds. The
+    graphs of rule sets are left out, because the option ``entailment`` stands for them.
     """
-    parts = (
-        query.root,
-        query.columns,
-        query.template,
-        query.dataset.default,
-        query.dataset.named,
-        tuple(_windows(query)),
-        query.emission.once_per,
+    clauses = replace(
+        query.emission, computed_every_ms=None, t0_ms=None, report=None, emit=None, after_ms=None
     )
-    calls = (each.name for each in parts_of(parts) if isinstance(each, Call))
+    bare = replace(
+        query,
+        text="",
+        dialect="sparql",
+        dataset=replace(query.dataset, added=(), asserted=False),
+        windows=tuple(_windows(query)),
+        output=None,
+        result=ResultDeclaration(),
+        emission=clauses,
+        refresh_every_ms=None,
+        into_graph=None,
+        prefixes={},
+        base_iri=None,
+        parameters=(),
+        named_aliases=(),
+        warnings=(),
+    )
+    bounds = tuple(window.bounds for window in query.windows)
+    calls = (each.name for each in parts_of(bare) if isinstance(each, Call))
     # Only the function IRI uses the base when the query is evaluated; all other IRIs are absolute.
     base = query.base_iri if "IRI" in calls else None
-    return query.form, base, with_numbered_hidden_variables(parts)
+    return base, with_numbered_hidden_variables((bare, bounds))
 
 
 def _windows(query: ContinuousQuery) -> Iterator[WindowDeclaration]:

@@ -78,6 +78,23 @@ def test_each_changed_word_of_a_text_is_a_difference_of_the_query() -> None:
         assert found.member == "query", old
 
 
+@pytest.mark.parametrize(
+    "clause",
+    ["ONCE PER ?a", "ONCE PER ?a EVERY 5s", "ONCE PER ?a UNTIL GONE", "ONCE PER ?a UNTIL GONE RESOLVED"],
+)
+def test_each_clause_of_emission_is_a_difference_of_the_query(clause: str) -> None:
+    text = "SELECT ?a ?v WHERE { STREAM <urn:s> [RANGE 10s] { ?a <urn:p> ?v } }"
+    other = prepared(f"{text} {clause}")
+    assert [each.member for each in differences(prepared(text), other)] == ["query"]
+    assert differences(other, prepared(f"# x\n{other.query.text}")) == ()
+
+
+def test_variables_of_window_bounds_are_a_difference() -> None:
+    text = "SELECT ?a ?o ?c WHERE { STREAM <urn:s> [RANGE 10s SLIDE 5s BOUNDS ?o ?c] { ?a <urn:p> ?v } }"
+    assert differences(prepared(text), prepared(text.replace("BOUNDS ?o ?c", "BOUNDS ?c ?o")))
+    assert differences(prepared(text), prepared(text.replace(" {", "\n{"))) == ()
+
+
 def test_every_member_of_a_registration_is_compared() -> None:
     compared = set(_options(prepared("SELECT * { STREAM <urn:s> [NOW] { ?a ?b ?c } }")))
     assert compared | {"query", "name", "parameters"} == registration_members().keys()
