@@ -21,7 +21,7 @@ _REQUESTS: tuple[tuple[str, str], ...] = (
     (r"PUT /rules", "quadrill rules put"),
     (r"POST /mirror, or quadrill mirror", "quadrill mirror"),
     (r"POST /mirror", "quadrill mirror"),
-    (r"GET /health/ready returns the progress; meanwhile", "meanwhile"),
+    (r"GET /health/ready returns the progress; meanwhile", "Meanwhile"),
     (
         r"Use /streams/\{name\}, or /streams\?iri= with the stream's IRI",
         "Give the name or the IRI of a stream",

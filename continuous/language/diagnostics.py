@@ -199,9 +199,15 @@ class _Explanation:
         return TextFault(message, self.at, hint)
 
     def _similar(self, word: str) -> str | None:
-        """Return a question that names the expected keywords that are similar to a word; None without any."""
+        """Return a question that names the expected keywords that are similar to a word; None without any.
+
+        A keyword of the language in a wrong place is not misspelt, so it has no similar keyword.
+        """
+        every = {plain(terminal.name) for terminal in self.grammar.terminals}
+        if not _BARE_WORD.fullmatch(word) or word.upper() in keywords(self.grammar, every):
+            return None
         choices = self.choices - EXTENSIONS if self.context.dialect == "sparql" else self.choices
-        meant = did_you_mean(word, keywords(self.grammar, choices)) if _BARE_WORD.fullmatch(word) else ""
+        meant = did_you_mean(word, keywords(self.grammar, choices))
         if meant or self.context.dialect != "sparql" or "FILTER" not in choices:
             return meant or None
         if not did_you_mean(word, ["STREAM"]):

@@ -51,6 +51,8 @@ def test_a_keyword_without_its_second_letter_is_answered_by_the_keyword(
         ("SELECT ?s { STREEAM <urn:r> [NOW] { ?s ?p ?o } }", "Did you mean STREAM? It belongs to CQELS-QL"),
         ("SELECT ?s { ?s ?p ?o } grp BY ?s", "Did you mean GROUP?"),
         ("SELECT ?s { ?s ?p ?o } EMT ON CLOSE", None),
+        ("SELECT ?s { STREAM <urn:r> [NOW] { ?s ?p ?o } } LIMIT 1 LIMIT 8", None),
+        ("SELECT ?s { STREAM <urn:r> [NOW] { ?s ?p ?o } } order ORDER BY ?s", "Write ORDER BY."),
         ("SELECT ?were { ?s ?p were }", "Write ?were."),
         ("SELECT xyz { ?s ?p ?o }", "A variable begins with a question mark: ?xyz."),
     ],
