@@ -44,12 +44,13 @@ class CommitConsequences:
         if not self._shapes.active:
             self._rules.derive(below, pending, change, timed=timed)
             return 0
+        regrouping = not change
         if not self._rules.active:
-            return self._shapes.derive(below, pending, change, timed=timed)
+            return self._shapes.derive(below, pending, change, timed=timed, regrouping=regrouping)
         with self._rules.undone_by_errors():
             self._rules.derive(below, pending, change, timed=timed)
             change = pending.net()
-            return self._shapes.derive(below, pending, change, timed=timed)
+            return self._shapes.derive(below, pending, change, timed=timed, regrouping=regrouping)
 
     def derive_all(self, pending: PendingChanges) -> int:
         """Compute rule sets and shapes again; see `Consequences.derive_all`."""

@@ -154,7 +154,10 @@ class RuleConsequences:
         """Add the consequences of a change, set by set; see `Consequences.derive`.
 
         A set that the change replaces or removes derives nothing: its rules would bring its old quads back.
+        If there is no change, because graphs have joined or left the input of sets, a set over a budget is
+        suspended. Otherwise no later commit could be made.
         """
+        regrouping = not change
         leaving = self._leaving[1] if self._leaving is not None and self._leaving[0] is pending else None
         suspending, counts = dict(self._suspending), dict(self._counts)
         for rule_set in self.ordered:
@@ -170,7 +173,7 @@ class RuleConsequences:
                 rule_set.derive(below, pending, change, budget, lambda: self._store.reader.quad_count)
                 counts[name] = budget.inferred
             except RuleBudgetError as error:
-                suspending[name] = _suspended(rule_set, pending, error)
+                suspending[name] = _suspended(rule_set, pending, error, always=regrouping)
             rule_set.cost_ms = (time.perf_counter() - started) * 1000
             if len(self.ordered) > 1:
                 change = pending.net()
@@ -236,14 +239,16 @@ class RuleConsequences:
             rule_set.note_owners(owned)
 
 
-def _suspended(rule_set: RuleSet, pending: PendingChanges, error: RuleBudgetError) -> str:
+def _suspended(
+    rule_set: RuleSet, pending: PendingChanges, error: RuleBudgetError, *, always: bool = False
+) -> str:
     """Empty the graph of a set that exceeds a budget, and return the reason of its suspension.
 
     Raises:
         RuleBudgetError: the given ``error``, if the definition of the set refuses commits over a budget
-            instead.
+            instead, unless ``always`` is True.
     """
-    if not rule_set.definition.suspend:
+    if not always and not rule_set.definition.suspend:
         raise error
     pending.clear(rule_set.into)
     return error.message

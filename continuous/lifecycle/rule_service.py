@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 from pyoxigraph import NamedNode, Quad
@@ -99,7 +98,9 @@ class RuleService:
         self._shapes = shapes or ShapeConsequences(store, ShapeRecords(None), ShapeFeeds(store))
         self.all_consequences = CommitConsequences(store, self._consequences, self._shapes)
         self.definition_of = self._consequences.definition_of
-        self._parse = partial(_parsed, base_iri, limits)
+        self._parse: Callable[[str, Mapping[str, Any]], RuleSet] = lambda name, members: _parsed(
+            base_iri, limits, name, members
+        )
         self._clock_ms = clock_ms
         self._lock = threading.RLock()
         self._under_way: dict[str, RulePut] = {}

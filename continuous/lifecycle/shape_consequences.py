@@ -155,10 +155,13 @@ class ShapeConsequences:
         change: NetChange,
         *,
         timed: bool,
+        regrouping: bool = False,
     ) -> int:
         """Check a change, and update the reports; see `Consequences.derive`.
 
-        Shapes that the request itself replaces or removes do not check it.
+        Shapes that the request itself replaces or removes do not check it. No shapes refuse the change if
+        ``regrouping`` is True: rule sets have made it because graphs have joined or left their input.
+        Otherwise no later commit could be made.
         """
         regrouped = not self._group.regrouped and self._regrouped(below)
         if not regrouped and not any(each.sees(change) for each in self.ordered):
@@ -176,7 +179,7 @@ class ShapeConsequences:
             budget = shapes.budget(timed=timed)
             return shapes.update(kept, below, pending, change, inputs, budget, size=self._size)
 
-        return self._check(pending, change, update, leaving, group)
+        return self._check(pending, change, update, leaving, group, refuses=not regrouping)
 
     def _size(self) -> int:
         return self._store.reader.quad_count
@@ -243,6 +246,7 @@ class ShapeConsequences:
         group: _ResultGroup,
         *,
         unknown: bool = False,
+        refuses: bool = True,
     ) -> int:
         """Validate a change; return the number of violations that it adds to shapes with mode warn.
 
@@ -253,6 +257,7 @@ class ShapeConsequences:
             leaving: the name of shapes that the request replaces or removes; None for none.
             group: gets the new results; it takes effect with the commit unless the change is refused.
             unknown: True if the dataset has changes besides ``change``, as after a bulk load.
+            refuses: True if shapes with mode reject may refuse the change.
 
         Raises:
             ViolationError: the change adds violations to shapes with mode reject.
@@ -264,16 +269,17 @@ class ShapeConsequences:
             name, mode, into = shapes.name, shapes.definition.mode, shapes.definition.into
             if shapes.error is not None or name in group.failed or name == leaving:
                 continue
+            rejects = refuses and mode == "reject"
             kept = group.kept.get(name, shapes.kept)
             try:
                 new = update(shapes, kept, change)
             except ValidationStoppedError as error:
-                if mode == "reject":
+                if rejects:
                     raise error.of_shapes(name) from None
                 group.fail(shapes, error, pending, version)
             else:
                 violations: list[Result] = added_violations(kept, new) if new and mode != "watch" else []
-                if violations and mode == "reject":
+                if violations and rejects:
                     shapes.counts.refused += 1
                     raise violation_error(name, violations)
                 warned += len(violations)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyoxigraph import NamedNode
 
-from quadrill.continuous.lifecycle.rule_service import RuleService
+from quadrill.continuous.lifecycle import rule_service
 from quadrill.continuous.rules.rule_set import RuleBudgetError
 from quadrill.store.errors import ReportedError, StoreUnwritableError
 
@@ -287,7 +287,7 @@ def test_a_set_that_an_older_version_cannot_load_keeps_its_graph_until_it_is_rem
     served.put("one", definition(BACK))
     served.update(insert(3))
     with monkeypatch.context() as patch:
-        patch.setattr(RuleService, "_parse", _refuse)
+        patch.setattr(rule_service, "_parsed", _refuse)
         served = reopened(served, tmp_path)
     assert served.rules.describe("one")["state"] == "failed"
     with pytest.raises(ReportedError, match="rule set one"):

@@ -145,6 +145,30 @@ def test_owners_of_graphs_change_the_default_input(tmp_path: Path) -> None:
         served.check()
 
 
+def test_a_graph_that_loses_its_owner_suspends_a_set_over_its_budget_and_blocks_no_commit(
+    tmp_path: Path,
+) -> None:
+    view, graph = Owner("view", "seen"), NamedNode(f"{BASE}view")
+    with Served(tmp_path) as served:
+        served.store.queue.own(graph, view)
+        served.put("one", definition(rule("?y :r ?x", "?x :p ?y"), max_inferred=2))
+        quads = [
+            Quad(NamedNode(f"{BASE}a{number}"), NamedNode(f"{BASE}p"), NamedNode(f"{BASE}b"), graph)
+            for number in range(3)
+        ]
+        served.store.writer.apply(add=quads, owner=view)
+        served.update("INSERT DATA { :c :p :d }")
+        served.store.queue.disown(graph, view)
+        _eventually(lambda: served.rules.describe("one")["state"] == "suspended")
+        assert "max_inferred" in served.rules.describe("one")["error"]
+        served.update("INSERT DATA { :e :p :f }")
+        served.check(empty=["one"])
+    with Served(tmp_path) as served:
+        assert served.rules.describe("one")["state"] == "suspended"
+        served.put("one", definition(rule("?y :r ?x", "?x :p ?y")))
+        served.check()
+
+
 def test_owners_that_change_before_a_failed_commit_count_at_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from quadrill.continuous.shapes.definition import read_parameters, shapes_text
 from quadrill.continuous.shapes.errors import ShapesFailedError
 from quadrill.continuous.shapes.kept_results import KeptResults
 from quadrill.continuous.shapes.shape_set import ShapeSet
+from quadrill.continuous.shapes.violations import ViolationError
 from quadrill.store.changes.owners import Owner
 
 from .test_service import PREFIXES, REPORT, Served, served
@@ -150,3 +152,24 @@ def test_shapes_that_move_their_report_do_not_see_the_former_one() -> None:
         assert server.count("s") == 0
         server.update("INSERT DATA { :b :p 1 }")
         assert server.count("s") == 0
+
+
+def test_violations_of_triples_that_are_inferred_because_a_graph_lost_its_owner_block_no_commit() -> None:
+    view, graph = Owner("view", "q"), NamedNode("http://e/view")
+    text = "PREFIX : <http://e/> CONSTRUCT { ?x a :P } WHERE { ?x :in ?y }"
+    with served() as server:
+        server.store.queue.own(graph, view)
+        added = [Quad(NamedNode("http://e/a"), NamedNode("http://e/in"), NamedNode("http://e/b"), graph)]
+        server.store.writer.apply(add=added, owner=view)
+        server.rules.put("r", {"rules": [text], "into": "http://e/inferred"}).run()
+        for name, parameters in (("s", {}), ("t", {"max_results": 0})):
+            server.put(name, mode="reject", data=["http://e/inferred"], **parameters)
+        server.store.queue.disown(graph, view)
+        until = time.monotonic() + 30
+        while server.count("s") == 0 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert server.count("s") == 1
+        assert server.shapes.reports.describe("t")["state"] == "failed"
+        server.update("INSERT DATA { :c :q :d }")
+        with pytest.raises(ViolationError):
+            server.update("INSERT DATA { :new :in :b }")
