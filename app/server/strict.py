@@ -26,6 +26,7 @@ _WHY = {
     b"\n": "an LF without CR",
 }
 _LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Z]+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])")
+_WIDE = re.compile(rb"\A[!-~]+ [^ ]*[\x80-\xff]")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 _FRAMING = re.compile(rb"\n(content-length|transfer-encoding)[ \t]*:([^\r\n]*)", re.IGNORECASE)
 # Header fields that a request may have only once. The values of other repeated header fields are joined as
@@ -70,6 +71,12 @@ def check_begun(data: bytes | bytearray, start: int = 0) -> None:
 def _first_line(line: bytes) -> tuple[str, str, int]:
     """Parse the first line of a request into method, target and minor HTTP version."""
     found = _LINE.fullmatch(line)
+    if found is None and _WIDE.search(line):
+        raise RefusedError(
+            400,
+            "the target of the request has characters outside ASCII: percent-encode their UTF-8 bytes, as "
+            "%C3%A9 for é",
+        )
     if found is None:
         raise RefusedError(400, "the request does not begin with a method, a target and HTTP/1.1")
     method, target = found[1].decode("ascii"), found[2].decode("ascii")

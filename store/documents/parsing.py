@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from pyoxigraph import Literal, Quad, RdfFormat, Triple, parse
 
-from .xml_reader import read_rdf_xml
+from .fault_places import place_of_fault
+from .xml_reader import prepare_rdf_xml
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -35,16 +36,30 @@ def parse_quads(body: bytes, rdf_format: RdfFormat, **options: Any) -> Iterator[
     """Parse an RDF document; ``options`` are those of `pyoxigraph.parse`.
 
     Raises:
-        SyntaxError, ValueError: the document is malformed.
+        SyntaxError, ValueError: the document is malformed; a SyntaxError has line and column.
     """
     body = without_mark(body)
-    if rdf_format is RdfFormat.RDF_XML:
-        quads = read_rdf_xml(body, **options)
-    else:
-        quads = parse(body, rdf_format, **options)
-    if any(sign in body for sign in _MAY_NAME_TAGGED_TYPE.get(rdf_format, ())):
-        return map(_checked, quads)
-    return quads
+    if rdf_format in (RdfFormat.RDF_XML, RdfFormat.JSON_LD):
+        return _placed(body, rdf_format, options)
+    return parse(body, rdf_format, **options)
+
+
+def _placed(body: bytes, rdf_format: RdfFormat, options: dict[str, Any]) -> Iterator[Quad]:
+    """Parse RDF/XML or JSON-LD, and give a fault without a position its line and column."""
+    checks = any(sign in body for sign in _MAY_NAME_TAGGED_TYPE[rdf_format])
+
+    def read(source: bytes | IO[bytes]) -> Iterator[Quad]:
+        quads = parse(source, rdf_format, **options)
+        return map(_checked, quads) if checks else quads
+
+    text, corrected = prepare_rdf_xml(body) if rdf_format is RdfFormat.RDF_XML else (body, iter)
+    try:
+        yield from corrected(read(text))
+    except SyntaxError as error:
+        place = place_of_fault(text, rdf_format, read) if error.lineno is None else None
+        if place is None:
+            raise
+        raise SyntaxError(error.msg, (None, *place, None, *place)) from None
 
 
 def _checked(quad: Quad) -> Quad:

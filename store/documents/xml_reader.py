@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 
-from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
+from pyoxigraph import Literal, NamedNode, Quad
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _XML_LITERAL = f"{_RDF}XMLLiteral"
@@ -87,11 +87,11 @@ class _AttributeRewriter:
         raise _error(message, self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber)
 
 
-def read_rdf_xml(body: bytes, **options: Any) -> Iterator[Quad]:
-    """Parse an RDF/XML document; ``options`` are those of `pyoxigraph.parse`.
+def prepare_rdf_xml(body: bytes) -> tuple[bytes, Callable[[Iterator[Quad]], Iterator[Quad]]]:
+    """Return an RDF/XML document with rewritten attributes, and the correction of the quads parsed from it.
 
     Raises:
-        SyntaxError: the document is not well-formed, violates Namespaces in XML, or is not RDF/XML.
+        SyntaxError: the document is not well-formed, or violates Namespaces in XML.
     """
     declared = _ENCODING.match(body)
     if declared is not None and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
@@ -105,10 +105,9 @@ def read_rdf_xml(body: bytes, **options: Any) -> Iterator[Quad]:
         parser.Parse(body, True)
     except expat.ExpatError as error:
         raise _error(expat.ErrorString(error.code), error.lineno, error.offset) from None
-    quads = parse(rewriter.rewritten(), RdfFormat.RDF_XML, **options)
     if not rewriter.edits and not rewriter.has_literals:
-        return quads
-    return (_corrected(quad, rewriter.no_language) for quad in quads)
+        return body, lambda quads: quads
+    return rewriter.rewritten(), lambda quads: (_corrected(quad, rewriter.no_language) for quad in quads)
 
 
 def _error(message: str, line: int, column: int) -> SyntaxError:

@@ -69,7 +69,7 @@ def test_blank_nodes_are_new_by_default_and_kept_on_request() -> None:
             "malformed N-Quads at line 2",
         ),
         ("application/ld+json", b'{"@id": }', 1, "malformed JSON-LD at line 1"),
-        ("application/ld+json", b'{"@context":"http://a/"}', None, "a context of another server"),
+        ("application/ld+json", b'{"@context":"http://a/"}', 1, "a context of another server"),
         ("application/rdf+xml", b"<a><b>", 1, "malformed RDF/XML at line 1, column 7"),
         ("text/turtle", b"<http://a> <http://b> \xff", 1, "UTF-8"),
         ("text/turtle", "<http://a> <http://b> 1 .".encode("utf-16"), None, "UTF-16"),

@@ -261,3 +261,12 @@ def test_too_many_fields_are_refused(field: bytes) -> None:
     fields = b"".join(field % number if b"%" in field else field for number in range(300))
     found = read([post(SIZE, fields)])
     assert (found.requests, found.status) == ([], 431)
+
+
+@pytest.mark.parametrize("target", ["/store/k\u00e4se", "/query?query=ASK{?s?p'\u00e9'}", "/\U0001d11e"])
+def test_target_with_raw_utf_8_is_told_how_to_write_it(start_server: Start, target: str) -> None:
+    with connect(start_server()) as client:
+        client.sendall(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        answer = read_all(client).decode()
+    assert answer.startswith("HTTP/1.1 400 ")
+    assert "characters outside ASCII: percent-encode their UTF-8 bytes" in answer
