@@ -236,6 +236,23 @@ def test_a_key_that_is_told_once_is_an_alert(page: Page, client: httpx.Client) -
     assert [line.split()[-1] for line in page.text("#alerts tbody tr").splitlines()] == ["61000", "1000"]
 
 
+def test_an_alert_that_is_resolved_is_over(page: Page, client: httpx.Client) -> None:
+    text = PREFIX + (
+        "SELECT ?s ?v WHERE { STREAM ex:readings [LATEST 1 BY ?s] { ?s ex:value ?v } FILTER(?v > 30) } "
+        "ONCE PER ?s UNTIL GONE RESOLVED EVERY 10s"
+    )
+    register(client, "excursions", text)
+    page.open("/ui/queries/excursions")
+    page.until_text("#feed-state", "live")
+    for at, sensor, value in ((1000, "s1", 31), (2000, "s2", 40), (12_000, "s1", 33), (13_000, "s1", 1)):
+        push(client, f"{PREFIX} ex:{sensor} ex:value {value} .", at)
+    page.until_text("#live", "resolved")
+    page.click("#tab-alerts")
+    page.until_text("#alerts", "2 alerts now, 2 were over")
+    rows = page.text("#alerts tbody tr").splitlines()
+    assert ["s1" in row for row in rows] == [False, False, True, True], "both alerts of the key are over"
+
+
 @pytest.mark.always("events", "map")
 @pytest.mark.parametrize("tab", ["events", "answer", "chart", "map"])
 def test_the_results_have_no_findings_in_any_width_and_scheme(tab: str, flights: Page) -> None:
