@@ -11,6 +11,7 @@ _REQUESTS: tuple[tuple[str, str], ...] = (
     (r"POST /streams/(\S+):reset-time", r"quadrill streams reset-time \1"),
     (r"POST /streams/(\S+):heartbeat\?at=", r"quadrill streams heartbeat \1 TIME"),
     (r"GET /queries/([^\s/]+) ", r"quadrill queries \1 "),
+    (r"DELETE removes shapes", "quadrill shapes delete removes shapes"),
     (r"DELETE cancels the registration", "quadrill drop cancels the registration"),
     (r"POST /queries\?name=…", "quadrill register --name"),
     (r"POST /queries(?![/\w?])", "quadrill register"),

@@ -277,7 +277,7 @@ def test_commands_show_commands_where_the_server_names_requests() -> None:
     hints = list(texts_of_hints())
     assert sum(bool(HTTP.search(text)) for _, text in hints) > 12
     left = {(path, text) for path, text in hints if HTTP.search(with_commands(text))}
-    assert not left
+    assert not left, "add each request to app/commands/hints.py, with the command that sends it"
 
 
 def test_an_unknown_name_is_answered_by_similar_names(
