@@ -1,4 +1,4 @@
-"""The decision whether a registered query stays when a registration of its name comes."""
+"""The check that a registered query equals a registration of its name, which then changes nothing."""
 
 from __future__ import annotations
 
@@ -13,20 +13,14 @@ from ..queries.same import QueryDifference, costs_of, differences, differences_a
 from .lifecycle import QueryLifecycle
 
 
-def stays(lifecycle: QueryLifecycle, entry: QueryEntry, prepared: PreparedQuery, *, replace: bool) -> bool:
-    """Return True if a registered query equals a registration of its name and therefore stays.
+def require_equal(lifecycle: QueryLifecycle, entry: QueryEntry, prepared: PreparedQuery) -> None:
+    """Raise ConflictError if a registered query differs from a registration of its name.
 
-    A failed query does not stay if it is to be replaced, because its replacement restarts it.
-
-    Raises:
-        ConflictError: the two differ, and the registered query is not to be replaced. The error's details are
-            the differences and what a replacement costs.
+    The details of the error are the differences and what a replacement of the query costs.
     """
     found = _differences(lifecycle, entry, prepared)
     if not found:
-        return not replace or entry.state != "failed"
-    if replace:
-        return False
+        return
     is_text = any(each.member in ("query", "parameters") for each in found)
     raise ConflictError(
         f"a query named {entry.name} is registered with another text"

@@ -26,7 +26,7 @@ from ..queries.running import RunningQuery
 from ..scheduler.sequencer import TASK_WAIT_S
 from ..scheduler.task_kinds import PauseTask, RefreshTask, SettingsTask
 from ..static.table_reading import Progress, entered
-from .equal_queries import stays
+from .equal_queries import require_equal
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 from .starting import cancel_evaluation
@@ -72,8 +72,8 @@ class QueryService:
 
         Args:
             registration: text and options.
-            replace: True to drop a different or failed query that has the name; its feed continues with a
-                reset event. An equal query stays as it is (`queries.same` says what is equal).
+            replace: True to drop the query that has the name, also an equal one; its feed continues with a
+                reset event. Otherwise an equal query stays as it is (`queries.same` says what is equal).
 
         Raises:
             QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
@@ -85,8 +85,8 @@ class QueryService:
         self.parts.tasks.require_open()
         prepared = self.lifecycle.prepare(registration)
         existing = self.parts.catalogue.find(prepared.name) if prepared.name is not None else None
-        if existing is not None:
-            stays(self.lifecycle, existing, prepared.under_name(existing.name), replace=replace)
+        if existing is not None and not replace:
+            require_equal(self.lifecycle, existing, prepared.under_name(existing.name))
         # Remote sources are fetched outside of the lock, so a slow endpoint delays only this registration.
         specs = prepared.source_specs
         with self.parts.sources.acquired(specs) if specs else nullcontext():
@@ -126,7 +126,8 @@ class QueryService:
     def _is_registered(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
         """Return True if the same query is registered already; raise an error if the query cannot be."""
         existing = self.parts.catalogue.find(name)
-        if existing is not None and stays(self.lifecycle, existing, prepared, replace=replace):
+        if existing is not None and not replace:
+            require_equal(self.lifecycle, existing, prepared)
             return True
         self.parts.catalogue.check_room(existing)
         self.lifecycle.check_streams(prepared)

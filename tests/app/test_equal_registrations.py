@@ -62,7 +62,7 @@ SPELLINGS: dict[str, tuple[Members, list[tuple[str, Members]]]] = {
         [(".cqels", {"query": ONCE.replace("?v }", "?v FILTER(?v != '5') }")})],
     ),
 }  # fmt: skip
-WAYS = ("put", "replace", "register", "register --replace", "apply")
+WAYS = ("put", "register", "register --replace", "apply")
 
 
 class Client:
@@ -224,6 +224,14 @@ def test_a_query_that_its_text_names_is_replaced_under_this_name(client: Client)
     (client.folder / "other.rspql").write_text(text.replace("PT10S", "PT20S"))
     assert client.run(*line, "--replace").startswith("named replaced\n  query: PT10S → PT20S\n")
     assert json.loads(client.run(*line, "--json"))["change"] == "same"
+
+
+def test_a_put_that_replaces_does_not_compare(client: Client) -> None:
+    assert client.put("put", ".rq", {"query": ONCE}) == "new"
+    client.push((1_000, "a"))
+    assert client.put("replace", ".rq", {"query": ONCE}) == "new"
+    client.push((2_000, "a"))
+    assert client.describe()["feed"]["last_id"] == 2 and client.describe()["state_size"] == 1
 
 
 def test_a_failed_query_is_restarted_by_a_replacement_that_equals_it(client: Client) -> None:

@@ -128,7 +128,7 @@ def test_webhooks(start_server: Start) -> None:
 
 @pytest.mark.parametrize("name", ["webhook", "mqtt", "kafka", "files"])
 def test_a_page_of_sinks_shows_the_record_of_a_reset(name: str) -> None:
-    (shown,) = cookbook_blocks(name, "json")
+    shown = cookbook_blocks(name, "json")[0]
     assert json.loads(shown) == json.loads(body_of(reset_event(2), "json", "opened"))
     text = " ".join((COOKBOOK / f"{name}.md").read_text("utf-8").split())
     assert "**Reset.** When the query is replaced or replayed" in text

@@ -168,7 +168,7 @@ def _queries() -> Iterator[Step]:
         yield ask("POST", "/queries:preview", TEXT, body=text)
         yield ask("POST", f"/queries?name=p{number}", TEXT, body=text)
         yield ask("PUT", f"/queries/r{number}", "Content-Type: application/sparql-query", body=text)
-        yield ask("PUT", f"/queries/r{number}?replace=true", TEXT, body=text + " LIMIT 8")
+        yield ask("PUT", f"/queries/r{number}?replace=true", TEXT, body=text + " ")
         yield ask("PUT", f"/stored-queries/r{number}", TEXT, body=text)
     for body in (
         '{"query": 5}',
