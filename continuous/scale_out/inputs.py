@@ -18,6 +18,11 @@ from . import kafka
 from .recordings import FOLDER, RecordedElement, RecordingError, media_type_of, read_elements
 
 KAFKA = "kafka:"
+_BATCH_BYTES = 64 << 20
+"""Bytes of the files of one stream in a batch without ``--files-per-batch``, which bounds a task's memory.
+
+A single file may be larger.
+"""
 
 
 class FilePart(NamedTuple):
@@ -98,7 +103,7 @@ class Source:
     def waiting(self, most: int | None) -> tuple[list[InputPart], bool]:
         """Return the parts that no batch has read, oldest first, and if there are more.
 
-        At most ``most`` parts are returned; None for all.
+        At most ``most`` files are returned; None bounds their total size instead.
         """
         if self.given.startswith(KAFKA):
             brokers, topic = split_topic(self.given)
@@ -107,19 +112,21 @@ class Source:
         if self.ends:
             return ([] if self.read else [FilePart(self.stream, str(Path(self.given).absolute()))]), False
         folder = Path(self.given[len(FOLDER) :]).absolute()
-        found: list[tuple[int, str]] = []
+        found: list[tuple[int, str, int]] = []
         names: set[str] = set()
         for each in folder.iterdir():
             if each.name.startswith(".") or not each.is_file():
                 continue
             names.add(each.name)
             if each.name not in self.read:
-                found.append((each.stat().st_mtime_ns, each.name))
+                status = each.stat()
+                found.append((status.st_mtime_ns, each.name, status.st_size))
         for name in self.read.keys() - names:
             del self.read[name]  # a removed file: its name may come again
         found.sort()
-        taken = found if most is None else found[:most]
-        return [FilePart(self.stream, str(folder / name)) for _, name in taken], len(taken) < len(found)
+        number = _within_bytes([size for *_, size in found]) if most is None else most
+        taken = [FilePart(self.stream, str(folder / name)) for _, name, _ in found[:number]]
+        return list(taken), len(taken) < len(found)
 
     def commit(self, parts: Sequence[InputPart]) -> None:
         """Note that a committed batch has read some parts."""
@@ -130,6 +137,20 @@ class Source:
                 self.read[str(part.partition)] = part.end
             else:
                 self.read[Path(part.path).name] = 1
+
+
+def _within_bytes(sizes: Sequence[int]) -> int:
+    """Return how many of the first files a batch takes: at least one, then up to `_BATCH_BYTES`.
+
+    >>> _within_bytes([1 << 30, 5]), _within_bytes([1 << 20, 1 << 20]), _within_bytes([])
+    (1, 2, 0)
+    """
+    total = 0
+    for number, size in enumerate(sizes):
+        total += size
+        if number and total > _BATCH_BYTES:
+            return number
+    return len(sizes)
 
 
 def split_topic(given: str) -> tuple[str, str]:

@@ -203,6 +203,11 @@ def _session(master: str, log: Path) -> Any:
             builder = builder.config("spark.driver.host", "localhost").config(
                 "spark.driver.bindAddress", "127.0.0.1"
             )
+        else:
+            # Where the workers reach the driver, as for the Spark of bulk loads.
+            for name, variable in (("host", "SPARK_DRIVER_HOST"), ("bindAddress", "SPARK_DRIVER_BIND")):
+                if variable in os.environ:
+                    builder = builder.config(f"spark.driver.{name}", os.environ[variable])
         return builder.getOrCreate()
     finally:
         settings.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from quadrill.continuous.scale_out import inputs
 from quadrill.continuous.scale_out.job import JobError, JobOptions
 from quadrill.continuous.scale_out.local_runtime import LocalRuntime
 from quadrill.continuous.scale_out.program import Program, StaticFile, WorkOrder
@@ -105,7 +106,7 @@ def test_groups_give_the_events_of_one_engine(
     options = {} if output is None else {"output": output}
     static = tmp_path / "rooms.nt"
     static.write_text("".join(f"<urn:x{n}> <http://example.org/in> <urn:r{n % 2}> .\n" for n in range(7)))
-    query = tmp_path / "q.rspql"
+    query = tmp_path / "q.txt"
     query.write_text(text)
     streams = jobs.STREAMS if ":t " in text else jobs.STREAMS[:1]
     files = (StaticFile.of(str(static)),)
@@ -143,7 +144,7 @@ def test_a_job_continues_where_the_last_one_stopped(
     """New files come between two runs; the number of tasks changes; batches that ran are not read again."""
     chance = random.Random(4)
     text = jobs.HEAD + QUERIES["groups by a value"]
-    (tmp_path / "q.rspql").write_text(text)
+    (tmp_path / "q.txt").write_text(text)
     each = elements(chance, 60, single=False)
     order = WorkOrder(text, {}, jobs.STREAMS[:1], groups=5)
     source = f"files:{tmp_path / 'in'}"
@@ -158,7 +159,7 @@ def test_a_job_continues_where_the_last_one_stopped(
     totals = jobs.run(tmp_path, order, [source])
     assert (totals.batches, totals.elements) == (1, 0)
     assert jobs.run(tmp_path, order, [source]).batches == 0
-    expected = jobs.reference(capsys, tmp_path / "q.rspql", {jobs.STREAMS[0]: source})
+    expected = jobs.reference(capsys, tmp_path / "q.txt", {jobs.STREAMS[0]: source})
     assert jobs.answers_of(tmp_path / "out") == expected
 
 
@@ -215,6 +216,48 @@ def test_an_element_of_several_keys_ends_a_job_with_keyed_windows(tmp_path: Path
     jobs.write(tmp_path / "in", "1.ndjson", [(1000, f"<urn:a> {p} <urn:1> .\n<urn:b> {p} <urn:2> .")])
     with pytest.raises(JobError, match=r"element 1 of .*1\.ndjson has keys of several key groups"):
         jobs.run(tmp_path, order, [f"files:{tmp_path / 'in'}"])
+
+
+def test_no_stream_waits_for_an_idle_one(tmp_path: Path) -> None:
+    """The mark is in the plan, so the batch gives the same events when it runs again."""
+    text = (
+        jobs.HEAD + "SELECT ?x ?v { { STREAM :s [NOW] { ?x :p ?v } } UNION { STREAM :t [NOW] { ?x :p ?v } } }"
+    )
+    order = WorkOrder(text, {}, jobs.STREAMS, groups=3)
+    p = "<http://example.org/p>"
+    jobs.write(tmp_path / "a", "1.ndjson", [(at, f"<urn:a> {p} <urn:{at}> .") for at in (1000, 5000, 9000)])
+    jobs.write(tmp_path / "b", "1.ndjson", [(2000, f"<urn:b> {p} <urn:1> .")])
+    sources = [f"files:{tmp_path / 'a'}", f"files:{tmp_path / 'b'}"]
+    one = jobs.job(tmp_path, order, sources, JobOptions(idle_ms=60_000))
+    runtime = LocalRuntime()
+
+    def batch() -> dict[str, object] | None:
+        plan, ended = one._next_plan(2)
+        assert not ended
+        if plan is not None:
+            one.checkpoint.plan(plan["batch"], plan)
+            one._batch(runtime, plan)
+        return plan
+
+    assert batch() is not None
+    assert {at for at, _, _ in jobs.answers_of(tmp_path / "out")} == {1000}
+    assert batch() is None
+    one._heard[1] -= 61
+    plan = batch()
+    assert plan is not None
+    assert plan["idle"] == [1]
+    assert {at for at, _, _ in jobs.answers_of(tmp_path / "out")} == {1000, 2000, 5000}
+    assert batch() is None
+    one.checkpoint.close()
+
+
+def test_a_batch_has_a_bound_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "_BATCH_BYTES", 150)
+    order = WorkOrder(jobs.HEAD + QUERIES["rows"], {}, jobs.STREAMS[:1], groups=3)
+    p = "<http://example.org/p>"
+    for part in range(6):
+        jobs.write(tmp_path / "in", f"{part}.ndjson", [(part * 1000, f"<urn:a> {p} <urn:1> .")], part)
+    assert jobs.run(tmp_path, order, [f"files:{tmp_path / 'in'}"]).batches == 3
 
 
 def test_elements_without_a_time_are_refused(tmp_path: Path) -> None:

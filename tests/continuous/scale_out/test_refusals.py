@@ -43,7 +43,7 @@ GIVEN = ("--checkpoint", "job", "--stream", f"{S}=files:in")
         (("--checkpoint", "job"), "--stream"),
         ((*GIVEN, "--key-groups", "0"), "--key-groups"),
         ((*GIVEN, "--sink", "postgres:x"), "--sink"),
-        ((*GIVEN, "--option", "output=changes"), "NAME=JSON"),
+        ((*GIVEN, "--option", "output"), "--option"),
         ((*GIVEN, "--option", "nothing=1"), "nothing"),
         ((*GIVEN, "--option", 'late="admit"'), "late"),
         ((*GIVEN, "--stream", "http://example.org/other=files:in"), "does not read the stream"),
@@ -101,7 +101,9 @@ def test_another_command_is_refused_and_named(
 ) -> None:
     monkeypatch.setattr(spark_runtime, "spark_missing", lambda: None)
     (folder / "r.ttl").write_text("<urn:a> <urn:b> <urn:c> .")
-    one = jobs.job(folder, WorkOrder(QUERY, {}, (S,), groups=64), [f"files:{folder / 'in'}"])
+    one = jobs.job(
+        folder, WorkOrder(QUERY, {"dialect": "cqels"}, (S,), groups=64), [f"files:{folder / 'in'}"]
+    )
     one.checkpoint.close()
     given = (*GIVEN, "--sink", f"files:{folder / 'out'}")
     assert "--key-groups" in refusal(capsys, 2, *given, "--key-groups", "3")

@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.process]
 
 def command(folder: Path, *more: str) -> list[str]:
     return [
-        *(sys.executable, "-m", "quadrill.app.cli", "run", str(folder / "q.rspql"), "--engine", "spark"),
+        *(sys.executable, "-m", "quadrill.app.cli", "run", str(folder / "q.txt"), "--engine", "spark"),
         *("--checkpoint", str(folder / "job"), "--stream", f"{S}=files:{folder / 'in'}"),
         *("--sink", f"files:{folder / 'out'}", "--master", "local[2]", "--key-groups", "5", *more),
     ]
@@ -45,7 +45,7 @@ def command(folder: Path, *more: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "q.rspql").write_text(jobs.HEAD + QUERIES["groups by the key"])
+    (tmp_path / "q.txt").write_text(jobs.HEAD + QUERIES["groups by the key"])
     each = elements(random.Random(7), 240, single=False)
     for part in range(8):
         jobs.write(tmp_path / "in", f"{part}.ndjson", each[part * 30 : part * 30 + 30], part + 1)
@@ -60,7 +60,7 @@ def finish(folder: Path, *more: str) -> dict[str, int]:
 
 
 def compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = jobs.reference(capsys, folder / "q.rspql", {S: f"files:{folder / 'in'}"})
+    expected = jobs.reference(capsys, folder / "q.txt", {S: f"files:{folder / 'in'}"})
     assert expected
     assert jobs.answers_of(folder / "out") == expected
 
