@@ -21,6 +21,7 @@ from .plain_regex import LONGEST_TEXT, plain_search
 from .values import XSD, Decimal18, Float32, Maybe, Value, term_of
 
 Tag = tuple[str, object]
+_UTC = Literal("PT0S", datatype=NamedNode(XSD + "dayTimeDuration"))
 
 
 def string_and_tag(value: Value) -> tuple[str, Tag | None] | None:
@@ -163,7 +164,7 @@ def strafter(value: Value, other: Value) -> Maybe:
     return "" if at < 0 else tagged(found[0][at + len(found[1]) :], found[2])
 
 
-def adjust(moment: Value, zone: Value) -> Maybe:
+def adjust(moment: Value, zone: Value = _UTC) -> Maybe:
     """ADJUST: the same moment in the zone of a duration; without a zone if ``zone`` is the empty string.
 
     A date, time or dateTime without a zone keeps its local time and takes the zone (XPath and XQuery
@@ -251,7 +252,7 @@ BUILT_INS: dict[str, tuple[Callable[..., Maybe], range]] = {
     "STRBEFORE": (strbefore, range(2, 3)),
     "STRAFTER": (strafter, range(2, 3)),
     "REGEX": (regex, range(2, 4)),
-    "ADJUST": (adjust, range(2, 3)),
+    "ADJUST": (adjust, range(1, 3)),
     "TRIPLE": (triple, range(3, 4)),
     "SUBJECT": (partial(_part_of_triple, "subject"), range(1, 2)),
     "PREDICATE": (partial(_part_of_triple, "predicate"), range(1, 2)),

@@ -181,6 +181,17 @@ def test_results_take_message_path_and_value_of_the_solution() -> None:
     assert result.constraint == NamedNode("http://example.org/Q") and result.severity.value.endswith("Info")
 
 
+def test_times_are_adjusted_to_utc_and_to_no_zone() -> None:
+    query = (
+        "SELECT $this ?value { $this <urn:p> ?t BIND(ADJUST(?t) AS ?value) "
+        'FILTER(STR(ADJUST(?t, "")) = "2026-01-01T10:00:00") }'
+    )
+    shapes = turtle(f":S sh:targetNode :n ; sh:sparql [ sh:select '{query}' ] .")
+    data = turtle(':n <urn:p> "2026-01-01T10:00:00+02:00"^^xsd:dateTime .')
+    (result,) = results_of(shapes, data)
+    assert isinstance(result.value, Literal) and result.value.value == "2026-01-01T08:00:00Z"
+
+
 def test_deactivated_constraint_is_left_out() -> None:
     shapes = turtle(":S sh:targetNode :n ; sh:sparql [ sh:deactivated true ; sh:select 'SELECT $this {}' ] .")
     assert results_of(shapes, turtle("")) == []
