@@ -6,6 +6,8 @@ import dataclasses
 import re
 from pathlib import Path
 
+from pyoxigraph import Store
+
 from quadrill.app.config import Settings
 from quadrill.app.routes import all_routes
 from tests.app.routes import no_page
@@ -39,3 +41,10 @@ def test_every_command_and_setting_of_a_store_table_exists() -> None:
     assert commands <= interfaces()["commands"].keys()
     named = {each for each in codes() if re.fullmatch(r"[a-z]+_[a-z_]+", each)}
     assert named >= {"public_url", "read_only", "query_timeout"} and named <= settings
+
+
+def test_every_query_of_a_store_table_can_be_evaluated() -> None:
+    queries = {each for each in codes() if each.startswith("SELECT")}
+    assert len(queries) == 2
+    for text in queries:
+        Store().query(text)

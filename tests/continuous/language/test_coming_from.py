@@ -1,4 +1,7 @@
-"""Every text that docs/coming-from.md gives for another system's construct is one of ours."""
+"""Every text that docs/coming-from.md gives for another system's construct is one of ours.
+
+tests/test_coming_from.py checks the section on stores.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ from quadrill.continuous.rules.rule import parse_rule
 
 PAGE = (Path(__file__).parents[3] / "docs" / "coming-from.md").read_text("utf-8")
 RULES = PAGE.partition("## Reasoning")[2].partition("\n## ")[0]
+STORES = PAGE.partition("## Stores")[2].partition("\n## ")[0]
 CELL = re.compile(r"^\| .* \| `([^`]+)`[^|]*\|$", re.MULTILINE)
-OURS = CELL.findall(PAGE.replace(RULES, ""))
+OURS = CELL.findall(PAGE.replace(RULES, "").replace(STORES, ""))
 OF_RULE_SETS = CELL.findall(RULES)
 MEMBERS = [each for each in OURS if each.startswith('"')]
 ANY = "{ ?a ?b ?c }"
