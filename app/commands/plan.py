@@ -28,6 +28,7 @@ _STREAM_DEFAULTS: dict[str, Any] = {
     "mapping": None,
     "shapes": None,
     "on_violation": None,
+    "self_contained": False,
 }
 _RULES_DEFAULTS: dict[str, Any] = {
     "rules": [],
@@ -161,8 +162,8 @@ def stream_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -
     """
     found = [] if described["declared"] else ["declared"]
     for name in dict.fromkeys((*given, *_STREAM_DEFAULTS)):
-        has = described.get(name)
-        wants = given.get(name, _STREAM_DEFAULTS.get(name))
+        default = _STREAM_DEFAULTS.get(name)
+        has, wants = described.get(name, default), given.get(name, default)
         if name in _DURATIONS:
             has, wants = _milliseconds(has), _milliseconds(wants)
         elif name == "mapping":

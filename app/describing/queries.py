@@ -92,7 +92,7 @@ def explain(engine: Engine, name: str, *, analyze: bool = False) -> dict[str, An
     prepared, plan = engine.queries.inspect(name, partial(_plan_of, analyze))
     if prepared is None:
         return document | {"algebra": f"none: {document['error'] or document['state']}"}
-    return document | plan | _texts_of(prepared)
+    return document | plan | _texts_of(engine, prepared)
 
 
 def _plan_of(
@@ -107,9 +107,11 @@ def _plan_of(
     return query.prepared, shown | measured(plan.plan)
 
 
-def _texts_of(prepared: PreparedQuery) -> dict[str, Any]:
+def _texts_of(engine: Engine, prepared: PreparedQuery) -> dict[str, Any]:
     texts = {"algebra": show(prepared.query.root), "written": write(prepared.query)}
-    return texts | ({"scale_out": split_of(prepared).to_json()} if prepared.query.windows else {})
+    if not prepared.query.windows:
+        return texts
+    return texts | {"scale_out": split_of(prepared, engine.lifecycle.self_contained(prepared)).to_json()}
 
 
 def validate(engine: Engine, registration: Registration, *, code: bool = False) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def validate(engine: Engine, registration: Registration, *, code: bool = False) 
         for member in ("engine", "filter_place", "streams", "windows", "version", "static_parts"):
             document[member] = shown[member]
         plan = trial.plan_state
-        document |= _texts_of(trial.prepared)
+        document |= _texts_of(engine, trial.prepared)
         document["plan"] = None if plan is None else tree(plan.plan)
         if code:
             document["code"] = None if plan is None else plan.compiled.text

@@ -31,6 +31,7 @@ _OPTIONS: dict[str, tuple[str, MemberReader]] = {
     "clock": ("clock", one_of(*get_args(StreamClock))),
     "shapes": ("shapes", check_name),
     "on_violation": ("on_violation", one_of(*get_args(OnViolation))),
+    "self_contained": ("self_contained", flag),
     "mapping": ("mapping", lambda value, _: read_declaration(value).text()),
 }
 """For each option of a stream declaration: the field of `StreamRecord` that it sets, and its reader."""

@@ -104,6 +104,10 @@ class QueryLifecycle:
         streams = self._streams_read(prepared)
         return frozenset(NamedNode(each.iri) for each in streams if each.record.quoted_asserted)
 
+    def self_contained(self, prepared: PreparedQuery) -> frozenset[str]:
+        """Return the IRIs of a query's streams that declare each solution to come from one element."""
+        return frozenset(each.iri for each in self._streams_read(prepared) if each.record.self_contained)
+
     def _streams_read(self, prepared: PreparedQuery) -> list[StreamState]:
         """Return the streams that a query reads; all streams if it has a variable for a stream."""
         if not prepared.names_its_streams:

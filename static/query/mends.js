@@ -4,7 +4,7 @@ import { call, queryPath } from "../base/api.js";
 import { el } from "../base/dom.js";
 import { duration, instant } from "../base/format.js";
 
-const DECLARED = ["late", "idle_timeout", "retention", "timestamp_property", "stamping", "quoted_asserted", "clock", "mapping", "shapes", "on_violation"];
+const DECLARED = ["late", "idle_timeout", "retention", "timestamp_property", "stamping", "quoted_asserted", "clock", "mapping", "shapes", "on_violation", "self_contained"];
 
 function byIri(path, iri, more = {}) {
   return `${path}?${new URLSearchParams({ iri, ...more })}`;

@@ -73,6 +73,7 @@ export class Declaration {
       if (value) members[option] = value;
     }
     if (this.stream.shapes) Object.assign(members, { shapes: this.stream.shapes, on_violation: this.stream.on_violation });
+    if (this.stream.self_contained) members.self_contained = true;
     // A mapping says by itself where times come from.
     if (members.mapping === undefined && byId("option-stamping").value) members.stamping = byId("option-stamping").value;
     return members;

@@ -82,6 +82,7 @@ STREAMS = _table(
     _filled("created_ms", BigInteger),
     Column("shapes", String(128)),
     Column("on_violation", String(16)),
+    _filled("self_contained", Boolean),
 )
 
 CONNECTORS = _table(

@@ -48,7 +48,8 @@ class StreamRecord:
     quoted triple in an element counts as asserted. The field ``mapping`` is the JSON text of the mapping from
     the stream's records to RDF. The field ``clock`` says whether event time follows the wall clock while the
     stream is silent. The field ``declared`` is False for a stream that a query or a push has created.
-    Elements have to conform to the shapes named ``shapes``; ``on_violation`` says what becomes of others.
+    Elements have to conform to the shapes named ``shapes``; ``on_violation`` says what becomes of others. The
+    field ``self_contained`` is True if each solution of a block over the stream comes from one element.
     """
 
     name: str
@@ -66,6 +67,7 @@ class StreamRecord:
     created_ms: int = 0
     shapes: str | None = None
     on_violation: OnViolation | None = None
+    self_contained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,3 +166,22 @@ def test_a_registration_tells_what_may_be_slips(server: LiveServer) -> None:
     )
     assert server.client.get("/queries/slip").json()["warnings"] == [], "descriptions do not repeat them"
     assert server.client.delete("/queries/slip").status_code == 204
+
+
+def test_a_self_contained_stream_splits_more_queries(server: LiveServer) -> None:
+    text = """PREFIX : <http://example.org/>
+    SELECT ?s (AVG(?v) AS ?mean) WHERE { STREAM :obs [RANGE 1m] { ?o :sensor ?s ; :value ?v } } GROUP BY ?s"""
+    stream = {"iri": "http://example.org/obs"}
+    assert "self_contained" not in server.client.put("/streams/obs", json=stream).json()
+    server.client.put("/queries/means", json={"query": text}).raise_for_status()
+
+    def key() -> object:
+        scale_out = server.client.get("/queries/means/explain", headers={"Accept": "application/json"}).json()
+        return scale_out["scale_out"]["key"]
+
+    assert key() == ["?o"]
+    declared = server.client.put("/streams/obs", json=stream | {"self_contained": True})
+    assert declared.json()["self_contained"] is True
+    assert key() == ["?s"]
+    refused = server.client.put("/streams/obs", json=stream | {"self_contained": "yes"})
+    assert refused.status_code == 400

@@ -34,6 +34,7 @@ STREAM = StreamRecord(
     timestamp_property="http://www.w3.org/ns/prov#generatedAtTime",
     stamping="event",
     quoted_asserted=True,
+    self_contained=True,
     declared=True,
     created_ms=1_357_000_000_456,
 )
