@@ -53,7 +53,7 @@ def guarded(tmp_path_factory: Any) -> Iterator[tuple[Server, dict[str, str]]]:
     data = str(tmp_path_factory.mktemp("guarded") / "data")
     tokens = {"admin": "the-admin-token-of-this-test"}
     for role in ("read", "push", "write"):
-        code, out, error = run_cli("token", "--data", data, "add", role)
+        code, out, error = run_cli("token", "--data", data, "add", role, "--create")
         assert code == 0, error
         tokens[role] = out.split()[-1]
     server = Server("--data", data, environment={"QUADRILL_TOKEN": tokens["admin"]})

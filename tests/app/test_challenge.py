@@ -158,8 +158,8 @@ def _check(
 
 def _lines(text: str, reports: list[Trip], line: int | None) -> list[list[str]]:
     """The output lines without delays; ``line``: reports in line, None for as many as the query lets."""
-    with replay._registered({"query": text, "name": replay.NAME} | feeder.OPTIONS, []) as engine:
-        output = io.StringIO()
+    with replay._registered({"query": text, "name": replay.NAME} | feeder.OPTIONS, []) as services:
+        engine, output = services.engine, io.StringIO()
         listener = feeder.DelayRecorder(engine.queries.feed(replay.NAME), output)
         line = line or feeder.batch_limit(describe(engine, replay.NAME))
         feeder.follow(engine, "Taxi", feeder.reports(map(csv_of, reports)), [listener], line)
@@ -195,8 +195,8 @@ def test_reports_in_line_have_the_lines_of_reports_that_are_waited_for(name: str
 def test_reports_are_in_line_where_each_has_an_answer(changed: dict[str, Any], line: int) -> None:
     text = (QUERIES / "debs2015-q1.cqels").read_text("utf-8")
     members = {"query": text, "name": replay.NAME} | feeder.OPTIONS
-    with replay._registered(members, []) as engine:
-        described = describe(engine, replay.NAME)
+    with replay._registered(members, []) as services:
+        described = describe(services.engine, replay.NAME)
     assert feeder.batch_limit(described | changed) == line
     grid = [each | {"kind": "grid"} for each in described["windows"]]
     assert feeder.batch_limit(described | {"windows": grid}) == 1

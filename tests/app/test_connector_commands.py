@@ -32,7 +32,7 @@ def test_a_source_from_declaration_to_deletion(
     assert json.loads(capsys.readouterr().out)["record"] == "nonsense"
     assert main(["sources", *at]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["name", "kind", "state", "stream"] and lines[2].split()[:2] == [
+    assert lines[0].split()[:4] == ["name", "kind", "state", "health"] and lines[2].split()[:2] == [
         "it",
         "file",
     ]

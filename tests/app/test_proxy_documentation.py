@@ -420,7 +420,6 @@ def test_browser_logs_in_and_follows_a_feed(name: str, path: str, driver: object
         assert page.driver.execute_script(protocol) in ("h2", "h3")
         assert push(outer, "of-the-proxy").status_code == 200
         page.until_text("#live", "of-the-proxy")
-        page.driver.execute_script("window.confirm = () => true")
-        page.click("[data-action=drop]")
-        page.until(lambda: page.driver.current_url == f"{outer.url}/", "the list of queries")
+        page.confirm("[data-action=drop]")
+        page.until(lambda: page.driver.current_url == f"{outer.url}/ui/queries", "the list of queries")
         page.driver.get("about:blank")

@@ -72,6 +72,7 @@ def test_heartbeats_move_the_watermark(fresh: LiveServer) -> None:
 
 
 def test_a_stream_in_use_cannot_be_dropped(fresh: LiveServer) -> None:
+    fresh.client.put("/streams/Readings", json={"iri": "http://localhost/Readings"})
     fresh.client.post("/queries?name=q", content=QUERY, headers={"Content-Type": "text/plain"})
     problem_of(fresh.client.delete("/streams/Readings"), 409)
     fresh.client.delete("/queries/q")

@@ -16,12 +16,12 @@ import pytest
 from websockets.sync.client import connect
 
 from quadrill.app.cli import main
-from quadrill.app.client import Client
 from quadrill.app.config import load_settings
 from quadrill.app.front.mounting import prefix_of
 from quadrill.app.page.views import ASSETS
 from quadrill.app.security import SESSION_SECONDS, origin_of
 from quadrill.app.setting_values import SettingsError
+from quadrill.client import Client
 from tests.app.conftest import LiveServer, Start, problem_of
 
 from .forwarder import forwarding
