@@ -128,7 +128,7 @@ function written(points, largest, { at, view }) {
   return points.map((point) => {
     if (!point.label) return null;
     const [x, y] = at(point.lon, point.lat);
-    const long = 6.4 * point.label.length + 4;
+    const long = 7 * point.label.length + 8;
     const aside = radius(point.value, largest) + 4;
     const left = x + aside + long > view.width ? x - aside - long : x + aside;
     const free = taken.every((other) => left > other.right || left + long < other.left || Math.abs(y - other.y) > 13);
