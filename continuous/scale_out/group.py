@@ -35,6 +35,10 @@ class Row(NamedTuple):
     statements: Statements
 
 
+_BEGINNING = -(1 << 62)
+"""An instant in milliseconds that is before every other one."""
+
+
 class GroupEvent(NamedTuple):
     """One event of a key group; its id is ``AT-GROUP-N``."""
 
@@ -146,6 +150,8 @@ class KeyGroup:
     @property
     def due(self) -> int | None:
         """The next instant at which a waiting element or time changes something; None for never."""
+        if self._core is None and self.program.order.groups > 1 and self.program.split.everywhere:
+            return _BEGINNING  # The group emits its static rows when the query begins, also without elements.
         dues = [self.pending[0].at] if self.pending else []
         if self._core is not None and (due := self._core.query.timeline.next_due()) is not None:
             dues.append(due)

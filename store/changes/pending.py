@@ -149,7 +149,11 @@ class PendingChanges:
     ) -> Iterable[Sequence[Term]]:
         """Iterate over the subjects and objects of triples; see `StoreView.subjects_and_objects`."""
         if any(quad.predicate == predicate for quad in self._removed):
-            every = (quad for each in graphs or (None,) for quad in self.quads_with(predicate, each))
+            every = (
+                quad
+                for each in ((None,) if graphs is None else graphs)
+                for quad in self.quads_with(predicate, each)
+            )
             return ((quad.subject, quad.object) for quad in every)
         added = (
             (quad.subject, quad.object)

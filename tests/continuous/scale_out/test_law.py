@@ -265,3 +265,20 @@ def test_elements_without_a_time_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("<urn:a> <http://example.org/p> <urn:1> .")
     with pytest.raises(JobError, match="has no event time"):
         jobs.run(tmp_path, order, [str(tmp_path / "a.nt")])
+
+
+def test_static_rows_do_not_depend_on_batches(tmp_path: Path) -> None:
+    text = jobs.HEAD + QUERIES["static rows without elements"]
+    static = tmp_path / "rooms.nt"
+    static.write_text("".join(f"<urn:x{n}> <http://example.org/in> <urn:r{n % 2}> .\n" for n in range(7)))
+    order = WorkOrder(text, {}, jobs.STREAMS[:1], static=(StaticFile.of(str(static)),), groups=7)
+    folder = tmp_path / "in"
+    for part in range(3):
+        element = f"<urn:x{part}> <http://example.org/p> <urn:v{part}> ."
+        jobs.write(folder, f"{part}.ndjson", [(1000 * (part + 1), element)], part + 1)
+    answers = []
+    for batch in (3, 1):
+        run = tmp_path / f"run{batch}"
+        jobs.run(run, order, [f"files:{folder}"], JobOptions(once=True, files_per_batch=batch))
+        answers.append(jobs.answers_of(run / "out"))
+    assert answers[0] == answers[1] and answers[0].total() > 6
