@@ -12,11 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from quadrill.store.errors import ReportedError
 
-from .checkpoint import JobCheckpoint
+from .checkpoint import CheckpointError, JobCheckpoint
 from .group import GroupEvent
 from .inputs import InputPart, Source, part_from_json, part_to_json
 from .merge import Merger
@@ -144,7 +145,7 @@ class Job:
             report: called after each batch with its figures.
 
         Raises:
-            CheckpointError: the checkpoint is of another job.
+            CheckpointError: the checkpoint, or the events in the folder of the sink, are of another job.
             ReportedError: the query, a source or the sink cannot be used.
         """
         self.program = Program(order)
@@ -161,6 +162,7 @@ class Job:
         for source in self._sources:
             source.check()
         sink.check()
+        self._refuse_foreign_events()
         self._merger: Merger | None = None
         self._heard = dict.fromkeys(range(len(sources)), time.monotonic())
 
@@ -170,6 +172,16 @@ class Job:
         self.sink.open()
         self.progress = self._restored()
         self._merger = self._restored_merger() if self.program.merges else None
+
+    def _refuse_foreign_events(self) -> None:
+        """Raise CheckpointError if a job without a batch finds events of another job in its sink."""
+        if self.checkpoint.newest_commit() is not None or self.checkpoint.plan_of(1) is not None:
+            return
+        folder = self.sink.folder
+        if folder is not None and next(Path(folder).glob("*.ndjson"), None) is not None:
+            raise CheckpointError(
+                f"the folder {folder} has events of another job: give a new folder or its checkpoint"
+            )
 
     def _lateness_of(self) -> dict[int, int]:
         prepared = self.program.prepared

@@ -6,11 +6,13 @@ The oracle is ``quadrill run`` without an engine, which evaluates the whole quer
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
 from quadrill.continuous.scale_out import inputs
+from quadrill.continuous.scale_out.checkpoint import CheckpointError
 from quadrill.continuous.scale_out.job import JobError, JobOptions
 from quadrill.continuous.scale_out.local_runtime import LocalRuntime
 from quadrill.continuous.scale_out.program import Program, StaticFile, WorkOrder
@@ -265,6 +267,17 @@ def test_elements_without_a_time_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("<urn:a> <http://example.org/p> <urn:1> .")
     with pytest.raises(JobError, match="has no event time"):
         jobs.run(tmp_path, order, [str(tmp_path / "a.nt")])
+
+
+def test_a_sink_of_another_job_is_refused(tmp_path: Path) -> None:
+    order = WorkOrder(jobs.HEAD + QUERIES["rows"], {}, jobs.STREAMS[:1], groups=5)
+    jobs.write(tmp_path / "in", "1.ndjson", elements(random.Random(5), 60, single=False))
+    source = f"files:{tmp_path / 'in'}"
+    jobs.run(tmp_path, order, [source])
+    jobs.run(tmp_path, order, [source])
+    shutil.rmtree(tmp_path / "job")
+    with pytest.raises(CheckpointError, match="events of another job"):
+        jobs.run(tmp_path, order, [source])
 
 
 def test_static_rows_do_not_depend_on_batches(tmp_path: Path) -> None:
