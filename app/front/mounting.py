@@ -10,6 +10,8 @@ from ..http.request import Request
 
 FORWARDED_PREFIX = "X-Forwarded-Prefix"
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
+_MISREAD = re.compile(r"%(?:2f|5c)|/\.\.?(?:/|$)", re.I)
+"""Parts of a path that another program may read as other folders, or as the name of a host."""
 _MAX_PREFIX = 256
 """Maximum length of a prefix, which every link of an answer repeats."""
 
@@ -51,4 +53,6 @@ class Mount:
 def prefix_of(text: str) -> str:
     """Return a path without the slash at its end; empty for ``/`` and for a text that is no plain path."""
     prefix = text.rstrip("/")
+    if _MISREAD.search(prefix):
+        return ""
     return prefix if len(prefix) <= _MAX_PREFIX and _PREFIX.fullmatch(prefix) else ""

@@ -13,7 +13,7 @@ from ..security import SHOWN_DIGITS
 from ..setting_values import Setting
 from ..wiring import Services
 
-_PASSWORD = re.compile(r"(//[^/?#:@]*:)[^/?#]*(?=@)|([?&]\w*(?:password|secret|token)\w*=)[^&#]*", re.I)
+_PASSWORD = re.compile(r"(//[^/?#:@]*:)[^@]*(?=@)|([?&]\w*(?:password|secret|token)\w*=)[^&#]*", re.I)
 """Secrets in a URL, each after a group that stays: the password of a user, and the values of parameters."""
 
 

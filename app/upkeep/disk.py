@@ -47,7 +47,7 @@ class Disk:
 
 
 def _sizes(folder: str) -> Iterator[int]:
-    """Yield the size in bytes of each file below a folder; files and folders that disappear are left out."""
+    """Yield the size in bytes of each file below a folder, except files and folders that cannot be read."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -56,7 +56,7 @@ def _sizes(folder: str) -> Iterator[int]:
                         yield from _sizes(entry.path)
                     else:
                         yield entry.stat(follow_symlinks=False).st_size
-                except FileNotFoundError:
+                except OSError:
                     continue
-    except FileNotFoundError:
+    except OSError:
         return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,7 +22,7 @@ from quadrill.app.http.request_metrics import RequestMetrics
 from quadrill.app.resources.configuration import shown_value
 from quadrill.app.security import hash_token
 from quadrill.app.setting_values import Setting
-from quadrill.app.upkeep.disk import Disk
+from quadrill.app.upkeep.disk import Disk, _sizes
 from quadrill.app.upkeep.history import History
 from quadrill.app.upkeep.rings import POINTS
 from quadrill.app.upkeep.server_history import RECENT_POINTS, ServerHistory
@@ -233,6 +235,7 @@ def test_settings_have_value_default_origin_and_no_secret(stored: LiveServer) ->
     ("url", "shown"),
     [
         ("postgresql://me:pa:ss@db.example:5432/quadrill", "postgresql://me:***@db.example:5432/quadrill"),
+        ("postgresql://me:pa/s?s#s@db.example/quadrill", "postgresql://me:***@db.example/quadrill"),
         ("postgresql://db.example/q?user=me&password=pass", "postgresql://db.example/q?user=me&password=***"),
         ("postgresql://db.example/q?sslpassword=pass&x=1", "postgresql://db.example/q?sslpassword=***&x=1"),
         ("https://db.example:8443/base/", "https://db.example:8443/base/"),
@@ -280,3 +283,17 @@ def test_the_metric_of_the_latency_is_read_by_prometheus_as_the_page_reads_it() 
     samples = [each for metric in theirs.collect() for each in metric.samples if each.name == "x_bucket"]
     assert [int(each.value) for each in samples] == [count for _, count in ours.buckets()[0]]
     assert json.loads(json.dumps(ours.counts())) == [1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+
+
+def test_folders_that_cannot_be_read_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "log").write_bytes(b"12345")
+    scan = os.scandir
+
+    def refuse(folder: str) -> Any:
+        if folder.endswith("lost+found"):
+            raise PermissionError(folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert sum(_sizes(str(tmp_path))) == 5

@@ -175,6 +175,11 @@ def test_public_url_decides_before_the_header(start_server: Start) -> None:
         ("/a?b", ""),
         ("/a#b", ""),
         ("/a\\b", ""),
+        ("/%2Fevil.example", ""),
+        ("/%5cevil.example", ""),
+        ("/a/..", ""),
+        ("/../a", ""),
+        ("/a.b/..c", "/a.b/..c"),
         ("/" + "a" * 256, ""),
     ],
 )
